@@ -1,0 +1,105 @@
+# PSoup. Every target makes the environment it needs; nothing but make and Python 3.11 or newer has to be there.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+UV_VERSION := 0.13.8
+ARGS ?=
+PYTEST := $(BIN)/python -m pytest
+SOURCES := psoup protos storage service clients tests benchmarks
+PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
+
+# The environment is the locked one whatever the caller's shell says.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup run test soak check format protos protos-check bench wheel lock clean
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make the environment in .venv: the locked dependencies and the project itself, editable.
+
+# PYTHON=... chooses the interpreter; otherwise the first that runs and is new enough.
+$(STAMP): requirements.lock pyproject.toml
+	@python=""; \
+	for candidate in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python; do \
+	  [ -n "$$candidate" ] || continue; \
+	  if "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; then \
+	    python="$$candidate"; break; \
+	  fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "make setup: no Python from 3.11 to 3.14 was found. Install one, or name it: make setup PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
+	fi; \
+	if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	  rm -rf $(VENV); \
+	  echo "Making $(VENV) with $$($$python --version)"; \
+	  "$$python" -m venv $(VENV) || { \
+	    echo "make setup: '$$python -m venv' failed; on Debian and Ubuntu it needs the package python3-venv" >&2; exit 1; }; \
+	fi
+	@echo "Installing the locked dependencies (about 250 MB, once)"
+	@$(BIN)/python -m pip install -qq --require-hashes --only-binary :all: -r requirements.lock
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check --quiet
+	@touch $@
+
+run: $(STAMP) ## Start the service and replay a year of flights against it; ARGS=--once ends by itself.
+	@$(BIN)/psoup demo --serve $(ARGS)
+
+test: $(STAMP) ## Run the tests (under five minutes on two cores); ARGS goes to pytest.
+	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+soak: $(STAMP) ## Run the slow tests that `make test` leaves out.
+	@$(PYTEST) -q -m slow $(ARGS)
+
+check: $(STAMP) protos-check ## Lint, format, types, import contracts, and the generated protobuf code.
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/buf lint protos
+
+format: $(STAMP) ## Format the sources and apply the lint fixes that are safe.
+	@$(BIN)/ruff check --fix-only $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+# $(1): the folder that receives the generated code.
+define GENERATE
+PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I protos --python_out=$(1) --grpc_python_out=$(1) \
+  --mypy_out=$(1) --mypy_grpc_out=$(1) $(PROTO_FILES)
+endef
+
+protos: $(STAMP) ## Generate the Python code beside the .proto files.
+	@$(call GENERATE,protos)
+
+protos-check: $(STAMP) ## Fail if the committed generated code is not what the .proto files give.
+	@rm -rf build/protos && mkdir -p build/protos
+	@$(call GENERATE,build/protos)
+	@cd build/protos && find . -name '*_pb2*' | while read -r file; do \
+	  cmp -s "$$file" "$(CURDIR)/protos/$$file" || { \
+	    echo "protos/$${file#./} is not what its .proto gives: run make protos" >&2; exit 1; }; \
+	done
+
+bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+wheel: $(STAMP) ## Build dist/psoup-*.whl and the source distribution.
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew into requirements.lock.
+	@[ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION); }
+	@{ echo '# What `make setup` installs, on every platform and Python from 3.11 on. Made by `make lock` from pyproject.toml.'; \
+	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	    --extra dev --extra bench pyproject.toml; } > build/requirements.lock
+	@mv build/requirements.lock requirements.lock
+
+clean: ## Remove what was built, cached and installed.
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
