@@ -1,0 +1,41 @@
+"""Where time comes from: one protocol, so that a test can run on a clock of its own.
+
+The engine itself never asks for the time; whoever calls it passes `now` as an argument.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A source of wall-clock time in microseconds since 1970 UTC."""
+
+    def now(self) -> int:
+        """The time, in microseconds since 1970-01-01 00:00 UTC."""
+        ...
+
+
+class VirtualClock:
+    """A clock that stands still until it is moved; it may be moved backwards, as real ones are.
+
+    >>> clock = VirtualClock(1_000_000)
+    >>> clock.advance(seconds=2)
+    >>> clock.now()
+    3000000
+    """
+
+    def __init__(self, now: int = 0) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        """The time it was last set to, in microseconds."""
+        return self._now
+
+    def set(self, now: int) -> None:
+        """Jump to `now` (microseconds), forwards or backwards."""
+        self._now = now
+
+    def advance(self, *, seconds: float) -> None:
+        """Move by `seconds`, which may be negative."""
+        self._now += round(seconds * 1_000_000)

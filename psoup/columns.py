@@ -1,0 +1,375 @@
+"""Columns of values, batches of tuples, and their way in from Arrow and out to Arrow.
+
+    kind       values                     order key (int64 unless said)
+    BOOLEAN    bool[n]                    0, 1
+    BIGINT     int64[n]                   itself
+    DOUBLE     float64[n]                 bits made monotone; -0.0 = 0.0; one NaN, greatest
+    DECIMAL    int64[n], scaled           itself
+    TEXT       int64 offsets[n+1] + data  the UTF-8 bytes
+    TIMESTAMP  int64[n] microseconds      itself
+    DATE       int32[n] days              itself
+
+A NULL has `valid` False and a value of zero (an empty text). A column is never changed once made; a slice shares
+its memory. Nothing here knows streams or queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.errors import InvalidBatch
+from psoup.model import DataType, Kind, Schema
+
+Array = npt.NDArray[Any]
+
+DTYPES: dict[Kind, np.dtype[Any]] = {
+    Kind.BOOLEAN: np.dtype(np.bool_),
+    Kind.BIGINT: np.dtype(np.int64),
+    Kind.DOUBLE: np.dtype(np.float64),
+    Kind.DECIMAL: np.dtype(np.int64),
+    Kind.TIMESTAMP: np.dtype(np.int64),
+    Kind.DATE: np.dtype(np.int32),
+}
+"""The dtype of `Column.values` for every fixed-width kind."""
+
+_SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`n` values of one type.
+
+    `values`: see the table above. `valid`: bool[n], or None if no value is NULL. `data`: uint8 bytes of TEXT.
+    `error`: bool[n] where an expression failed (such rows are invalid too), or None.
+    """
+
+    type: DataType
+    values: Array
+    valid: Array | None = None
+    data: Array | None = None
+    error: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.values) - 1 if self.type.kind is Kind.TEXT else len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes charged for the values: additive over slices. O(1)."""
+        rows = len(self)
+        if self.type.kind is Kind.TEXT:
+            return rows * 9 + int(self.values[-1] - self.values[0])
+        return rows * (self.values.itemsize + 1)
+
+    def slice(self, start: int, stop: int) -> Column:
+        """Rows start to stop, sharing memory. O(1)."""
+        last = stop + 1 if self.type.kind is Kind.TEXT else stop
+        return Column(
+            self.type,
+            self.values[start:last],
+            None if self.valid is None else self.valid[start:stop],
+            self.data,
+            None if self.error is None else self.error[start:stop],
+        )
+
+    def take(self, rows: Array) -> Column:
+        """The rows at positions `rows` (int64[k]), copied. O(k)."""
+        valid = None if self.valid is None else self.valid[rows]
+        error = None if self.error is None else self.error[rows]
+        if self.type.kind is not Kind.TEXT:
+            return Column(self.type, self.values[rows], valid, None, error)
+        lengths = np.diff(self.values)[rows]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        source = np.repeat(self.values[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        assert self.data is not None
+        return Column(self.type, offsets, valid, self.data[source], error)
+
+    def order_keys(self) -> Array:
+        """int64[n] that order as the values do; NULL rows have an arbitrary key. Not for TEXT. O(n)."""
+        if self.type.kind is Kind.DOUBLE:
+            return float_keys(self.values)
+        if self.values.dtype == np.int64:
+            return self.values
+        return self.values.astype(np.int64)
+
+    def to_arrow(self) -> pa.Array:
+        """The column as an Arrow array of `arrow_type(type)`; fixed-width values without NULL are not copied."""
+        rows = len(self)
+        null_mask = None if self.valid is None else pack_valid(self.valid)
+        kind = self.type.kind
+        if kind is Kind.TEXT:
+            assert self.data is not None
+            text = pa.Array.from_buffers(
+                pa.large_string(), rows, [null_mask, pa.py_buffer(self.values), pa.py_buffer(self.data)]
+            )
+            return text.cast(pa.string()) if self.values[-1] - self.values[0] < 2**31 else text
+        if kind is Kind.BOOLEAN:
+            bits = pa.py_buffer(np.packbits(self.values, bitorder="little"))
+            return pa.Array.from_buffers(pa.bool_(), rows, [null_mask, bits])
+        values = pa.py_buffer(np.ascontiguousarray(self.values))
+        if kind is Kind.DECIMAL:
+            narrow = pa.Array.from_buffers(pa.decimal64(self.type.precision, self.type.scale), rows, [null_mask, values])
+            return narrow.cast(arrow_type(self.type))
+        return pa.Array.from_buffers(arrow_type(self.type), rows, [null_mask, values])
+
+    def to_list(self) -> list[Any]:
+        """Python values: Decimal, datetime and date for those kinds; None for NULL."""
+        values: list[Any] = self.to_arrow().to_pylist()
+        return values
+
+
+def float_keys(values: Array) -> Array:
+    """int64 order keys of float64 values: -0.0 equals 0.0, every NaN is the same and greatest. O(n)."""
+    clean = values + 0.0
+    clean[np.isnan(clean)] = np.nan
+    bits = clean.view(np.int64)
+    return np.where(bits < 0, bits ^ _SIGN, bits)
+
+
+def pack_valid(valid: Array) -> pa.Buffer:
+    """A bool array as an Arrow validity bitmap."""
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type in which values of `data_type` leave the engine; times are in UTC."""
+    if data_type.kind is Kind.DECIMAL:
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return {
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.BIGINT: pa.int64(),
+        Kind.DOUBLE: pa.float64(),
+        Kind.TEXT: pa.string(),
+        Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+        Kind.DATE: pa.date32(),
+    }[data_type.kind]
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a stream's tuples."""
+    return pa.schema([pa.field(a.name, arrow_type(a.type), a.nullable) for a in schema.attributes])
+
+
+def empty_column(data_type: DataType) -> Column:
+    """A column of no rows."""
+    if data_type.kind is Kind.TEXT:
+        return Column(data_type, np.zeros(1, np.int64), None, np.zeros(0, np.uint8))
+    return Column(data_type, np.zeros(0, DTYPES[data_type.kind]))
+
+
+def concat_columns(columns: Sequence[Column]) -> Column:
+    """The columns one after the other, copied; at least one, all of one type."""
+    if len(columns) == 1:
+        return columns[0]
+    first = columns[0].type
+    valid = _concat_flags([c.valid for c in columns], columns, True)
+    error = _concat_flags([c.error for c in columns], columns, False)
+    if first.kind is not Kind.TEXT:
+        return Column(first, np.concatenate([c.values for c in columns]), valid, None, error)
+    parts, offsets, base = [], [np.zeros(1, np.int64)], 0
+    for column in columns:
+        assert column.data is not None
+        start, stop = int(column.values[0]), int(column.values[-1])
+        parts.append(column.data[start:stop])
+        offsets.append(column.values[1:] - start + base)
+        base += stop - start
+    return Column(first, np.concatenate(offsets), valid, np.concatenate(parts), error)
+
+
+def _concat_flags(flags: list[Array | None], columns: Sequence[Column], default: bool) -> Array | None:
+    if all(flag is None for flag in flags):
+        return None
+    whole = [np.full(len(c), default) if f is None else f for f, c in zip(flags, columns, strict=True)]
+    return np.concatenate(whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tuples of one stream: a column for each attribute, and `times`, their physical IDs (int64[n])."""
+
+    columns: tuple[Column, ...]
+    times: Array
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes charged against the memory budget: additive over slices. O(columns)."""
+        return 8 * len(self.times) + sum(column.nbytes for column in self.columns)
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Rows start to stop, sharing memory."""
+        return Batch(tuple(c.slice(start, stop) for c in self.columns), self.times[start:stop])
+
+    def take(self, rows: Array) -> Batch:
+        """The rows at positions `rows`, copied."""
+        return Batch(tuple(c.take(rows) for c in self.columns), self.times[rows])
+
+
+def concat_batches(batches: Sequence[Batch]) -> Batch:
+    """The batches one after the other; at least one."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = tuple(concat_columns(group) for group in zip(*(b.columns for b in batches), strict=True))
+    return Batch(columns, np.concatenate([b.times for b in batches]))
+
+
+def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tuple[Column, ...]:
+    """The columns of `table` in the schema's order and types.
+
+    Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing.
+    Raises InvalidBatch that names the column, and the first bad row where there is one.
+    """
+    by_name: dict[str, int] = {}
+    for position, name in enumerate(table.schema.names):
+        if name.lower() in by_name:
+            raise InvalidBatch(f"column {name!r} comes twice in the batch; send it once", column=name)
+        by_name[name.lower()] = position
+    columns = []
+    for attribute in schema.attributes:
+        position = by_name.pop(attribute.name.lower(), None)  # type: ignore[assignment]
+        if position is None:
+            if not attribute.nullable:
+                raise InvalidBatch(f"column {attribute.name!r} is missing and is NOT NULL", column=attribute.name)
+            source: pa.Array = pa.nulls(table.num_rows)
+        else:
+            source = table.column(position)
+        column = column_from_arrow(attribute.name, attribute.type, source)
+        if not attribute.nullable and column.valid is not None:
+            row = int(np.argmin(column.valid))
+            raise InvalidBatch(
+                f"row {row}: {attribute.name!r} is NULL, but the stream says NOT NULL", column=attribute.name, row=row
+            )
+        columns.append(column)
+    if by_name:
+        extra = ", ".join(repr(table.schema.names[p]) for p in by_name.values())
+        raise InvalidBatch(
+            f"the stream has no column {extra}; its columns are {', '.join(schema.names)}", column=extra
+        )
+    return tuple(columns)
+
+
+def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
+    """One Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
+    if isinstance(source, pa.ChunkedArray):
+        source = source.combine_chunks() if source.num_chunks != 1 else source.chunk(0)
+    if isinstance(source, pa.ChunkedArray):  # combine_chunks of an over-long text column stays chunked
+        raise InvalidBatch(f"column {name!r} is too large for one batch; send smaller batches", column=name)
+    array = _convert(name, data_type, source)
+    valid = None
+    if array.null_count:
+        valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
+    rows = len(array)
+    if data_type.kind is Kind.TEXT:
+        _, offsets_buffer, data_buffer = array.buffers()
+        offsets = np.frombuffer(offsets_buffer, np.int64)[array.offset : array.offset + rows + 1]
+        if not len(offsets):
+            offsets = np.zeros(1, np.int64)
+        data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+        column = Column(data_type, offsets, valid, data)
+        return _clear_null_text(column) if valid is not None else column
+    if data_type.kind is Kind.BOOLEAN:
+        values = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return Column(data_type, values, valid)
+    dtype = DTYPES[data_type.kind]
+    values = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + rows] if rows else np.zeros(0, dtype)
+    if valid is not None:
+        values = np.where(valid, values, np.zeros(1, dtype))
+    return Column(data_type, values, valid)
+
+
+def _clear_null_text(column: Column) -> Column:
+    """NULL rows may have bytes in Arrow; here they are empty."""
+    if not np.diff(column.values)[~column.valid].any():  # type: ignore[operator]
+        return column
+    kept = Column(column.type, column.values, None, column.data)
+    lengths = np.where(column.valid, np.diff(column.values), 0)  # type: ignore[arg-type]
+    offsets = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    rows = np.flatnonzero(column.valid)  # type: ignore[arg-type]
+    return Column(column.type, offsets, column.valid, kept.take(rows).data)
+
+
+def _convert(name: str, data_type: DataType, source: pa.Array) -> pa.Array:
+    """`source` in the Arrow type that mirrors the engine's memory."""
+    if pa.types.is_dictionary(source.type):
+        source = source.dictionary_decode()
+    if not _accepts(data_type, source.type):
+        raise InvalidBatch(
+            f"column {name!r} is {data_type}, but the batch has {source.type}; convert it first", column=name
+        )
+    target = {
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.BIGINT: pa.int64(),
+        Kind.DOUBLE: pa.float64(),
+        Kind.TEXT: pa.large_string(),
+        Kind.TIMESTAMP: pa.timestamp("us"),
+        Kind.DATE: pa.date32(),
+    }.get(data_type.kind)
+    if target is None:
+        target = pa.decimal64(data_type.precision, data_type.scale)
+    try:
+        return _cast(source, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        row = _first_bad_row(source, target)
+        value = source[row].as_py() if row is not None else None
+        place = "" if row is None else f"row {row}: "
+        raise InvalidBatch(
+            f"{place}{value!r} in column {name!r} does not fit {data_type} without loss",
+            column=name,
+            row=-1 if row is None else row,
+        ) from problem
+
+
+def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:
+    if source.type == target:
+        return source
+    if pa.types.is_timestamp(source.type):  # instants: a zone is only how they are written
+        source = source.cast(pa.timestamp(source.type.unit))
+    if pa.types.is_decimal(target) and not pa.types.is_null(source.type):
+        wide = pa.decimal128(38, target.scale)
+        if not pa.types.is_decimal(source.type):
+            source = source.cast(pa.decimal128(20, 0))
+        return source.cast(wide).cast(pa.decimal128(target.precision, target.scale)).cast(target)
+    return source.cast(target)
+
+
+def _accepts(data_type: DataType, source: pa.DataType) -> bool:
+    t = pa.types
+    if t.is_null(source):
+        return True
+    kind = data_type.kind
+    if kind is Kind.BOOLEAN:
+        return bool(t.is_boolean(source))
+    if kind is Kind.BIGINT:
+        return bool(t.is_integer(source))
+    if kind is Kind.DOUBLE:
+        return bool(t.is_floating(source) or t.is_integer(source))
+    if kind is Kind.DECIMAL:
+        return bool(t.is_decimal(source) or t.is_integer(source))
+    if kind is Kind.TEXT:
+        return bool(t.is_string(source) or t.is_large_string(source) or t.is_string_view(source))
+    if kind is Kind.TIMESTAMP:
+        return bool(t.is_timestamp(source))
+    return bool(t.is_date(source))
+
+
+def _first_bad_row(source: pa.Array, target: pa.DataType) -> int | None:
+    """The first row whose value alone cannot be converted, by halving. O(n) conversions in all."""
+    low, high = 0, len(source)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _cast(source.slice(low, middle - low), target)
+            low = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+    return low if high > low else None

@@ -1,0 +1,51 @@
+"""Sizes that shape the engine; constructor arguments, so that a test can use a chunk of eight tuples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.model import SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Read once, when the engine is made."""
+
+    chunk_rows: int = 65_536
+    """Tuples in a chunk; a multiple of 64, at most 65,536 (offsets are uint16)."""
+
+    chunk_text_bytes: int = 64 * 1024 * 1024
+    """Bytes of variable-length data after which a chunk is closed early."""
+
+    piece_rows: int = 4_096
+    """Tuples evaluated together at most."""
+
+    list_limit: int = 1_024
+    """Most matches of a sealed column that are kept as a list of offsets; more become a bitmap."""
+
+    dense_share: int = 64
+    """A query is emitted as a bitmap when its most selective factor passes more than 1 in this many tuples."""
+
+    delta_queries: int = 1_024
+    """Recent queries that the second predicate index may hold before maintenance merges it into the first."""
+
+    memory_bytes: int = 4 * 1024**3
+    """Budget for tuples; a push that would exceed it is refused. 0 refuses every push."""
+
+    results_bytes: int = 4 * 1024**3
+    """Budget for results; what is over it is evicted to uncovered, oldest first, and evaluated when asked for."""
+
+    sort_rows: int = 5_000_000
+    """Rows that ORDER BY or DISTINCT may hold in one invocation."""
+
+    max_ahead: int = 86_400 * SECOND
+    """Microseconds that an event time may lie past the clock; tuples further ahead are refused one by one."""
+
+    kept_acknowledgements: int = 1_024
+    """Acknowledgements remembered for each producer, so that its retries are recognised."""
+
+    kept_requests: int = 65_536
+    """Request IDs of registrations remembered for each tenant."""
+
+    producer_idle: int = 7 * 86_400 * SECOND
+    """Microseconds after which a silent producer is forgotten."""

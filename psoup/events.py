@@ -1,0 +1,231 @@
+"""What changes the engine. A *command* is what somebody asks for; an *event* is a command that was accepted,
+stamped with its sequence and with everything that apply needs to be a function of the event alone.
+
+    command --prepare (psoup.admission: may refuse)--> event --log--> --apply (psoup.engine: cannot fail)--> effects
+
+Replay is apply over the logged events; nothing is decided twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from psoup.columns import Array, Batch
+from psoup.model import DEFAULT_TENANT, StreamSpec
+from psoup.query import StandingQuery
+
+# Commands ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """CREATE STREAM …"""
+
+    sql: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class DropStream:
+    """Forget a stream and its tuples; refused while queries use it."""
+
+    name: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Tuples for a stream. With a `producer`, the batch is taken exactly once per (producer, epoch, number).
+
+    `digest` identifies the payload, so that the same number with other rows is found to be a conflict.
+    """
+
+    stream: str
+    table: pa.RecordBatch | pa.Table
+    producer: str = ""
+    epoch: int = 0
+    number: int = 0
+    digest: bytes = b""
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The promise that no tuple with a time below `time` (microseconds) will come."""
+
+    stream: str
+    time: int
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """SELECT … ; with a `request_id` a retry gets the same query back."""
+
+    sql: str
+    request_id: str = ""
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister:
+    """Forget a query."""
+
+    query_id: int
+    tenant: str = DEFAULT_TENANT
+
+
+Command = CreateStream | DropStream | Push | Heartbeat | Register | Unregister
+
+# Events --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCreated:
+    """A stream exists from here on."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    spec: StreamSpec
+    sql: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDropped:
+    """A stream, its tuples and its producers are gone."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Tuples of a batch that were not taken, by their times (int64[k], microseconds)."""
+
+    late: Array
+    ahead: Array
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.late) + len(self.ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Accepted tuples in the order they were sent, their physical IDs set.
+
+    `watermark` is the stream's after this batch (None: nothing seen yet). `time` is the clock at prepare.
+    """
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    batch: Batch
+    refused: Refused
+    watermark: int | None
+    time: int
+    producer: str = ""
+    epoch: int = 0
+    number: int = 0
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRaised:
+    """A heartbeat moved the watermark."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    watermark: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A query stands from here on."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    query_id: int
+    query: StandingQuery
+    request_id: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistered:
+    """A query is gone."""
+
+    sequence: int
+    tenant: str
+    query_id: int
+
+
+Event = StreamCreated | StreamDropped | Pushed | WatermarkRaised | Registered | Unregistered
+
+# What the caller is told ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """The outcome of a command. `sequence` is the event's; `duplicate` says that it had happened before."""
+
+    sequence: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAcknowledgement(Acknowledgement):
+    """Of CreateStream and DropStream."""
+
+    stream_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PushAcknowledgement(Acknowledgement):
+    """Of Push: how many tuples were taken, and how many were refused as late or too far ahead."""
+
+    accepted: int = 0
+    late: int = 0
+    ahead: int = 0
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAcknowledgement(Acknowledgement):
+    """Of Heartbeat: where the watermark is now."""
+
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAcknowledgement(Acknowledgement):
+    """Of Register and Unregister."""
+
+    query_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What prepare returns: the acknowledgement to give once `event` is logged; no event, nothing to log."""
+
+    acknowledgement: Acknowledgement
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What apply did: the last sequence applied, and bytes of tuples given back to the memory budget."""
+
+    sequence: int
+    freed_bytes: int = 0
+    released: dict[int, int] = field(default_factory=dict)
+    """Tuples released, by stream ID."""

@@ -1,0 +1,1 @@
+"""Bound expression trees, and their evaluation a column at a time."""

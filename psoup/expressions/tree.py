@@ -1,0 +1,74 @@
+"""The bound expression tree: every name resolved, every type known, every conversion explicit.
+
+    price * 2 > volume   ->   Call("gt", Call("mul", price, 2), Call("cast", volume) as …)  : BOOLEAN
+
+Nodes are frozen, hashable and compared by value, so equal expressions of different queries can be shared.
+The binder (`psoup.sql`) builds them; `psoup.expressions.evaluate` computes them. Nothing here knows SQL text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.model import DataType
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant in engine form (see `psoup.model`); `value` None is NULL of that type."""
+
+    type: DataType
+    value: Value
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Literal)
+            and self.type == other.type
+            and type(self.value) is type(other.value)
+            and repr(self.value) == repr(other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, repr(self.value)))
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRef:
+    """A column of the stream by its position in the schema; -1 is `_id` (BIGINT), -2 is `_time` (TIMESTAMP)."""
+
+    type: DataType
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """NOW of the invocation, only in SELECT lists and ORDER BY."""
+
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator or function of `psoup.expressions.functions.FUNCTIONS` applied to arguments."""
+
+    type: DataType
+    name: str
+    args: tuple[Expr, ...]
+
+
+Expr = Literal | AttributeRef | Now | Call
+
+ID_INDEX = -1
+TIME_INDEX = -2
+
+
+def attributes_of(expr: Expr) -> frozenset[int]:
+    """The schema positions (and -1, -2 for `_id`, `_time`) that `expr` reads. O(size of the tree)."""
+    if isinstance(expr, AttributeRef):
+        return frozenset({expr.index})
+    if isinstance(expr, Call):
+        return frozenset().union(*(attributes_of(arg) for arg in expr.args))
+    return frozenset()

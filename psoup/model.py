@@ -1,0 +1,159 @@
+"""The words that every layer shares: types, schemas, streams, windows. Plain frozen dataclasses.
+
+Values have one *engine form* each: BOOLEAN bool, BIGINT int, DOUBLE float, DECIMAL(p,s) the scaled int,
+TEXT str, TIMESTAMP microseconds and DATE days since 1970 UTC. Their *order keys* (see `psoup.columns`)
+are int64, or UTF-8 bytes for TEXT, so that all comparisons of the engine are comparisons of keys.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+SECOND = 1_000_000
+"""Microseconds in a second; times are int64 microseconds since 1970 UTC."""
+
+DEFAULT_TENANT = "default"
+MAX_DECIMAL_PRECISION = 18
+ID_COLUMN = "_id"
+TIME_COLUMN = "_time"
+RESERVED_NAMES = frozenset({ID_COLUMN, TIME_COLUMN})
+
+
+class Kind(enum.Enum):
+    """The seven kinds of value."""
+
+    BOOLEAN = "BOOLEAN"
+    BIGINT = "BIGINT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    TEXT = "TEXT"
+    TIMESTAMP = "TIMESTAMP"
+    DATE = "DATE"
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A kind, and for DECIMAL its precision (1 to 18) and scale (0 to precision)."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.precision},{self.scale})"
+        return self.kind.value
+
+
+BOOLEAN = DataType(Kind.BOOLEAN)
+BIGINT = DataType(Kind.BIGINT)
+DOUBLE = DataType(Kind.DOUBLE)
+TEXT = DataType(Kind.TEXT)
+TIMESTAMP = DataType(Kind.TIMESTAMP)
+DATE = DataType(Kind.DATE)
+
+
+def decimal(precision: int, scale: int) -> DataType:
+    """DECIMAL(precision, scale)."""
+    return DataType(Kind.DECIMAL, precision, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A named, typed column of a stream."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The attributes of a stream in their declared order; names are unique without regard to case."""
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attribute names in order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    def index(self, name: str) -> int | None:
+        """The position of `name` (any case), or None."""
+        folded = name.lower()
+        for position, attribute in enumerate(self.attributes):
+            if attribute.name.lower() == folded:
+                return position
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of a stream is kept: the last `duration` microseconds, or the last `rows`, or (neither) all."""
+
+    duration: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """What CREATE STREAM says. `time_attribute` is None in the system time domain."""
+
+    name: str
+    schema: Schema
+    time_attribute: int | None = None
+    lateness: int = 0
+    idle_after: int | None = None
+    retention: Retention = Retention()
+
+    @property
+    def event_time(self) -> bool:
+        """Whether tuples carry their own time."""
+        return self.time_attribute is not None
+
+
+class Anchor(enum.Enum):
+    """What a window bound is counted from."""
+
+    START = "START"
+    NOW = "NOW"
+    ABSOLUTE = "ABSOLUTE"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a window.
+
+    START; NOW minus `offset` microseconds; NOW minus `rows` tuples (then `offset` is 0); or the absolute time
+    `at` in microseconds.
+    """
+
+    anchor: Anchor
+    offset: int = 0
+    rows: int | None = None
+    at: int = 0
+
+
+START = Bound(Anchor.START)
+NOW = Bound(Anchor.NOW)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """BEGIN and END: a closed interval [begin, end] of physical IDs, or the last n tuples without the last m."""
+
+    begin: Bound = START
+    end: Bound = NOW
+
+    @property
+    def kind(self) -> str:
+        """`snapshot`, `landmark` or `sliding` (PSoup, section 1.1)."""
+        if self.begin.anchor is Anchor.NOW:
+            return "sliding"
+        return "landmark" if self.end.anchor is Anchor.NOW else "snapshot"
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether a bound counts tuples instead of time."""
+        return self.begin.rows is not None or self.end.rows is not None

@@ -1,0 +1,109 @@
+"""The Data SteM: the tuples of one stream within its retention, in stream order, chunk by chunk.
+
+    push ─> ReorderBuffer ─release─> open chunk ─full─> closed chunks ─expired─> gone
+                                        │
+                                        └─ pieces: what was just appended, at most `piece_rows`, never across a chunk
+
+It stores and hands out; it knows nothing of queries or results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from psoup.columns import Batch
+from psoup.config import EngineConfig
+from psoup.model import StreamSpec
+from psoup.stems.chunk import ChunkView, OpenChunk
+from psoup.stems.piece import Piece
+from psoup.stems.reorder import ReorderBuffer
+
+
+class DataSteM:
+    """Tuples of one stream. One writer; the views it hands out may be read by anyone."""
+
+    def __init__(self, spec: StreamSpec, config: EngineConfig) -> None:
+        self.spec = spec
+        self._config = config
+        self.pending = ReorderBuffer()
+        self.closed: deque[ChunkView] = deque()
+        self.open = OpenChunk(spec.schema, 0, 0, config.chunk_rows)
+        self.last_time: int | None = None
+        """The greatest physical ID released."""
+        self.dropped_time: int | None = None
+        """The greatest physical ID of a dropped chunk."""
+
+    @property
+    def next_id(self) -> int:
+        """The tuple ID that the next released tuple gets."""
+        return self.open.first_id + self.open.length
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes charged for all tuples, the reorder buffer's too."""
+        return sum(chunk.nbytes for chunk in self.closed) + self.open.nbytes + self.pending.nbytes
+
+    def release(self, watermark: int | None) -> Batch | None:
+        """Tuples that the watermark has passed, in stream order; they are not appended yet."""
+        return None if watermark is None else self.pending.release(watermark)
+
+    def append(self, batch: Batch) -> tuple[Piece, Batch | None]:
+        """Append what fits one piece of the open chunk; returns that piece and the rest of the batch, if any.
+
+        The caller evaluates the piece, closes the chunk if it is `full`, and goes on with the rest.
+        """
+        taken = min(self.open.room, self._config.piece_rows, len(batch))
+        part = batch.slice(0, taken)
+        start = self.open.length
+        self.open.append(part)
+        self.last_time = int(part.times[-1])
+        view = self.open.view()
+        columns = tuple(column.slice(start, start + taken) for column in view.columns)
+        piece = Piece(columns, view.ids_of(start, start + taken), view.times[start:], start)
+        return piece, batch.slice(taken, len(batch)) if taken < len(batch) else None
+
+    @property
+    def full(self) -> bool:
+        """Whether the open chunk must be closed before anything else is appended."""
+        return self.open.room == 0 or self.open.text_bytes >= self._config.chunk_text_bytes
+
+    def close(self) -> ChunkView:
+        """Close the open chunk and begin the next; returns the closed one."""
+        view = self.open.close()
+        self.closed.append(view)
+        self.open = OpenChunk(self.spec.schema, view.number + 1, view.end_id, self._config.chunk_rows)
+        return view
+
+    def expired(self, now: int | None) -> int:
+        """How many of the oldest closed chunks lie wholly before the retention edge at `now`."""
+        retention = self.spec.retention
+        count = 0
+        for chunk in self.closed:
+            by_rows = retention.rows is not None and chunk.end_id <= self.next_id - retention.rows
+            by_time = (
+                retention.duration is not None and now is not None and int(chunk.times[-1]) < now - retention.duration
+            )
+            if not (by_rows or by_time):
+                break
+            count += 1
+        return count
+
+    def drop_oldest(self) -> ChunkView:
+        """Forget the oldest closed chunk."""
+        chunk = self.closed.popleft()
+        self.dropped_time = int(chunk.times[-1])
+        return chunk
+
+    def check(self) -> None:
+        """Chunks are consecutive in number, ID and time; the open one follows the last."""
+        self.pending.check()
+        previous: ChunkView | None = None
+        for chunk in [*self.closed, self.open.view()]:
+            assert (chunk.times[:-1] <= chunk.times[1:]).all(), f"chunk {chunk.number} is out of time order"
+            if previous is not None:
+                assert chunk.number == previous.number + 1, (previous.number, chunk.number)
+                assert chunk.first_id == previous.end_id, (previous.end_id, chunk.first_id)
+                assert not len(chunk) or chunk.times[0] >= previous.times[-1], f"chunk {chunk.number} goes back in time"
+            for column in chunk.columns:
+                assert len(column) == len(chunk), (chunk.number, len(column), len(chunk))
+            previous = chunk
