@@ -1,0 +1,1 @@
+"""The contract psoup.v1: types, streams, ingest, queries and server."""
