@@ -49,3 +49,12 @@ class EngineConfig:
 
     producer_idle: int = 7 * 86_400 * SECOND
     """Microseconds after which a silent producer is forgotten."""
+
+    batch_rows: int = 1_048_576
+    """Tuples that one push may have."""
+
+    text_bytes: int = 1024 * 1024
+    """UTF-8 bytes that one TEXT value may have."""
+
+    producers: int = 65_536
+    """Producers remembered for each stream; a new one beyond that is refused until an idle one is forgotten."""

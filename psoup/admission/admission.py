@@ -1,0 +1,338 @@
+"""Admission: the one place that can refuse. It turns a command into an acknowledgement and a stamped event.
+
+    command ──decide──> event + acknowledgement ──adopt──> the state the next command is judged by
+               (looks only, may raise)             (changes only, cannot raise)
+    logged event ──────────────────────────────────adopt──> the same state: replay is half of prepare
+
+So a refusal leaves no trace, and what is decided depends on the events alone. Admission runs ahead of the engine: it
+knows schemas, watermarks, producers, request IDs, who uses which stream, and bytes reserved, all as of the last
+prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
+from psoup.admission.catalog import StreamState, Tenant
+from psoup.admission.producers import Producers, check_identity
+from psoup.admission.windows import check_window
+from psoup.columns import Batch
+from psoup.config import EngineConfig
+from psoup.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    Internal,
+    InvalidInput,
+    NotFound,
+    OutOfRange,
+    ResourceExhausted,
+)
+from psoup.events import (
+    Command,
+    CreateStream,
+    DropStream,
+    Event,
+    Heartbeat,
+    HeartbeatAcknowledgement,
+    Prepared,
+    Push,
+    PushAcknowledgement,
+    Pushed,
+    QueryAcknowledgement,
+    Register,
+    Registered,
+    StreamAcknowledgement,
+    StreamCreated,
+    StreamDropped,
+    Unregister,
+    Unregistered,
+    WatermarkRaised,
+)
+from psoup.model import StreamSpec
+from psoup.sql import create_stream, standing_query
+
+_EXAMPLES = 3
+
+
+class Admission:
+    """Validates, stamps and numbers commands (design: prepare, log, apply).
+
+    `sequence` is that of the last prepared event; the first one is `sequence + 1`.
+    """
+
+    def __init__(self, config: EngineConfig = EngineConfig(), sequence: int = 0) -> None:
+        self._config = config
+        self._sequence = sequence
+        self._tenants: dict[str, Tenant] = {}
+        self._streams: dict[int, StreamState] = {}
+        self._queries: dict[int, StreamState] = {}
+        self._next_stream = 1
+        self._next_query = 1
+        self._reserved = 0
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last prepared event."""
+        return self._sequence
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of tuples accepted and not yet given back."""
+        return self._reserved
+
+    def prepare(self, command: Command, now: int) -> Prepared:
+        """Accept or refuse `command` at clock time `now` (microseconds).
+
+        Raises a PSoupError and leaves the state as it was, or returns what to log and what to answer. An event that is
+        returned counts as having happened: it must be logged and applied, or the admission thrown away.
+        """
+        prepared = self._decide(command, now)
+        if prepared.event is not None:
+            self._adopt(prepared.event)
+        return prepared
+
+    def replay(self, event: Event) -> None:
+        """Adopt an event from the log, as the `prepare` that made it did; raises Internal if it is not a later one."""
+        if event.sequence <= self._sequence:
+            raise Internal(f"event {event.sequence} is replayed after event {self._sequence}")
+        self._adopt(event)
+
+    def give_back(self, size: int) -> None:
+        """Return `size` bytes to the memory budget: tuples that the engine has dropped."""
+        self._reserved -= size
+
+    def state(self) -> dict[str, object]:
+        """Everything that future decisions depend on, as plain values that compare equal. O(all of it)."""
+        return {
+            "sequence": self._sequence,
+            "next": (self._next_stream, self._next_query),
+            "reserved": self._reserved,
+            "queries": {query_id: stream.stream_id for query_id, stream in self._queries.items()},
+            "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
+            "streams": {
+                stream.stream_id: (
+                    stream.tenant,
+                    stream.spec,
+                    stream.sql,
+                    stream.watermark,
+                    stream.queries,
+                    stream.producers.state(),
+                )
+                for stream in self._streams.values()
+            },
+        }
+
+    def check(self) -> None:
+        """Raise Internal if an invariant does not hold. O(streams + queries + producers)."""
+        try:
+            self._check()
+        except AssertionError as problem:
+            raise Internal(f"admission is inconsistent: {problem}; {self.state()}") from problem
+
+    def _check(self) -> None:
+        assert self._reserved >= 0, "more bytes given back than taken"
+        named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
+        assert named == self._streams, "streams by name and by ID differ"
+        assert all(0 < i < self._next_stream for i in self._streams), "a stream ID could be used again"
+        assert all(0 < i < self._next_query for i in self._queries), "a query ID could be used again"
+        uses = dict.fromkeys(self._streams, 0)
+        for stream in self._queries.values():
+            uses[stream.stream_id] += 1
+        for stream in self._streams.values():
+            assert stream.queries == uses[stream.stream_id], f"stream {stream.stream_id} miscounts its queries"
+            stream.producers.check()
+
+    # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
+
+    def _decide(self, command: Command, now: int) -> Prepared:
+        match command:
+            case Push():
+                return self._decide_push(command, now)
+            case Heartbeat():
+                return self._decide_heartbeat(command, now)
+            case Register():
+                return self._decide_register(command, now)
+            case Unregister():
+                return self._decide_unregister(command)
+            case CreateStream():
+                return self._decide_create(command, now)
+            case DropStream():
+                return self._decide_drop(command)
+
+    def _decide_create(self, command: CreateStream, now: int) -> Prepared:
+        spec = create_stream(command.sql)
+        known = self._tenant(command.tenant).find(spec.name)
+        if known is not None:
+            raise AlreadyExists(
+                f"stream {known.spec.name!r} exists (stream {known.stream_id}); drop it first or choose another name",
+                reason="STREAM_EXISTS",
+                stream=known.spec.name,
+                stream_id=known.stream_id,
+                identical="true" if known.spec == spec else "false",
+            )
+        event = StreamCreated(self._sequence + 1, command.tenant, self._next_stream, spec, command.sql, now)
+        return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
+
+    def _decide_drop(self, command: DropStream) -> Prepared:
+        stream = self._tenant(command.tenant).stream(command.name)
+        if stream.queries:
+            users = (query_id for query_id, used in self._queries.items() if used is stream)
+            some = ", ".join(str(query_id) for query_id in itertools.islice(users, _EXAMPLES))
+            more = ", …" if stream.queries > _EXAMPLES else ""
+            raise FailedPrecondition(
+                f"stream {stream.spec.name!r} is used by {stream.queries} "
+                f"{'query' if stream.queries == 1 else 'queries'} ({some}{more}); unregister them first",
+                reason="STREAM_IN_USE",
+                stream=stream.spec.name,
+                queries=stream.queries,
+            )
+        event = StreamDropped(self._sequence + 1, command.tenant, stream.stream_id)
+        return Prepared(StreamAcknowledgement(event.sequence, stream_id=stream.stream_id), event)
+
+    def _decide_push(self, command: Push, now: int) -> Prepared:
+        stream = self._tenant(command.tenant).stream(command.stream)
+        check_identity(command)
+        columns, digest = None, command.digest
+        if command.producer:
+            if not digest:
+                columns = read_columns(stream.spec, command.table, self._config)
+                digest = payload_digest(columns)
+            earlier = stream.producers.admit(command, digest, now)
+            if earlier is not None:
+                return Prepared(earlier)
+        if columns is None:
+            columns = read_columns(stream.spec, command.table, self._config)
+        refused = NONE_REFUSED
+        if stream.spec.event_time:
+            bound = now + self._config.max_ahead
+            batch, refused, watermark = in_event_time(stream.spec, columns, stream.watermark, bound)
+        else:
+            batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
+        self._check_memory(stream.spec, batch)
+        counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
+        if not (command.producer or len(batch) or refused.count):
+            return Prepared(PushAcknowledgement(self._sequence, False, *counts))
+        event = Pushed(
+            self._sequence + 1,
+            stream.tenant,
+            stream.stream_id,
+            batch,
+            refused,
+            watermark,
+            now,
+            command.producer,
+            command.epoch,
+            command.number,
+            digest,
+        )
+        return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
+
+    def _check_memory(self, spec: StreamSpec, batch: Batch) -> None:
+        budget, needed = self._config.memory_bytes, batch.nbytes
+        if len(batch) and self._reserved + needed > budget:
+            raise ResourceExhausted(
+                f"the memory budget of {budget:,} bytes for tuples is used up: {self._reserved:,} are used and"
+                f" {needed:,} more are needed for this batch to stream {spec.name!r}; drop a stream, give streams a"
+                " shorter RETENTION, or raise the budget",
+                reason="MEMORY_BUDGET",
+                budget=budget,
+                used=self._reserved,
+                needed=needed,
+            )
+
+    def _decide_heartbeat(self, command: Heartbeat, now: int) -> Prepared:
+        stream = self._tenant(command.tenant).stream(command.stream)
+        if not stream.spec.event_time:
+            raise FailedPrecondition(
+                f"stream {stream.spec.name!r} is in system time, where the clock is the watermark; a heartbeat is for"
+                " streams with TIMESTAMP BY",
+                reason="SYSTEM_TIME",
+                stream=stream.spec.name,
+            )
+        if not -(2**63) <= command.time < 2**63:
+            raise InvalidInput(f"the heartbeat's time {command.time} is no int64 of microseconds")
+        bound = now + self._config.max_ahead
+        if command.time > bound:
+            raise OutOfRange(
+                f"the heartbeat's time {command.time} is {command.time - now} microseconds past the clock;"
+                f" {self._config.max_ahead} is the most, or the watermark would refuse all tuples until then",
+                reason="TOO_FAR_AHEAD",
+                time=command.time,
+                limit=bound,
+            )
+        if stream.watermark is not None and command.time <= stream.watermark:
+            return Prepared(HeartbeatAcknowledgement(self._sequence, True, stream.watermark))
+        event = WatermarkRaised(self._sequence + 1, stream.tenant, stream.stream_id, command.time, now)
+        return Prepared(HeartbeatAcknowledgement(event.sequence, False, event.watermark), event)
+
+    def _decide_register(self, command: Register, now: int) -> Prepared:
+        tenant = self._tenant(command.tenant)
+        earlier = tenant.earlier(command)
+        if earlier is not None:
+            return Prepared(earlier)
+
+        def lookup(name: str) -> StreamSpec | None:
+            found = tenant.find(name)
+            return None if found is None else found.spec
+
+        query = standing_query(command.sql, lookup, tenant.names())
+        if query.text != command.sql:  # a retry is recognised by the text as it was sent
+            query = replace(query, text=command.sql)
+        stream = tenant.stream(query.stream)
+        check_window(query.window, stream.spec)
+        event = Registered(
+            self._sequence + 1, stream.tenant, stream.stream_id, self._next_query, query, command.request_id, now
+        )
+        return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
+
+    def _decide_unregister(self, command: Unregister) -> Prepared:
+        stream = self._queries.get(command.query_id)
+        if stream is None or stream.tenant != command.tenant:
+            raise NotFound(
+                f"there is no query {command.query_id}; list the queries to see which there are",
+                reason="UNKNOWN_QUERY",
+                query_id=command.query_id,
+            )
+        event = Unregistered(self._sequence + 1, command.tenant, command.query_id)
+        return Prepared(QueryAcknowledgement(event.sequence, query_id=command.query_id), event)
+
+    def _tenant(self, name: str) -> Tenant:
+        """The tenant, or one that knows nothing: a tenant begins with its first stream."""
+        return self._tenants.get(name) or Tenant()
+
+    # Adopting: changes, cannot raise ---------------------------------------------------------------------------
+
+    def _adopt(self, event: Event) -> None:
+        match event:
+            case Pushed():
+                stream = self._streams[event.stream_id]
+                stream.watermark = event.watermark
+                self._reserved += event.batch.nbytes
+                if event.producer:
+                    stream.producers.record(event)
+            case WatermarkRaised():
+                self._streams[event.stream_id].watermark = event.watermark
+            case Registered():
+                self._adopt_query(event)
+            case Unregistered():
+                self._queries.pop(event.query_id).queries -= 1
+            case StreamCreated():
+                self._adopt_stream(event)
+            case StreamDropped():
+                stream = self._streams.pop(event.stream_id)
+                del self._tenants[event.tenant].streams[stream.spec.name.lower()]
+        self._sequence = event.sequence
+
+    def _adopt_stream(self, event: StreamCreated) -> None:
+        stream = StreamState(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
+        self._streams[event.stream_id] = stream
+        self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
+        self._next_stream = max(self._next_stream, event.stream_id + 1)
+
+    def _adopt_query(self, event: Registered) -> None:
+        stream = self._queries[event.query_id] = self._streams[event.stream_id]
+        stream.queries += 1
+        self._tenants[event.tenant].remember(event, self._config.kept_requests)
+        self._next_query = max(self._next_query, event.query_id + 1)

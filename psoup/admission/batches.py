@@ -1,0 +1,126 @@
+"""The rows of a push: which are taken, and with which physical IDs.
+
+    event time                                            watermark W, bound = clock + max_ahead
+      time:   ... late ... | W ... accepted ... bound | ... ahead ...
+      late and ahead rows are refused alone; a NULL time refuses the batch
+    system time
+      every row of the batch gets max(clock, last physical ID)
+
+Rows stay in the order they were sent; ordering by time is the release's work. Nothing here changes any state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array, Batch, Column, columns_from_arrow
+from psoup.config import EngineConfig
+from psoup.errors import InvalidBatch
+from psoup.events import Refused
+from psoup.model import Kind, StreamSpec
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_NO_TIMES: Array = np.zeros(0, np.int64)
+_NO_TIMES.flags.writeable = False
+NONE_REFUSED = Refused(_NO_TIMES, _NO_TIMES)
+"""No row was refused; shared, read-only."""
+
+
+def read_columns(spec: StreamSpec, table: pa.RecordBatch | pa.Table, config: EngineConfig) -> tuple[Column, ...]:
+    """The checked columns of a push; raises InvalidBatch. O(bytes), without a copy where types already fit.
+
+    The buffers are verified before anything reads them: a payload off the wire may hold offsets or UTF-8 that would
+    lead outside its memory.
+    """
+    if table.num_rows > config.batch_rows:
+        raise InvalidBatch(
+            f"the batch has {table.num_rows:,} rows; {config.batch_rows:,} is the most in one push, send it in parts",
+            reason="BATCH_TOO_LARGE",
+            rows=table.num_rows,
+            limit=config.batch_rows,
+        )
+    try:
+        table.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as problem:
+        raise InvalidBatch(f"the batch is not valid Arrow data: {problem}", reason="CORRUPT_BATCH") from problem
+    columns = columns_from_arrow(spec.schema, table)
+    for attribute, column in zip(spec.schema.attributes, columns, strict=True):
+        if column.type.kind is Kind.TEXT:
+            _check_text(attribute.name, column, config.text_bytes)
+    return columns
+
+
+def _check_text(name: str, column: Column, limit: int) -> None:
+    if int(column.values[-1] - column.values[0]) <= limit:
+        return
+    lengths = np.diff(column.values)
+    row = int(np.argmax(lengths))
+    if lengths[row] > limit:
+        raise InvalidBatch(
+            f"row {row}: the text in column {name!r} has {int(lengths[row]):,} bytes; {limit:,} is the most in one value",
+            reason="TEXT_TOO_LONG",
+            column=name,
+            row=row,
+            limit=limit,
+        )
+
+
+def payload_digest(columns: tuple[Column, ...]) -> bytes:
+    """16 bytes that identify the values of a batch, for a caller that sent no digest of its own. O(bytes)."""
+    state = hashlib.blake2b(digest_size=16)
+    for column in columns:
+        values = column.values
+        state.update(np.array([len(column), column.valid is not None], np.int64).tobytes())
+        if column.type.kind is Kind.TEXT:
+            assert column.data is not None
+            state.update(np.ascontiguousarray(values - values[0]))
+            state.update(np.ascontiguousarray(column.data[int(values[0]) : int(values[-1])]))
+        else:
+            state.update(np.ascontiguousarray(values))
+        if column.valid is not None:
+            state.update(np.ascontiguousarray(column.valid))
+    return state.digest()
+
+
+def in_event_time(
+    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int
+) -> tuple[Batch, Refused, int | None]:
+    """The accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
+
+    Raises InvalidBatch for a NULL time. No late and no ahead row: no copy.
+    """
+    assert spec.time_attribute is not None
+    column = columns[spec.time_attribute]
+    if column.valid is not None and not column.valid.all():
+        name, row = spec.schema.attributes[spec.time_attribute].name, int(np.argmin(column.valid))
+        raise InvalidBatch(
+            f"row {row}: {name!r} is NULL, but it is the stream's TIMESTAMP BY; leave out such rows",
+            reason="NULL_TIMESTAMP",
+            column=name,
+            row=row,
+        )
+    times = column.values
+    batch, refused = Batch(columns, times), NONE_REFUSED
+    if not len(times):
+        return batch, refused, watermark
+    least = _LEAST if watermark is None else watermark
+    bound = min(bound, _GREATEST)
+    if int(times.min()) < least or int(times.max()) > bound:
+        late = times < least
+        ahead = (times > bound) & ~late
+        refused = Refused(times[late], times[ahead])
+        batch = batch.take(np.flatnonzero(~(late | ahead)))
+        if not len(batch):
+            return batch, refused, watermark
+    return batch, refused, max(least, int(batch.times.max()) - spec.lateness)
+
+
+def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
+    """The rows, all with one physical ID that is not below the last one's, and that ID as the watermark."""
+    if not rows:
+        return Batch(columns, _NO_TIMES), watermark
+    physical = now if watermark is None else max(now, watermark)
+    return Batch(columns, np.full(rows, physical, np.int64)), physical

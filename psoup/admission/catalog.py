@@ -1,0 +1,95 @@
+"""The names and IDs that admission knows: tenants, their streams, queries and request IDs.
+
+    tenant ── name (any case) ── StreamState ── how many queries use it, watermark, producers
+       └──── request ID ──────── (digest of the text, query ID, sequence), the latest `kept_requests`
+
+Plain state; the rules that change it are in `admission`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from psoup.admission.producers import Producers
+from psoup.errors import Conflict, InvalidInput, NotFound
+from psoup.events import QueryAcknowledgement, Register, Registered
+from psoup.model import StreamSpec
+
+MAX_REQUEST_ID_BYTES = 256
+_NAMES_COMPARED = 256
+"""Names looked at for a suggestion: a tenant with many streams must not make a misspelling dear."""
+
+
+@dataclass(slots=True)
+class StreamState:
+    """What the next event of a stream is judged by. `watermark`: see `psoup.events.Pushed`."""
+
+    tenant: str
+    stream_id: int
+    spec: StreamSpec
+    sql: str
+    producers: Producers
+    watermark: int | None = None
+    queries: int = 0
+
+
+@dataclass(slots=True)
+class Tenant:
+    """The streams of one tenant by folded name, and the registrations it has asked for by request ID."""
+
+    streams: dict[str, StreamState] = field(default_factory=dict)
+    requests: OrderedDict[str, tuple[bytes, int, int]] = field(default_factory=OrderedDict)
+
+    def find(self, name: str) -> StreamState | None:
+        """The stream of that name, in any case. O(1)."""
+        return self.streams.get(name.lower())
+
+    def stream(self, name: str) -> StreamState:
+        """The stream of that name; raises NotFound that names the nearest."""
+        state = self.find(name)
+        if state is None:
+            near = difflib.get_close_matches(name[:256].lower(), [known.lower() for known in self.names()], n=1)
+            hint = f"did you mean {self.streams[near[0]].spec.name!r}?" if near else "create it with CREATE STREAM"
+            raise NotFound(f"there is no stream {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256])
+        return state
+
+    def names(self) -> list[str]:
+        """The names of some streams, for suggestions."""
+        return [state.spec.name for state in itertools.islice(self.streams.values(), _NAMES_COMPARED)]
+
+    def earlier(self, command: Register) -> QueryAcknowledgement | None:
+        """The answer to an earlier registration with this request ID, or None; raises Conflict on another text.
+
+        It is the answer even if the query has been unregistered since: a retry must not bring it back.
+        """
+        if len(command.request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
+            raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
+        known = self.requests.get(command.request_id) if command.request_id else None
+        if known is None:
+            return None
+        digest, query_id, sequence = known
+        if digest != text_digest(command.sql):
+            raise Conflict(
+                f"request ID {command.request_id!r} was used to register query {query_id} with another text;"
+                " use a new request ID for a new query",
+                reason="REQUEST_ID_REUSED",
+                request_id=command.request_id,
+                query_id=query_id,
+            )
+        return QueryAcknowledgement(sequence, True, query_id)
+
+    def remember(self, event: Registered, limit: int) -> None:
+        """Keep the outcome of a registration, and forget the oldest beyond `limit`."""
+        if event.request_id:
+            self.requests[event.request_id] = (text_digest(event.query.text), event.query_id, event.sequence)
+            while len(self.requests) > limit:
+                self.requests.popitem(last=False)
+
+
+def text_digest(text: str) -> bytes:
+    """16 bytes that identify a statement's text: 65,536 texts of 64 KiB would be 4 GiB."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,42 @@
+"""Whether a window can ever be answered from what its stream keeps.
+
+    RETENTION 1 HOUR   |--- kept ---| NOW
+    BEGIN (NOW - 2 HOURS)   refused here, for every registration alike
+    BEGIN TIMESTAMP '…'     depends on when it is asked: judged at invocation
+
+Only the statement and the stream's definition decide, never the moment: rows are compared with rows, time with time.
+"""
+
+from __future__ import annotations
+
+from psoup.errors import OutOfRange
+from psoup.model import SECOND, Anchor, StreamSpec, WindowClause
+
+
+def check_window(window: WindowClause, spec: StreamSpec) -> None:
+    """Raise OutOfRange if `window` is wider than the retention of `spec`. O(1)."""
+    rows, duration = spec.retention.rows, spec.retention.duration
+    begin, end = window.begin, window.end
+    if begin.anchor is Anchor.NOW:
+        if rows is not None and begin.rows is not None and begin.rows > rows:
+            raise _too_wide(spec, f"{begin.rows:,} rows", f"{rows:,} rows", "ROWS")
+        if duration is not None and begin.rows is None and begin.offset > duration:
+            raise _too_wide(spec, _seconds(begin.offset), _seconds(duration), "DURATION")
+    elif begin.anchor is Anchor.ABSOLUTE and end.anchor is Anchor.ABSOLUTE:
+        if duration is not None and end.at - begin.at > duration:
+            raise _too_wide(spec, _seconds(end.at - begin.at), _seconds(duration), "DURATION")
+
+
+def _seconds(duration: int) -> str:
+    return f"{duration / SECOND:,.6f}".rstrip("0").rstrip(".") + " seconds"
+
+
+def _too_wide(spec: StreamSpec, wanted: str, kept: str, unit: str) -> OutOfRange:
+    return OutOfRange(
+        f"the window reaches back {wanted}, but stream {spec.name!r} keeps {kept}; narrow the window, begin at START,"
+        " or create the stream with a longer RETENTION",
+        reason=f"WINDOW_WIDER_THAN_RETENTION_{unit}",
+        stream=spec.name,
+        window=wanted,
+        retention=kept,
+    )
