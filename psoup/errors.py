@@ -11,6 +11,7 @@
     ├── FailedPrecondition      the state forbids it now: a stream in use, an epoch fenced, a gap in numbers
     ├── OutOfRange              a window or time outside what is kept or known
     ├── ResourceExhausted       a budget is used up: says which, how much, and what would be needed
+    ├── Unavailable             starting, draining, or a stream that was cut: the same call may succeed later
     └── Internal                a broken invariant: a defect of PSoup
 
 Messages name the thing, the value and the way out; the facts are attributes as well, so that a service
@@ -113,6 +114,12 @@ class ResourceExhausted(PSoupError):
     """A budget is used up; the message says which and what would help."""
 
     reason = "RESOURCE_EXHAUSTED"
+
+
+class Unavailable(PSoupError):
+    """Not now: repeat the same call a little later. Nothing of it has happened, unless the message says so."""
+
+    reason = "UNAVAILABLE"
 
 
 class Internal(PSoupError):
