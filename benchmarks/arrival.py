@@ -1,0 +1,93 @@
+"""Rows `arrival.*`: how fast tuples are joined with all standing queries, results kept.
+
+A batch of 4,096 tuples is pushed into the embedded engine: validated, stamped, released at once (the stream is in
+the system time domain), joined with every query, and the matches kept in the open form. The clock runs over 16
+batches, one chunk; sealing the chunk comes between two samples, and in `.sustained` inside them, with expiry. One
+core. The peer keeps bits for each query, and nothing else: no order, no window, no expiry, no snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Row, Sample, Target, seconds
+from benchmarks.peers import NumPyPerQuery
+from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
+from psoup.local import LocalPSoup
+
+BATCH = 4_096
+CHUNK = 65_536
+KEPT = 4 * CHUNK
+HEADLINE = (4_096, 4)
+SHAPES = ((128, 4), (1_024, 4), (4_096, 1), (4_096, 2), HEADLINE, (4_096, 8))
+"""Number of queries, factors of each."""
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """One row for each shape; the headline has two peers and a sustained form."""
+    for queries, factors in (HEADLINE,) if quick else SHAPES:
+        yield from _shape(queries, factors, samples=3 if quick else 5)
+
+
+def _shape(count: int, factors: int, samples: int) -> Iterator[Row]:
+    queries = make_queries(count, factors)
+    columns = make_columns(CHUNK)
+    tables = batches(columns, BATCH)
+    engine = Loaded(queries)
+    engine.chunk(tables)
+    engine.local.maintain()
+    rates = []
+    for _ in range(samples):
+        rates.append(CHUNK / seconds(lambda: engine.chunk(tables)))
+        engine.local.maintain()
+    last = np.ascontiguousarray(columns[:, -BATCH:])
+    naive = NumPyPerQuery(queries)
+    check(engine, naive, last)
+    name = f"arrival.q{count}.f{factors}"
+    target = Target(at_least=25, value_at_least=1_000_000) if (count, factors) == HEADLINE else None
+    yield Row(name, Sample.of(rates), "tuples/s", "NumPy int64", _peer(naive, last, samples), target)
+    if (count, factors) != HEADLINE:
+        return
+    narrow = NumPyPerQuery(queries, np.uint8)
+    yield Row(name, Sample.of(rates), "tuples/s", "NumPy uint8", _peer(narrow, last, samples))
+    sustained = [CHUNK / seconds(lambda: engine.sustained(tables)) for _ in range(samples)]
+    note = "sealing, expiry and index upkeep inside the measurement"
+    yield Row(f"{name}.sustained", Sample.of(sustained), "tuples/s", "NumPy int64", _peer(naive, last, 3), None, note)
+
+
+def _peer(peer: NumPyPerQuery, columns: Columns, samples: int) -> Sample:
+    peer.arrive(columns)
+    return Sample.of([columns.shape[1] / seconds(lambda: peer.arrive(columns)) for _ in range(samples)])
+
+
+class Loaded:
+    """An embedded engine with the queries registered and indexed; it keeps the last four chunks."""
+
+    def __init__(self, queries: list[Query]) -> None:
+        self.local = LocalPSoup()
+        self.local.execute(f"{CREATE} RETENTION {KEPT} ROWS")
+        self.ids = [self.local.register(query.statement(BATCH)) for query in queries]
+        self.local.maintain()
+
+    def chunk(self, tables: list[pa.Table]) -> None:
+        """Push a chunk's worth of batches."""
+        for table in tables:
+            self.local.push(STREAM, table)
+
+    def sustained(self, tables: list[pa.Table]) -> None:
+        """The same, and whatever maintenance became due."""
+        self.chunk(tables)
+        self.local.maintain()
+
+
+def check(engine: Loaded, peer: NumPyPerQuery, last: Columns) -> None:
+    """Every query's answer over the last batch is what the peer found in it, tuple by tuple."""
+    bits = np.unpackbits(peer.arrive(last), axis=1, bitorder="little", count=last.shape[1]).astype(np.bool_)
+    for query_id, mask in zip(engine.ids, bits, strict=True):
+        answer = engine.local.invoke(query_id).to_table()
+        ours = np.stack([column.to_numpy() for column in answer.columns])
+        if not np.array_equal(ours, last[:, mask]):
+            raise AssertionError(f"query {query_id}: {answer.num_rows} rows, the peer has {mask.sum()}")

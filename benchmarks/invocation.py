@@ -1,0 +1,85 @@
+"""Rows `invoke.*`: how fast a client that comes back has its answer, SELECT * over the window, as an Arrow table.
+
+PSoup keeps which tuples match; an invocation finds the window and gathers them. DuckDB and Polars evaluate the query
+from scratch over a table that holds the window and nothing else. A figure is the median over the queries of each
+query's median; the spread is over the queries, whose answers differ in size. The window ends in an open chunk and
+reaches into sealed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from benchmarks.measure import Row, Sample, Target, median_seconds
+from benchmarks.peers import DuckDBScan, PolarsScan
+from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
+from psoup.local import LocalPSoup
+
+CHUNK = 65_536
+BATCH = 4_096
+OPEN = 16_384
+"""Tuples in the open chunk when the queries are invoked."""
+
+HEADLINE = (32_768, 4)
+SHAPES = ((128, 4), (4_096, 4), (32_768, 1), HEADLINE, (32_768, 8), (65_536, 4), (1_048_576, 4))
+"""Tuples in the window, factors of each query."""
+
+QUERIES = 128
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Two rows for each shape, one for each peer."""
+    for window, factors in (HEADLINE,) if quick else SHAPES:
+        yield from _shape(window, factors, repeats=5 if quick else 11)
+
+
+def _shape(window: int, factors: int, repeats: int) -> Iterator[Row]:
+    queries = make_queries(QUERIES, factors)
+    chunks = -(-window // CHUNK)
+    columns = make_columns(chunks * CHUNK + OPEN)
+    local, ids = _load(queries, columns, window)
+    kept = columns[:, -window:]
+    peers = (DuckDBScan(kept, queries), PolarsScan(kept, queries))
+    _check(local, ids, queries, kept, peers)
+    ours = Sample.of([1e6 * median_seconds(lambda i=i: local.invoke(i).to_table(), repeats) for i in ids])
+    answer_rows = float(np.median([query.mask(kept).sum() for query in queries]))
+    targets = {"DuckDB": Target(at_least=10), "Polars": Target(at_least=2)} if (window, factors) == HEADLINE else {}
+    label = "1m" if window == 1_048_576 else str(window)
+    for peer in peers:
+        theirs = Sample.of(
+            [1e6 * median_seconds(lambda peer=peer, n=n: peer.invoke(n), repeats) for n in range(QUERIES)]
+        )
+        details = {"answer_rows_median": answer_rows}
+        yield Row(f"invoke.w{label}.f{factors}", ours, "us", peer.name, theirs, targets.get(peer.name), "", details)
+        peer.close()
+
+
+def _load(queries: Sequence[Query], columns: Columns, window: int) -> tuple[LocalPSoup, list[int]]:
+    local = LocalPSoup()
+    local.execute(CREATE)
+    ids = [local.register(query.statement(window)) for query in queries]
+    local.maintain()
+    for table in batches(columns, BATCH):
+        local.push(STREAM, table)
+    local.maintain()
+    return local, ids
+
+
+def _check(
+    local: LocalPSoup,
+    ids: Sequence[int],
+    queries: Sequence[Query],
+    kept: Columns,
+    peers: tuple[DuckDBScan, PolarsScan],
+) -> None:
+    for number, (query_id, query) in enumerate(zip(ids, queries, strict=True)):
+        expected = kept[:, query.mask(kept)]
+        answer = local.invoke(query_id).to_table()
+        ours = np.stack([column.to_numpy() for column in answer.columns])
+        if not np.array_equal(ours, expected):
+            raise AssertionError(f"query {query_id}: {answer.num_rows} rows, NumPy has {expected.shape[1]}")
+        for peer in peers:
+            if not np.array_equal(peer.answer(number), expected):
+                raise AssertionError(f"{peer.name} disagrees with NumPy on {query.predicate()}")

@@ -1,0 +1,64 @@
+"""Rules of the tree that no linter knows: folders, names of tests, waiting, the lock, what is left undone."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(
+    path
+    for folder in ("psoup", "storage", "service", "clients", "benchmarks", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+)
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+
+
+def test_folders_that_are_no_packages_have_no_init() -> None:
+    folders = ("protos", "storage", "service", "clients", "tests")
+    assert [folder for folder in folders if (ROOT / folder / "__init__.py").exists()] == []
+
+
+def test_names_of_test_files_are_unique_and_tell_their_folder() -> None:
+    counts = Counter(path.name for path in TESTS)
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_tests_never_sleep() -> None:
+    """Wait for a sequence number, an event or a process instead."""
+    sleeping = []
+    for path in TESTS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sleep":
+                sleeping.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert sleeping == []
+
+
+def test_nothing_is_marked_as_undone() -> None:
+    mark = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")))
+    marked = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if mark.search(line)
+    ]
+    assert marked == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = []
+    for path in SOURCES:
+        source = path.read_text()
+        generated = path.name.endswith(("_pb2.py", "_pb2_grpc.py"))
+        if source.strip() and not generated and ast.get_docstring(ast.parse(source)) is None:
+            silent.append(str(path.relative_to(ROOT)))
+    assert silent == []
+
+
+def test_the_lock_pins_every_package_with_hashes_and_names_no_place() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    requirements = [line for line in lock.splitlines() if line and not line.startswith((" ", "#"))]
+    assert len(requirements) > 40
+    assert [line for line in requirements if not re.match(r"[a-z0-9-]+==[^ ]+ (; .* )?\\$", line)] == []
+    assert not re.search(r"https?://|file:|--index|--find-links|(^|\s)/", lock)
+    assert all("--hash=sha256:" in part for part in re.split(r"\n(?=[a-z])", lock) if "==" in part.split("\n")[0])

@@ -1,0 +1,66 @@
+"""Files and functions stay small enough to be read at once."""
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("psoup", "storage", "service", "clients", "benchmarks")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+FILE_LINES = 400
+FUNCTION_LINES = 40
+KERNEL_LINES = 60
+
+
+def code_lines(source: str) -> set[int]:
+    """The numbers of lines that hold code: neither blank nor comment nor docstring."""
+    noise = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in noise:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                lines.difference_update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return lines
+
+
+def own_lines(node: ast.FunctionDef | ast.AsyncFunctionDef, code: set[int]) -> int:
+    """Lines of code in a function, its signature left out: a long list of parameters is no long function."""
+    return len(code & set(range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)))
+
+
+def test_files_are_at_most_400_lines_long() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in SOURCES}
+    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES} == {}
+
+
+def test_functions_are_at_most_40_code_lines_long_and_kernels_60() -> None:
+    long = {}
+    for path in SOURCES:
+        source = path.read_text()
+        code = code_lines(source)
+        limit = KERNEL_LINES if (ROOT / "psoup/kernels") in path.parents else FUNCTION_LINES
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and own_lines(node, code) > limit:
+                long[f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"] = own_lines(node, code)
+    assert long == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f():\n    '''A\n    docstring.'''\n    # why\n\n    return 1\n", 1),
+        ("def f(a,\n      b):\n    x = [\n        1,\n    ]\n    return x\n", 4),
+    ],
+)
+def test_what_counts_as_a_line_of_code(source: str, expected: int) -> None:
+    node = ast.parse(source).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    assert own_lines(node, code_lines(source)) == expected
