@@ -133,6 +133,12 @@ def float_keys(values: Array) -> Array:
     return np.where(bits < 0, bits ^ _SIGN, bits)
 
 
+def key_float(key: int) -> float:
+    """The value whose order key is `key`."""
+    bits = np.int64(key) if key >= 0 else np.int64(key) ^ _SIGN
+    return float(bits.view(np.float64))
+
+
 def pack_valid(valid: Array) -> pa.Buffer:
     """A bool array as an Arrow validity bitmap."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -1,0 +1,32 @@
+"""Answers from a snapshot: invoke, matches of a tuple, explain, and what there is."""
+
+from psoup.answer.describe import (
+    StreamDescription,
+    bill,
+    describe_stream,
+    get_query,
+    list_queries,
+    list_streams,
+)
+from psoup.answer.explain import Explanation, FactorExplanation, explain
+from psoup.answer.invoke import Answer, Completeness, invoke
+from psoup.answer.matches import matches
+from psoup.answer.snapshot import QueryRecord, Snapshot
+
+__all__ = [
+    "Answer",
+    "Completeness",
+    "Explanation",
+    "FactorExplanation",
+    "QueryRecord",
+    "Snapshot",
+    "StreamDescription",
+    "bill",
+    "describe_stream",
+    "explain",
+    "get_query",
+    "invoke",
+    "list_queries",
+    "list_streams",
+    "matches",
+]

@@ -1,0 +1,100 @@
+"""What there is: streams, queries and the bill, from one snapshot. No tuples, no results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
+from psoup.model import StreamSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDescription:
+    """A stream for people. Times in microseconds; `tuples` is how many are in memory, `bytes` what they are charged."""
+
+    stream_id: int
+    spec: StreamSpec
+    sql: str
+    watermark: int | None
+    now: int | None
+    tuples: int
+    first_id: int
+    next_id: int
+    pending: int
+    late: int
+    ahead: int
+    chunks: int
+    bytes: int
+    queries: int
+    created: int
+
+
+def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> StreamDescription:
+    """One stream by name; NotFound names the nearest."""
+    return _describe(snapshot.stream(name, tenant), now)
+
+
+def list_streams(
+    snapshot: Snapshot, *, tenant: str, now: int, after: str = "", limit: int = 1_000
+) -> list[StreamDescription]:
+    """The tenant's streams whose lower-case name is greater than `after`, by name, at most `limit`."""
+    names = sorted(name for owner, name in snapshot.streams if owner == tenant and name > after.lower())
+    return [_describe(snapshot.streams[tenant, name], now) for name in names[:limit]]
+
+
+def get_query(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryRecord:
+    """One query; NotFound if it does not stand."""
+    return snapshot.query(query_id, tenant)
+
+
+def list_queries(
+    snapshot: Snapshot, *, tenant: str, after: int = -1, limit: int = 1_000, stream: str | None = None
+) -> list[QueryRecord]:
+    """The tenant's queries with IDs greater than `after`, ascending, at most `limit`; of one stream if named."""
+    stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
+    found = (
+        record
+        for _, record in snapshot.queries.items(after + 1)
+        if record.tenant == tenant and stream_id in (None, record.stream_id)
+    )
+    return list(islice(found, limit))
+
+
+def bill(snapshot: Snapshot) -> dict[str, int]:
+    """Counts, and bytes of tuples and results, over all streams as published. O(chunks)."""
+    total = {
+        "streams": len(snapshot.by_id),
+        "queries": len(snapshot.queries),
+        "clauses": len(snapshot.clauses),
+        "tuples": 0,
+        "pending": 0,
+        "tuples_bytes": 0,
+        "results_bytes": 0,
+    }
+    for view in snapshot.by_id.values():
+        total["tuples"] += view.next_id - view.first_id
+        total["pending"] += view.pending
+        total["tuples_bytes"] += view.nbytes
+        total["results_bytes"] += sum(entry.results.nbytes for entry in view.chunks)
+    return total
+
+
+def _describe(view: StreamView, now: int) -> StreamDescription:
+    return StreamDescription(
+        stream_id=view.stream_id,
+        spec=view.spec,
+        sql=view.sql,
+        watermark=view.watermark if view.spec.event_time else view.last_time,
+        now=view.now(now),
+        tuples=view.next_id - view.first_id,
+        first_id=view.first_id,
+        next_id=view.next_id,
+        pending=view.pending,
+        late=view.late,
+        ahead=view.ahead,
+        chunks=len(view.chunks),
+        bytes=view.nbytes,
+        queries=view.queries,
+        created=view.created,
+    )

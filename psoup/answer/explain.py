@@ -1,0 +1,169 @@
+"""How a query is evaluated and kept: its factors, its window now, and the form of its results chunk by chunk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from psoup.answer.matches import chunk_matches
+from psoup.answer.snapshot import Snapshot
+from psoup.columns import key_float
+from psoup.expressions.render import render
+from psoup.expressions.tree import AttributeRef
+from psoup.model import SECOND, DataType, Kind
+from psoup.query import Factor, Term
+from psoup.sql import describe_window
+from psoup.stems.windows import apply_window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FactorExplanation:
+    """One boolean factor. `kind`: `interval`, `union` (several intervals or attributes), `opaque` or `never`.
+
+    `derived`: expressions that are evaluated once for all queries and indexed like columns.
+    """
+
+    text: str
+    kind: str
+    derived: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """See the module. Times are text in UTC; counts are of tuples or chunks in memory."""
+
+    query_id: int
+    sql: str
+    stream: str
+    time_domain: str
+    clause: str
+    shared_by: int
+    window: str
+    window_kind: str
+    begin: str
+    end: str
+    factors: tuple[FactorExplanation, ...]
+    tuples_in_window: int
+    matches_in_window: int
+    chunks: int
+    chunks_covered: int
+    column_forms: dict[str, int]
+    errors: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Text for a terminal."""
+        forms = ", ".join(f"{count} {form}" for form, count in sorted(self.column_forms.items()))
+        lines = [
+            f"query {self.query_id} on stream {self.stream} ({self.time_domain})",
+            f"  window   {self.window}  ({self.window_kind})",
+            f"           now from {self.begin} to {self.end}",
+            f"  clause   {self.clause}",
+            f"           shared by {self.shared_by} {'query' if self.shared_by == 1 else 'queries'}",
+        ]
+        for number, factor in enumerate(self.factors, 1):
+            lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
+            lines.extend(f"           derived attribute: {text}" for text in factor.derived)
+        lines.append(
+            f"  window holds {self.tuples_in_window:,} tuples, {self.matches_in_window:,} match; "
+            f"{self.errors} evaluation errors"
+        )
+        lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
+        return lines
+
+
+def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Explanation:
+    """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered."""
+    record = snapshot.query(query_id, tenant)
+    view = snapshot.by_id[record.stream_id]
+    clause = snapshot.clause(record.sqc_id)
+    current = view.now(now)
+    window = record.query.window
+    found = apply_window(window, view.timeline(), view.spec.retention, current, current)
+    forms: Counter[str] = Counter()
+    matched = errors = 0
+    for entry in view.chunks:
+        forms[entry.results.form(clause.sqc_id, clause.slot)] += 1
+        start, stop = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (found.low, found.high))
+        if start < stop:
+            part = chunk_matches(entry, clause, start, stop)
+            matched += len(part.offsets)
+            errors += part.errors
+    return Explanation(
+        query_id=query_id,
+        sql=record.query.text,
+        stream=view.spec.name,
+        time_domain="event time" if view.spec.event_time else "system time",
+        clause=record.query.clause,
+        shared_by=len(clause.members),
+        window=describe_window(window),
+        window_kind=window.kind,
+        begin="the oldest tuple kept" if found.begin is None else time_text(found.begin),
+        end="no tuple yet" if found.end is None else time_text(found.end),
+        factors=tuple(_factor(factor) for factor in record.query.factors),
+        tuples_in_window=found.high - found.low,
+        matches_in_window=matched,
+        chunks=len(view.chunks),
+        chunks_covered=len(view.chunks) - forms.get("uncovered", 0),
+        column_forms=dict(forms),
+        errors=errors,
+    )
+
+
+def time_text(time: int) -> str:
+    """Microseconds since 1970 as ISO text in UTC; the number itself outside the years 1 to 9999."""
+    try:
+        return (_EPOCH + timedelta(microseconds=time)).isoformat(sep=" ").replace("+00:00", "Z")
+    except OverflowError:
+        return f"{time} microseconds"
+
+
+def _factor(factor: Factor) -> FactorExplanation:
+    terms = factor.terms
+    text = " OR ".join(_term(term) for term in terms) or "FALSE"
+    derived = tuple(render(t.attribute) for t in terms if not isinstance(t.attribute, AttributeRef))
+    if not terms:
+        kind = "never"
+    elif len(terms) == 1 and _opaque(terms[0]):
+        kind = "opaque"
+    elif len(terms) == 1 and len(terms[0].intervals) + terms[0].nulls == 1:
+        kind = "interval"
+    else:
+        kind = "union"
+    return FactorExplanation(text, kind, derived)
+
+
+def _opaque(term: Term) -> bool:
+    return not isinstance(term.attribute, AttributeRef) and str(term.attribute.type) == "BOOLEAN"
+
+
+def _term(term: Term) -> str:
+    data_type = term.attribute.type
+    ranges = [f"[{_key(data_type, i.low, '-inf')}, {_key(data_type, i.high, 'inf')})" for i in term.intervals]
+    if term.nulls:
+        ranges.append("NULL")
+    shown = ranges if len(ranges) <= 8 else [*ranges[:8], f"… {len(ranges) - 8} more"]
+    return f"{render(term.attribute)} in {' or '.join(shown)}"
+
+
+def _key(data_type: DataType, key: int | bytes | None, unbounded: str) -> str:
+    """An order key as the value it stands for."""
+    if key is None:
+        return unbounded
+    if isinstance(key, bytes):
+        return repr(key.decode(errors="backslashreplace"))
+    if data_type.kind is Kind.TIMESTAMP:
+        return time_text(key)
+    if data_type.kind is Kind.DATE:
+        return time_text(key * 86_400 * SECOND)[:10]
+    if data_type.kind is Kind.DECIMAL:
+        return str(Decimal(key).scaleb(-data_type.scale))
+    return str(key_float(key)) if data_type.kind is Kind.DOUBLE else str(key)

@@ -1,0 +1,225 @@
+"""Invocation: the current answer of a registered query, gathered from chunks and kept results.
+
+    window ─> range of IDs ─> matches per chunk ─> gather the columns that are needed ─> SELECT list ─> Arrow
+
+The work up to the matches is done when the answer is made; rows are gathered when they are taken, a record batch at a
+time, from the snapshot that the answer holds. Cost: the result, plus the window's length over 64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.answer.matches import ChunkMatches, matches_in
+from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
+from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
+from psoup.errors import OutOfRange, ResourceExhausted
+from psoup.expressions.evaluate import Scope, evaluate
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
+from psoup.model import BIGINT, TIMESTAMP, WindowClause
+from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
+
+_MAX_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """What an answer reflects. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
+
+    `sequence`: all events up to it. `final`: no later tuple can change the answer. `late`, `ahead`: tuples of the
+    stream refused so far. `pending`: accepted, not yet released. `truncated`: older tuples of the window are gone.
+    `errors`: evaluations of the WHERE clause that failed, in the chunks of the window.
+    """
+
+    sequence: int
+    now: int | None
+    watermark: int | None
+    begin: int | None
+    end: int | None
+    final: bool
+    late: int
+    ahead: int
+    pending: int
+    truncated: bool
+    errors: int
+    window_kind: str
+
+
+class Answer:
+    """The answer of one invocation; holds its snapshot until it is dropped."""
+
+    def __init__(
+        self, record: QueryRecord, found: list[ChunkMatches], completeness: Completeness, sort_rows: int
+    ) -> None:
+        self.record = record
+        self.completeness = completeness
+        self.schema = pa.schema([pa.field(o.name, arrow_type(o.type)) for o in record.query.select])
+        self._found = found
+        self._sort_rows = sort_rows
+
+    @property
+    def matched(self) -> int:
+        """Tuples of the window that satisfy WHERE: the rows of the answer, before DISTINCT and LIMIT."""
+        return sum(len(m.offsets) for m in self._found)
+
+    def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
+        """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
+        query = self.record.query
+        if query.order or query.distinct:
+            yield from self._arranged(max_rows)
+            return
+        left = query.limit
+        outputs = [o.expr for o in query.select]
+        for group in _groups(self._found, max_rows, left):
+            columns = _evaluate(outputs, group, self.completeness.now)
+            yield self._batch(columns)
+
+    def to_table(self) -> pa.Table:
+        """The whole answer as one Arrow table."""
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def _arranged(self, max_rows: int) -> Iterator[pa.RecordBatch]:
+        query = self.record.query
+        if self.matched > self._sort_rows:
+            raise ResourceExhausted(
+                f"ORDER BY or DISTINCT over {self.matched:,} rows is more than the {self._sort_rows:,} that one "
+                "invocation may hold; narrow the window or the WHERE clause",
+                reason="SORT_BUDGET",
+                rows=self.matched,
+            )
+        wanted = [o.expr for o in query.select] + [key.expr for key in query.order]
+        groups = [_evaluate(wanted, g, self.completeness.now) for g in _groups(self._found, _MAX_ROWS, None)]
+        if not groups:
+            return
+        columns = [concat_columns(parts) for parts in zip(*groups, strict=True)]
+        outputs, keys = columns[: len(query.select)], columns[len(query.select) :]
+        rows = distinct_rows(outputs) if query.distinct else np.arange(len(columns[0]), dtype=np.int64)
+        rows = sorted_rows(keys, query.order, rows)[: query.limit]
+        for start in range(0, len(rows), max_rows):
+            part = rows[start : start + max_rows]
+            yield self._batch([column.take(part) for column in outputs])
+
+    def _batch(self, columns: list[Column]) -> pa.RecordBatch:
+        arrays = [
+            column.to_arrow().cast(field.type) if field.type == pa.string() else column.to_arrow()
+            for column, field in zip(columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def invoke(
+    snapshot: Snapshot,
+    query_id: int,
+    *,
+    tenant: str,
+    now: int,
+    as_of: int | None = None,
+    window: WindowClause | None = None,
+    accept_truncation: bool = False,
+) -> Answer:
+    """The answer of a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
+
+    Raises NotFound; OutOfRange for an `as_of` after NOW, or a window that reaches past what is kept (unless
+    `accept_truncation`).
+    """
+    record = snapshot.query(query_id, tenant)
+    view = snapshot.by_id[record.stream_id]
+    window = window or record.query.window
+    current = view.now(now)
+    instant = _instant(current, as_of)
+    found = apply_window(window, view.timeline(), view.spec.retention, current, instant)
+    if not accept_truncation:
+        refuse_truncation(view.spec.name, found)
+    clause = snapshot.clause(record.sqc_id)
+    matched = list(matches_in(view, clause, found.low, found.high))
+    completeness = _completeness(snapshot, view, window, found, instant, sum(m.errors for m in matched))
+    return Answer(record, matched, completeness, snapshot.config.sort_rows)
+
+
+def _instant(current: int | None, as_of: int | None) -> int | None:
+    if as_of is None:
+        return current
+    if current is None or as_of > current:
+        known = "no tuple has come yet" if current is None else f"NOW is {current}"
+        raise OutOfRange(
+            f"as_of {as_of} lies after NOW ({known}, in microseconds); ask for a time that has been reached",
+            reason="AS_OF_IN_FUTURE",
+        )
+    return as_of
+
+
+def _completeness(
+    snapshot: Snapshot, view: StreamView, window: WindowClause, found: WindowRange, now: int | None, errors: int
+) -> Completeness:
+    watermark = view.watermark if view.spec.event_time else view.last_time
+    return Completeness(
+        sequence=snapshot.sequence,
+        now=now,
+        watermark=watermark,
+        begin=found.begin,
+        end=found.end,
+        final=found.end is not None and watermark is not None and found.end < watermark,
+        late=view.late,
+        ahead=view.ahead,
+        pending=view.pending,
+        truncated=found.truncated,
+        errors=errors,
+        window_kind=window.kind,
+    )
+
+
+def _groups(found: list[ChunkMatches], max_rows: int, limit: int | None) -> Iterator[list[tuple[ChunkMatches, Array]]]:
+    """The matches in order, in groups of at most `max_rows`, `limit` in all."""
+    group: list[tuple[ChunkMatches, Array]] = []
+    room, left = max_rows, limit
+    for match in found:
+        offsets = match.offsets if left is None else match.offsets[:left]
+        left = None if left is None else left - len(offsets)
+        while len(offsets):
+            group.append((match, offsets[:room]))
+            room -= len(group[-1][1])
+            offsets = offsets[len(group[-1][1]) :]
+            if not room:
+                yield group
+                group, room = [], max_rows
+    if group:
+        yield group
+
+
+def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now: int | None) -> list[Column]:
+    """The output expressions over one group of matches; only the columns they read are gathered."""
+    needed = frozenset().union(*(attributes_of(expr) for expr in outputs))
+    gathered = {index: _gather(index, group) for index in needed}
+    rows = sum(len(offsets) for _, offsets in group)
+    scope: Scope | None = None
+    columns = []
+    for expr in outputs:
+        if isinstance(expr, AttributeRef):
+            columns.append(gathered[expr.index])
+            continue
+        scope = scope or _scope(group, gathered, rows, now)
+        columns.append(evaluate(expr, scope))
+    return columns
+
+
+def _gather(index: int, group: list[tuple[ChunkMatches, Array]]) -> Column:
+    if index == ID_INDEX:
+        return Column(BIGINT, np.concatenate([offsets + m.entry.data.first_id for m, offsets in group]))
+    if index == TIME_INDEX:
+        return Column(TIMESTAMP, np.concatenate([m.entry.data.times[offsets] for m, offsets in group]))
+    return concat_columns([m.entry.data.columns[index].take(offsets) for m, offsets in group])
+
+
+def _scope(
+    group: list[tuple[ChunkMatches, Array]], gathered: dict[int, Column], rows: int, now: int | None
+) -> Scope:
+    """The gathered columns in the schema's places; the others stay empty and are not read."""
+    types = group[0][0].entry.data.columns
+    columns = tuple(gathered.get(i) or empty_column(c.type) for i, c in enumerate(types))
+    ids, times = gathered.get(ID_INDEX), gathered.get(TIME_INDEX)
+    return Scope(columns, rows, None if ids is None else ids.values, None if times is None else times.values, now)

@@ -1,0 +1,165 @@
+"""What the engine publishes: one immutable root from which every answer is computed.
+
+    Snapshot ─ streams {(tenant, name): StreamView} ─ chunks: ChunkView + ChunkResults
+             ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
+             └ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
+
+A reader takes the root once and never waits for the writer, nor the writer for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+from psoup.config import EngineConfig
+from psoup.errors import NotFound
+from psoup.model import StreamSpec
+from psoup.query import Factor, StandingQuery
+from psoup.results.chunk_results import ChunkResults
+from psoup.stems.chunk import ChunkView
+from psoup.stems.paged import PagedMap
+from psoup.stems.windows import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkEntry:
+    """A chunk's tuples and what is known of its results."""
+
+    data: ChunkView
+    results: ChunkResults
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A registered query. `slot` and `sqc_id` name its standing query clause; `registered` is in microseconds."""
+
+    query_id: int
+    tenant: str
+    stream_id: int
+    sqc_id: int
+    slot: int
+    query: StandingQuery
+    registered: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseRecord:
+    """A standing query clause and the queries that share it. `attributes` are the Query SteM's attribute IDs."""
+
+    sqc_id: int
+    slot: int
+    stream_id: int
+    factors: tuple[Factor, ...]
+    attributes: tuple[int, ...]
+    members: PagedMap[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """A stream as published. Counts are of tuples; `created` is in microseconds."""
+
+    stream_id: int
+    tenant: str
+    spec: StreamSpec
+    sql: str
+    created: int
+    watermark: int | None
+    last_time: int | None
+    dropped_time: int | None
+    chunks: tuple[ChunkEntry, ...]
+    pending: int
+    late: int
+    ahead: int
+    nbytes: int
+    queries: int
+
+    @property
+    def first_id(self) -> int:
+        """The oldest tuple ID in memory."""
+        return self.chunks[0].data.first_id
+
+    @property
+    def next_id(self) -> int:
+        """One more than the newest tuple ID."""
+        return self.chunks[-1].data.end_id
+
+    def now(self, clock: int) -> int | None:
+        """NOW of the stream's time domain; None while an event-time stream has no watermark."""
+        if self.spec.event_time:
+            return self.watermark
+        return clock if self.last_time is None else max(clock, self.last_time)
+
+    def timeline(self) -> Timeline:
+        """Where times lie among the tuple IDs."""
+        return Timeline(
+            self.first_id, self.next_id, self.dropped_time, self._before, self._through, self._time_of
+        )
+
+    def chunk_of(self, tuple_id: int) -> ChunkEntry:
+        """The chunk that holds `tuple_id`, which must be in memory. O(log chunks)."""
+        at = bisect_right(self.chunks, tuple_id, key=lambda entry: entry.data.first_id) - 1
+        return self.chunks[at]
+
+    def _before(self, time: int) -> int:
+        return self._search(time, "left")
+
+    def _through(self, time: int) -> int:
+        return self._search(time, "right")
+
+    def _search(self, time: int, side: str) -> int:
+        find = bisect_left if side == "left" else bisect_right
+        filled = len(self.chunks) - (not len(self.chunks[-1].data))
+        at = find(self.chunks, time, 0, filled, key=lambda entry: int(entry.data.times[-1]))
+        if at == filled:
+            return self.next_id
+        chunk = self.chunks[at].data
+        return chunk.first_id + int(np.searchsorted(chunk.times, time, side="left" if side == "left" else "right"))
+
+    def _time_of(self, tuple_id: int) -> int:
+        chunk = self.chunk_of(tuple_id).data
+        return int(chunk.times[tuple_id - chunk.first_id])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The published root, as of `sequence`."""
+
+    sequence: int
+    streams: Mapping[tuple[str, str], StreamView]
+    by_id: Mapping[int, StreamView]
+    queries: PagedMap[QueryRecord]
+    clauses: PagedMap[ClauseRecord]
+    config: EngineConfig
+
+    def stream(self, name: str, tenant: str) -> StreamView:
+        """The stream of that name (any case); NotFound names the nearest."""
+        view = self.streams.get((tenant, name.lower()))
+        if view is None:
+            names = [v.spec.name for (owner, _), v in self.streams.items() if owner == tenant]
+            near = get_close_matches(name.lower(), names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; create it with CREATE STREAM"
+            raise NotFound(f"there is no stream {name!r}{hint}", reason="UNKNOWN_STREAM", stream=name)
+        return view
+
+    def query(self, query_id: int, tenant: str) -> QueryRecord:
+        """The query of that ID; NotFound if it is unknown, unregistered or another tenant's."""
+        record = self.queries.get(query_id) if query_id >= 0 else None
+        if record is None or record.tenant != tenant:
+            raise NotFound(
+                f"there is no query {query_id}; it was never registered, or it was unregistered",
+                reason="UNKNOWN_QUERY",
+                query=query_id,
+            )
+        return record
+
+    def clause(self, sqc_id: int) -> ClauseRecord:
+        """The clause of a query of this snapshot."""
+        record = self.clauses.get(sqc_id)
+        assert record is not None, f"query without clause {sqc_id}"
+        return record

@@ -1,0 +1,127 @@
+"""PSoup in your own process: no service, nothing durable. For tests, benchmarks and notebooks.
+
+>>> import pyarrow as pa
+>>> soup = LocalPSoup()
+>>> soup.execute("CREATE STREAM ticks (symbol TEXT, price DOUBLE)")
+>>> _ = soup.push("ticks", pa.table({"symbol": ["A", "B"], "price": [1.0, 9.5]}))
+>>> query = soup.register("SELECT symbol FROM ticks WHERE price > 5")
+>>> _ = soup.push("ticks", pa.table({"symbol": ["C"], "price": [7.0]}))
+>>> soup.invoke(query).to_table().column("symbol").to_pylist()
+['B', 'C']
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from psoup.admission import Admission
+from psoup.answer.explain import Explanation, explain
+from psoup.answer.invoke import Answer, invoke
+from psoup.answer.matches import matches
+from psoup.clock import Clock, VirtualClock
+from psoup.config import EngineConfig
+from psoup.engine import Engine
+from psoup.events import (
+    Acknowledgement,
+    Command,
+    CreateStream,
+    DropStream,
+    Heartbeat,
+    Push,
+    PushAcknowledgement,
+    QueryAcknowledgement,
+    Register,
+    Unregister,
+)
+from psoup.model import DEFAULT_TENANT
+from psoup.sql import is_create, window_clause
+from psoup.stems.piece import Runner, serial
+
+
+class LocalPSoup:
+    """An engine with its admission, one command at a time. Errors are those of `psoup.errors`."""
+
+    def __init__(
+        self,
+        config: EngineConfig = EngineConfig(),
+        clock: Clock | None = None,
+        run: Runner = serial,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:
+        self.clock = clock or VirtualClock()
+        self.engine = Engine(config, run)
+        self.admission = Admission(config)
+        self.tenant = tenant
+
+    def submit(self, command: Command) -> Acknowledgement:
+        """Prepare and apply one command."""
+        prepared = self.admission.prepare(command, self.clock.now())
+        if prepared.event is not None:
+            effects = self.engine.apply([prepared.event])
+            self.admission.give_back(effects.freed_bytes)
+        return prepared.acknowledgement
+
+    def execute(self, sql: str) -> None:
+        """CREATE STREAM … or DROP STREAM name."""
+        words = sql.split()
+        if not is_create(sql) and len(words) == 3 and [w.upper() for w in words[:2]] == ["DROP", "STREAM"]:
+            self.submit(DropStream(words[2].rstrip(";"), self.tenant))
+        else:
+            self.submit(CreateStream(sql, self.tenant))
+
+    def push(
+        self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
+    ) -> PushAcknowledgement:
+        """Push tuples; late ones are refused alone and counted in the acknowledgement."""
+        done = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
+        assert isinstance(done, PushAcknowledgement)
+        return done
+
+    def heartbeat(self, stream: str, time: int) -> None:
+        """Promise that no tuple with a time below `time` (microseconds) will come."""
+        self.submit(Heartbeat(stream, time, self.tenant))
+
+    def register(self, sql: str, request_id: str = "") -> int:
+        """Register a query; returns its ID."""
+        done = self.submit(Register(sql, request_id, self.tenant))
+        assert isinstance(done, QueryAcknowledgement)
+        return done.query_id
+
+    def unregister(self, query_id: int) -> None:
+        """Forget a query."""
+        self.submit(Unregister(query_id, self.tenant))
+
+    def invoke(
+        self, query_id: int, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False
+    ) -> Answer:
+        """The current answer; `window` is the text of another BEGIN … END …"""
+        return invoke(
+            self.engine.snapshot(),
+            query_id,
+            tenant=self.tenant,
+            now=self.clock.now(),
+            as_of=as_of,
+            window=None if window is None else window_clause(window),
+            accept_truncation=accept_truncation,
+        )
+
+    def matches(self, stream: str, tuple_id: int) -> list[int]:
+        """IDs of the queries whose WHERE the tuple satisfies."""
+        return matches(self.engine.snapshot(), stream, tuple_id, tenant=self.tenant)
+
+    def explain(self, query_id: int) -> Explanation:
+        """How a query is evaluated and kept."""
+        return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
+
+    def maintain(self) -> int:
+        """Do all maintenance there is; returns the number of tasks done."""
+        done = 0
+        while (task := self.engine.maintenance(everything=True)) is not None:
+            self.engine.install(task.compute())
+            done += 1
+        return done
+
+    def check(self) -> None:
+        """Every invariant of every structure."""
+        self.engine.check()
+        self.admission.check()

@@ -1,0 +1,243 @@
+"""Work that keeps the structures small and the answers ready, none of which changes an answer.
+
+    seal     the open results of a full chunk become a pack
+    merge    the recent clauses' index goes into the main one
+    tidy     the open results forget clauses that are gone, and their slots become free
+    cover    clauses born after a chunk was closed are evaluated over it (new queries, old data)
+    compact  packs forget clauses that are gone
+
+A task is made by the writer from immutable parts, computed by anyone, and installed by the writer only if what it was
+computed from still stands; else it is dropped and will be found due again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from psoup.answer.snapshot import ChunkEntry
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.query import Factor
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenResults
+from psoup.results.sealed import Pack, seal
+from psoup.stems.piece import serial
+from psoup.stems.query_stem import MergeTask, QuerySteM
+from psoup.stream_state import StreamState, cover
+
+_COMPACT_FROM = 64
+
+
+class Installable(Protocol):
+    """The outcome of a task."""
+
+    @property
+    def stream_id(self) -> int:
+        """Whose state it is for."""
+        ...
+
+    def install(self, state: StreamState) -> bool:
+        """Put it in place; False if the state has moved on."""
+        ...
+
+
+class Task(Protocol):
+    """Work that is due."""
+
+    @property
+    def name(self) -> str:
+        """seal, merge, tidy, cover or compact."""
+        ...
+
+    def compute(self) -> Installable:
+        """Do the work. From any thread; changes nothing."""
+        ...
+
+
+def next_task(state: StreamState, *, everything: bool) -> Task | None:
+    """The most urgent task of one stream, or None."""
+    for find in _RULES:
+        task = find(state, everything)
+        if task is not None:
+            return task
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Replace:
+    """New results for one chunk, if they are still what the task saw."""
+
+    stream_id: int
+    number: int
+    seen: ChunkResults
+    results: ChunkResults
+
+    def install(self, state: StreamState) -> bool:
+        return state.replace_results(self.number, self.seen, self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    stream_id: int
+    entry: ChunkEntry
+    list_limit: int
+    name: str = "seal"
+
+    def compute(self) -> Installable:
+        results = self.entry.results
+        assert results.open is not None
+        pack = seal(results.open, results.open.sqc_of_slot, self.list_limit)
+        return _Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
+
+
+@dataclass(frozen=True, slots=True)
+class _Compact:
+    stream_id: int
+    entry: ChunkEntry
+    dead: Array
+    upto: int
+    name: str = "compact"
+
+    def compute(self) -> Installable:
+        results = self.entry.results
+        return _Replace(self.stream_id, self.entry.data.number, results, results.without(self.dead, self.upto))
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """A pack of clauses evaluated over one chunk."""
+
+    stream_id: int
+    number: int
+    seen: ChunkResults
+    pack: Pack
+    sqc_ids: frozenset[int]
+    before: int
+    errors: dict[int, int]
+
+    def install(self, state: StreamState) -> bool:
+        gone = np.array(sorted(i for i in self.sqc_ids if i not in state.live), np.int64)
+        covered = self.seen.covered(self.pack.without(gone), self.sqc_ids, self.before, self.errors)
+        return state.replace_results(self.number, self.seen, covered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cover:
+    stream_id: int
+    entry: ChunkEntry
+    clauses: tuple[tuple[int, int, tuple[Factor, ...]], ...]
+    index: QuerySteM
+    config: EngineConfig
+    sqc_of_slot: Array
+    before: int
+    name: str = "cover"
+
+    def compute(self) -> Installable:
+        data = self.entry.data
+        fresh = OpenResults(self.config, len(self.sqc_of_slot))
+        cover(data, [(slot, factors) for _, slot, factors in self.clauses], self.index, fresh, self.config, serial)
+        pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
+        ids = frozenset(sqc_id for sqc_id, _, _ in self.clauses)
+        return _Covered(self.stream_id, data.number, self.entry.results, pack, ids, self.before, fresh.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tidy:
+    """The open results are being written, so this is done when it is installed. O(open results)."""
+
+    stream_id: int
+    name: str = "tidy"
+
+    def compute(self) -> Installable:
+        return self
+
+    def install(self, state: StreamState) -> bool:
+        state.tidy()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    stream_id: int
+    task: MergeTask
+    name: str = "merge"
+
+    def compute(self) -> Installable:
+        return _Merged(self.stream_id, self.task.compute())
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    stream_id: int
+    result: object
+
+    def install(self, state: StreamState) -> bool:
+        return state.clauses.install(self.result)
+
+
+def _seal_due(state: StreamState, everything: bool) -> Task | None:
+    for entry in state.closed:
+        if entry.results.open is not None:
+            return _Seal(state.stream_id, entry, state.config.list_limit)
+    return None
+
+
+def _merge_due(state: StreamState, everything: bool) -> Task | None:
+    if state.clauses.merge_due(everything):
+        return _Merge(state.stream_id, state.clauses.merge_task())
+    return None
+
+
+def _tidy_due(state: StreamState, everything: bool) -> Task | None:
+    dead = len(state.slots.dead)
+    due = dead > max(_COMPACT_FROM, len(state.live)) or (everything and dead)
+    return _Tidy(state.stream_id) if due else None
+
+
+def _cover_due(state: StreamState, everything: bool) -> Task | None:
+    for entry in state.closed:
+        if entry.results.evicted:
+            continue
+        missing = [
+            i for i in state.live.irange(entry.results.covered_before) if i not in entry.results.late
+        ]
+        if not missing:
+            continue
+        slots = [state.live[i] for i in missing]
+        return _Cover(
+            state.stream_id,
+            entry,
+            tuple((i, slot, state.factors[slot]) for i, slot in zip(missing, slots, strict=True)),
+            state.clauses.subset(np.array(slots, np.int64)),
+            state.config,
+            state.slots.live_mapping(),
+            state.next_sqc,
+        )
+    return None
+
+
+def _compact_due(state: StreamState, everything: bool) -> Task | None:
+    total = state.deaths_before + len(state.deaths)
+    wait = 1 if everything else max(_COMPACT_FROM, len(state.live) // 8)
+    for entry in _sealed(state):
+        if total - entry.results.compacted >= wait:
+            dead = np.array(sorted(state.deaths[entry.results.compacted - state.deaths_before :]), np.int64)
+            return _Compact(state.stream_id, entry, dead, total)
+    return None
+
+
+def _sealed(state: StreamState) -> Iterator[ChunkEntry]:
+    return (entry for entry in state.closed if entry.results.open is None)
+
+
+_RULES: tuple[Callable[[StreamState, bool], Task | None], ...] = (
+    _seal_due,
+    _merge_due,
+    _tidy_due,
+    _cover_due,
+    _compact_due,
+)

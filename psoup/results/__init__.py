@@ -1,0 +1,1 @@
+"""The Results Structure: which tuples satisfied which standing query clause, chunk by chunk."""

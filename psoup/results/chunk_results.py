@@ -1,0 +1,102 @@
+"""What is known of one chunk: the open form until it is sealed, packs afterwards, and which clauses are covered.
+
+    covered_before   clauses with a smaller SQC ID were evaluated while the chunk was open, or all at once later
+    late             SQC IDs evaluated one by one since
+    not covered      is not "no match": whoever asks evaluates the pair (design: coverage)
+
+Immutable: every change is a new value, so a reader's is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.results.open import OpenView
+from psoup.results.sealed import Pack, merge_packs
+
+ALL = 2**62
+"""A `covered_before` above every SQC ID: the open chunk covers all clauses."""
+
+_MAX_PACKS = 4
+_NO_ERRORS: Mapping[int, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResults:
+    """Results of one chunk; see the module."""
+
+    open: OpenView | None
+    packs: tuple[Pack, ...] = ()
+    covered_before: int = ALL
+    late: frozenset[int] = frozenset()
+    errors: Mapping[int, int] = field(default_factory=lambda: _NO_ERRORS)
+    """Evaluation errors in the chunk, by derived attribute."""
+    evicted: bool = False
+    """Results were given up for memory; maintenance does not bring them back by itself."""
+    compacted: int = 0
+    """Unregistrations up to this one have left the packs."""
+    charged: int = 0
+    """Bytes of the open form; 0 once sealed."""
+
+    def covers(self, sqc_id: int) -> bool:
+        """Whether the clause has been evaluated over this chunk."""
+        return sqc_id < self.covered_before or sqc_id in self.late
+
+    def offsets(self, sqc_id: int, slot: int, start: int, stop: int) -> Array:
+        """Offsets in [start, stop) that a covered clause matched, ascending, int64."""
+        if self.open is not None and sqc_id < self.covered_before:
+            return self.open.offsets(slot, start, stop)
+        for pack in self.packs:
+            at = pack.find(sqc_id)
+            if at >= 0:
+                return pack.offsets(at, start, stop)
+        return np.zeros(0, np.int64)
+
+    def form(self, sqc_id: int, slot: int) -> str:
+        """How the clause's column is kept: row, run, row+run, list, bitmap, empty, or uncovered."""
+        if not self.covers(sqc_id):
+            return "uncovered"
+        if self.open is not None and sqc_id < self.covered_before:
+            return self.open.form(slot)
+        for pack in self.packs:
+            at = pack.find(sqc_id)
+            if at >= 0:
+                return "list" if pack.is_list(at) else "bitmap"
+        return "empty"
+
+    def sealed(self, pack: Pack) -> ChunkResults:
+        """The open form replaced by `pack`, beside what was covered since."""
+        return replace(self, open=None, charged=0).with_pack(pack)
+
+    def with_pack(self, pack: Pack) -> ChunkResults:
+        """One more pack; many become one."""
+        packs = [*self.packs, pack] if len(pack.ids) else [*self.packs]
+        if len(packs) > _MAX_PACKS:
+            packs = [merge_packs(packs)]
+        return replace(self, packs=tuple(packs))
+
+    def covered(self, pack: Pack, sqc_ids: frozenset[int], before: int, errors: Mapping[int, int]) -> ChunkResults:
+        """`sqc_ids` evaluated; if that leaves none uncovered below `before`, the mark moves there."""
+        late = frozenset(i for i in self.late | sqc_ids if i >= before)
+        merged = MappingProxyType({**errors, **self.errors})
+        mark = max(self.covered_before, before)
+        return replace(self.with_pack(pack), covered_before=mark, late=late, errors=merged, evicted=False)
+
+    def without(self, dead: Array, upto: int) -> ChunkResults:
+        """No columns of the SQC IDs `dead` (sorted)."""
+        packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
+        return replace(self, packs=packs, late=self.late.difference(dead.tolist()), compacted=upto)
+
+    def give_up(self) -> ChunkResults:
+        """All columns dropped: every pair is uncovered."""
+        return replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        return self.charged + sum(pack.nbytes for pack in self.packs)

@@ -1,0 +1,160 @@
+"""Results of a chunk that tuples are still appended to.
+
+    rows   uint64[R, chunk_rows/64]   one bitmap row for each clause that matches often
+    runs   (slots, offsets) sorted    what the other clauses matched, in the order the tuples came; merged by size
+
+A clause's column is the union of its row and of its part of every run. Clauses are named by *slot*. The arrays only
+grow: a view taken at a length stays right for the tuples below that length while the writer goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.kernels.columns import bits_to_offsets, mask_to_bits, merge_runs
+
+_FIRST_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpenView:
+    """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, who owns each slot."""
+
+    sqc_of_slot: Array
+    row_of_slot: Array
+    rows: Array
+    runs: tuple[tuple[Array, Array], ...]
+    length: int
+
+    def offsets(self, slot: int, start: int, stop: int) -> Array:
+        """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
+        parts = []
+        row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
+        if 0 <= row < len(self.rows):
+            found = np.empty(stop - start, np.int64)
+            count = bits_to_offsets(self.rows[row], start, stop, found)
+            parts.append(found[:count])
+        for slots, offsets in self.runs:
+            low, high = np.searchsorted(slots, [slot, slot + 1])
+            if low < high:
+                run = offsets[low:high]
+                parts.append(run[np.searchsorted(run, start) : np.searchsorted(run, stop)].astype(np.int64))
+        if not parts:
+            return np.zeros(0, np.int64)
+        if len(parts) == 1:
+            return parts[0]
+        return np.sort(np.concatenate(parts))
+
+    def sqc_ids_at(self, offset: int) -> Array:
+        """The SQC IDs that matched the tuple at `offset`, int64, in no order. O(slots + runs)."""
+        rows = self.row_of_slot
+        with_row = np.flatnonzero((rows >= 0) & (rows < len(self.rows)))
+        bit = (self.rows[rows[with_row], offset >> 6] >> np.uint64(offset & 63)) & np.uint64(1)
+        parts = [with_row[bit.astype(np.bool_)]]
+        parts.extend(slots[offsets == offset].astype(np.int64) for slots, offsets in self.runs)
+        return self.sqc_of_slot[np.concatenate(parts)]
+
+    def form(self, slot: int) -> str:
+        """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
+        row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < len(self.rows)
+        run = any(np.searchsorted(s, slot) < np.searchsorted(s, slot + 1) for s, _ in self.runs)
+        return "+".join(name for name, there in (("row", row), ("run", run)) if there) or "empty"
+
+
+class OpenResults:
+    """The writer's side. Not safe for two writers; views are safe for any reader."""
+
+    def __init__(self, config: EngineConfig, slots: int) -> None:
+        self._words = config.chunk_rows // 64
+        self._dense_from = max(1, config.chunk_rows // config.dense_share)
+        self.row_of_slot: Array = np.full(max(slots, _FIRST_ROWS), -1, np.int32)
+        self.rows: Array = np.zeros((0, self._words), np.uint64)
+        self._row_count = 0
+        self.runs: list[tuple[Array, Array]] = []
+        self.errors: dict[int, int] = {}
+
+    def reserve(self, slots: int) -> None:
+        """Make room for slots below `slots`."""
+        if slots > len(self.row_of_slot):
+            grown: Array = np.full(max(slots, 2 * len(self.row_of_slot)), -1, np.int32)
+            grown[: len(self.row_of_slot)] = self.row_of_slot
+            self.row_of_slot = grown
+
+    def ensure_rows(self, slots: Array) -> None:
+        """Give every slot of `slots` (distinct) a row; `rows` and `row_of_slot` must be read again afterwards."""
+        new = slots[self.row_of_slot[slots] < 0]
+        if not len(new):
+            return
+        needed = self._row_count + len(new)
+        if needed > len(self.rows):
+            grown: Array = np.zeros((max(needed, 2 * len(self.rows), _FIRST_ROWS), self._words), np.uint64)
+            grown[: self._row_count] = self.rows[: self._row_count]
+            self.rows = grown
+        self.row_of_slot[new] = np.arange(self._row_count, needed, dtype=np.int32)
+        self._row_count = needed
+
+    def append_run(self, slots: Array, offsets: Array) -> None:
+        """Add matches, uint32 slots and uint16 offsets sorted by (slot, offset), later than all of those slots' others."""
+        if not len(slots):
+            return
+        self.runs.append((slots, offsets))
+        while len(self.runs) > 1 and 2 * len(self.runs[-1][0]) > len(self.runs[-2][0]):
+            later, earlier = self.runs.pop(), self.runs.pop()
+            self.runs.append(merge_runs(earlier[0], earlier[1], later[0], later[1]))
+
+    def add_errors(self, attribute: int, count: int) -> None:
+        """Count evaluation errors of a derived attribute in this chunk."""
+        if count:
+            self.errors[attribute] = self.errors.get(attribute, 0) + count
+
+    def add_mask(self, slot: int, mask: Array) -> None:
+        """Set the column of a slot that has none yet, from one byte per tuple of the chunk so far. O(n)."""
+        count = int(np.count_nonzero(mask))
+        if count > self._dense_from:
+            self.ensure_rows(np.array([slot], np.int64))
+            mask_to_bits(mask, 0, self.rows[self.row_of_slot[slot]])
+        elif count:
+            offsets = np.flatnonzero(mask).astype(np.uint16)
+            self.append_run(np.full(count, slot, np.uint32), offsets)
+
+    def view(self, length: int, sqc_of_slot: Array) -> OpenView:
+        """What readers see of the first `length` tuples. O(runs)."""
+        return OpenView(sqc_of_slot, self.row_of_slot, self.rows[: self._row_count], tuple(self.runs), length)
+
+    def without(self, slots: Array, config: EngineConfig) -> OpenResults:
+        """A copy that names none of `slots`; the original stays for its readers. O(results)."""
+        kept = OpenResults(config, len(self.row_of_slot))
+        dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
+        dead[slots] = True
+        live = np.flatnonzero((self.row_of_slot >= 0) & ~dead)
+        kept.ensure_rows(live)
+        kept.rows[kept.row_of_slot[live]] = self.rows[self.row_of_slot[live]]
+        for run_slots, offsets in self.runs:
+            keep = ~dead[run_slots]
+            kept.append_run(run_slots[keep], offsets[keep])
+        kept.errors = dict(self.errors)
+        return kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows in use, runs and the slot table."""
+        runs = sum(slots.nbytes + offsets.nbytes for slots, offsets in self.runs)
+        return self._row_count * self._words * 8 + runs + self.row_of_slot.nbytes
+
+    def check(self, length: int) -> None:
+        """Rows are owned once, no bit lies at or past `length`, runs are sorted and shrink."""
+        owned = self.row_of_slot[self.row_of_slot >= 0]
+        assert len(np.unique(owned)) == len(owned) == self._row_count, "a row has two owners, or none"
+        late = np.zeros(length % 64 + 64, np.int64)
+        for row in self.rows[: self._row_count]:
+            stop = min(64 * self._words, (length | 63) + 1)
+            found = bits_to_offsets(row, length, stop, late) if stop > length else 0
+            assert not found and not row[(length + 63) // 64 :].any(), f"a bit past the {length} tuples"
+        for slots, offsets in self.runs:
+            keys = slots.astype(np.int64) << 16 | offsets
+            assert (np.diff(keys) > 0).all(), "a run is not sorted, or holds a match twice"
+            assert offsets.max() < length, "a run holds an offset past the tuples"

@@ -1,0 +1,178 @@
+"""Results of a closed chunk, packed: for each clause with a match, a list of offsets or a bitmap.
+
+    ids     int64[k]   SQC IDs with at least one match, ascending
+    counts  int32[k]   matches of each
+    place   int64[k]   where counts <= list_limit: start in `lists`; else ~row of `bitmaps` (negative)
+    lists   uint16[…]  offsets, ascending within a clause
+    bitmaps uint64[m, words]
+
+A covered clause that is not among `ids` matched nothing and takes no memory. Packs are immutable; a chunk may have
+several, for clauses evaluated at different times. (PSoup section 5.1 chooses between list and bitarray; here the
+choice is made for each clause and chunk.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from bitarray import frozenbitarray
+
+from psoup.columns import Array
+from psoup.kernels.columns import bits_to_offsets
+from psoup.kernels.pack import rows_to_lists, set_bits
+from psoup.results.open import OpenView
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Packed columns; see the module's table."""
+
+    ids: Array
+    counts: Array
+    place: Array
+    lists: Array
+    bitmaps: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(a.nbytes for a in (self.ids, self.counts, self.place, self.lists, self.bitmaps))
+
+    def find(self, sqc_id: int) -> int:
+        """The position of a clause, or -1. O(log k)."""
+        at = int(np.searchsorted(self.ids, sqc_id))
+        return at if at < len(self.ids) and self.ids[at] == sqc_id else -1
+
+    def is_list(self, at: int) -> bool:
+        """Whether the column at `at` is a list, not a bitmap."""
+        return bool(self.place[at] >= 0)
+
+    def offsets(self, at: int, start: int, stop: int) -> Array:
+        """Offsets in [start, stop) of the column at position `at`, ascending, int64. O(result + words)."""
+        place, count = int(self.place[at]), int(self.counts[at])
+        if place >= 0:
+            column = self.lists[place : place + count]
+            return column[np.searchsorted(column, start) : np.searchsorted(column, stop)].astype(np.int64)
+        found = np.empty(min(stop - start, count), np.int64)
+        return found[: bits_to_offsets(self.bitmaps[~place], start, stop, found)]
+
+    def ids_at(self, offset: int) -> Array:
+        """The SQC IDs that matched the tuple at `offset`, in no order. O(matches of the chunk)."""
+        is_list = self.place >= 0
+        by_start = np.flatnonzero(is_list)[np.argsort(self.place[is_list])]
+        hits = np.flatnonzero(self.lists == offset)
+        owners = self.ids[by_start][np.searchsorted(self.place[by_start], hits, side="right") - 1]
+        rows = ~self.place[~is_list]
+        bit = (self.bitmaps[rows, offset >> 6] >> np.uint64(offset & 63)) & np.uint64(1)
+        return np.concatenate([owners, self.ids[~is_list][bit.astype(np.bool_)]])
+
+    def bitmap(self, at: int, length: int) -> frozenbitarray:
+        """The column as a bitarray of `length` bits; a bitmap column is shared, not copied."""
+        place = int(self.place[at])
+        if place < 0:
+            row = self.bitmaps[~place].view()
+            row.flags.writeable = False
+            return frozenbitarray(buffer=row, endian="little")[:length]
+        mask: Array = np.zeros(length, np.uint8)
+        mask[self.lists[place : place + int(self.counts[at])]] = 1
+        return frozenbitarray(np.packbits(mask, bitorder="little").tobytes(), endian="little")[:length]
+
+    def without(self, dead: Array) -> Pack:
+        """The pack without the SQC IDs `dead` (sorted); itself if it has none of them."""
+        keep = ~np.isin(self.ids, dead, assume_unique=True)
+        return self if keep.all() else _select([self], [keep])
+
+    def check(self, length: int, list_limit: int) -> None:
+        """IDs ascend; every column has as many matches as it says, all below `length`; lists and bitmaps by size."""
+        assert (np.diff(self.ids) > 0).all(), "SQC IDs are not ascending"
+        for at in range(len(self.ids)):
+            offsets = self.offsets(at, 0, length)
+            assert len(offsets) == self.counts[at] > 0, (self.ids[at], len(offsets), self.counts[at])
+            assert (np.diff(offsets) > 0).all(), f"offsets of clause {self.ids[at]} are not ascending"
+            assert self.is_list(at) == (self.counts[at] <= list_limit), f"clause {self.ids[at]} has the wrong form"
+
+
+def empty_pack(words: int) -> Pack:
+    """A pack without columns."""
+    none = np.zeros(0, np.int64)
+    return Pack(none, np.zeros(0, np.int32), none, np.zeros(0, np.uint16), np.zeros((0, words), np.uint64))
+
+
+def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
+    """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results)."""
+    words = view.rows.shape[1]
+    slots, offsets = _one_run(view)
+    row_slots = np.flatnonzero((view.row_of_slot >= 0) & (view.row_of_slot < len(view.rows)))
+    row_slots = row_slots[sqc_of_slot[row_slots] >= 0]
+    rows = view.rows[view.row_of_slot[row_slots]]
+    live = sqc_of_slot[slots] >= 0
+    slots, offsets = slots[live], offsets[live]
+    in_row = np.isin(slots, row_slots)
+    set_bits(rows, np.searchsorted(row_slots, slots[in_row]), offsets[in_row])
+    slots, offsets = slots[~in_row], offsets[~in_row]
+    row_counts = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+    list_slots, list_starts, list_counts = np.unique(slots, return_index=True, return_counts=True)
+    large = list_counts > list_limit
+    if large.any():
+        extra: Array = np.zeros((int(large.sum()), words), np.uint64)
+        which = np.isin(slots, list_slots[large])
+        set_bits(extra, np.searchsorted(list_slots[large], slots[which]), offsets[which])
+        rows = np.concatenate([rows, extra])
+        row_slots = np.concatenate([row_slots, list_slots[large]])
+        row_counts = np.concatenate([row_counts, list_counts[large]])
+        slots, offsets = slots[~which], offsets[~which]
+        list_slots, list_starts, list_counts = np.unique(slots, return_index=True, return_counts=True)
+    small = np.flatnonzero((row_counts > 0) & (row_counts <= list_limit))
+    starts = np.zeros(len(small) + 1, np.int64)
+    np.cumsum(row_counts[small], out=starts[1:])
+    converted: Array = np.empty(int(starts[-1]), np.uint16)
+    rows_to_lists(rows, small, starts, converted)
+    big = np.flatnonzero(row_counts > list_limit)
+    ids = sqc_of_slot[np.concatenate([list_slots, row_slots[small], row_slots[big]]).astype(np.int64)]
+    counts = np.concatenate([list_counts, row_counts[small], row_counts[big]]).astype(np.int32)
+    place = np.concatenate([list_starts, starts[:-1] + len(offsets), ~np.arange(len(big))]).astype(np.int64)
+    order = np.argsort(ids)
+    bitmaps = rows[big] if len(big) else np.zeros((0, words), np.uint64)
+    return Pack(ids[order], counts[order], place[order], np.concatenate([offsets, converted]), bitmaps)
+
+
+def merge_packs(packs: list[Pack]) -> Pack:
+    """One pack of the columns of several, whose IDs are disjoint. O(their size)."""
+    return _select(packs, [np.ones(len(pack.ids), np.bool_) for pack in packs])
+
+
+def _one_run(view: OpenView) -> tuple[Array, Array]:
+    """All runs as one, sorted by (slot, offset)."""
+    if not view.runs:
+        return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
+    slots = np.concatenate([s for s, _ in view.runs])
+    offsets = np.concatenate([o for _, o in view.runs])
+    order = np.argsort(slots, kind="stable") if len(view.runs) > 1 else slice(None)
+    return slots[order], offsets[order]
+
+
+def _select(packs: list[Pack], keeps: list[Array]) -> Pack:
+    """The kept columns of all packs as one pack; the order of lists follows the IDs."""
+    ids = np.concatenate([p.ids[k] for p, k in zip(packs, keeps, strict=True)])
+    counts = np.concatenate([p.counts[k] for p, k in zip(packs, keeps, strict=True)])
+    list_base = np.cumsum([0] + [len(p.lists) for p in packs[:-1]])
+    map_base = np.cumsum([0] + [len(p.bitmaps) for p in packs[:-1]])
+    place = np.concatenate(
+        [
+            np.where(p.place[k] >= 0, p.place[k] + lb, p.place[k] - mb)
+            for p, k, lb, mb in zip(packs, keeps, list_base, map_base, strict=True)
+        ]
+    )
+    lists = np.concatenate([p.lists for p in packs])
+    bitmaps = np.concatenate([p.bitmaps for p in packs])
+    is_list = place >= 0
+    lengths = np.where(is_list, counts, 0).astype(np.int64)
+    starts = np.zeros(len(ids) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    source = np.repeat(np.where(is_list, place, 0) - starts[:-1], lengths) + np.arange(starts[-1])
+    new_place = np.where(is_list, starts[:-1], 0)
+    new_place[~is_list] = ~np.arange(int((~is_list).sum()))
+    kept_maps = bitmaps[~place[~is_list]]
+    order = np.argsort(ids)
+    return Pack(ids[order], counts[order], new_place[order], lists[source], kept_maps)

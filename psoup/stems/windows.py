@@ -1,0 +1,112 @@
+"""The Windows Table: what BEGIN and END of a query mean at a given NOW, as a range of tuple IDs.
+
+    tuples       0 1 2 3 | 4 5 6 7 8 9        |: the retention edge
+    times        1 2 2 3 | 5 5 6 8 8 9
+    BEGIN (NOW - 3) END (NOW), NOW = 9   ->   [6, 9]   ->   IDs [6, 10)
+
+Tuple IDs follow time, so a window is always one range of IDs, and everything behind it works on IDs only. Nothing is
+kept here: the window clause is part of the query's record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psoup.errors import OutOfRange
+from psoup.model import Anchor, Bound, Retention, WindowClause
+
+Position = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Where times lie among the tuples of a stream. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
+
+    first_id: int
+    next_id: int
+    dropped_time: int | None
+    """The greatest time among tuples that are gone, or None."""
+    before: Position
+    """The first ID whose time is not below the argument."""
+    through: Position
+    """The first ID whose time is above the argument."""
+    time_of: Callable[[int], int]
+    """The time of a kept tuple ID."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRange:
+    """A window applied: IDs [low, high), the closed time interval it stands for, and whether older tuples are missing."""
+
+    low: int
+    high: int
+    begin: int | None
+    end: int | None
+    truncated: bool
+
+
+def apply_window(
+    window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int | None
+) -> WindowRange:
+    """The tuple IDs of `window` with NOW := `now`; retention counts from `current`. O(log n).
+
+    `now` is None while a stream has no time yet: then nothing is in the window.
+    """
+    edge = retention_edge(timeline, retention, current)
+    if now is None:
+        return WindowRange(edge, edge, None, None, False)
+    if window.by_rows:
+        low, high, wanted = _rows(window, timeline, edge, now)
+        begin, end = None, now
+        lost = wanted < edge and edge > 0
+    else:
+        begin, end = _time(window.begin, now), _time(window.end, now)
+        assert end is not None
+        low = edge if begin is None else max(edge, timeline.before(begin))
+        high = timeline.through(end)
+        lost = begin is not None and _lost_after(timeline, edge, begin)
+    return WindowRange(low, max(low, high), begin, end, lost)
+
+
+def retention_edge(timeline: Timeline, retention: Retention, current: int | None) -> int:
+    """The oldest tuple ID that answers may contain. Exact, whatever is still in memory."""
+    edge = timeline.first_id
+    if retention.rows is not None:
+        edge = max(edge, timeline.next_id - retention.rows)
+    if retention.duration is not None and current is not None:
+        edge = max(edge, timeline.before(current - retention.duration))
+    return edge
+
+
+def refuse_truncation(stream: str, found: WindowRange) -> None:
+    """Raise OutOfRange if the window reaches past what is kept."""
+    if found.truncated:
+        raise OutOfRange(
+            f"the window begins before the oldest tuple kept in stream {stream!r}; begin later, use BEGIN (START), "
+            "or accept truncation",
+            reason="WINDOW_TRUNCATED",
+            stream=stream,
+        )
+
+
+def _time(bound: Bound, now: int) -> int | None:
+    if bound.anchor is Anchor.START:
+        return None
+    return bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset
+
+
+def _rows(window: WindowClause, timeline: Timeline, edge: int, now: int) -> tuple[int, int, int]:
+    """[low, high) and the low that was asked for: the last n tuples up to `now` without the last m."""
+    last = timeline.through(now)
+    high = max(edge, last - (window.end.rows or 0))
+    wanted = edge
+    if window.begin.anchor is Anchor.NOW:
+        wanted = max(0, last - (window.begin.rows or 0))
+    return max(edge, wanted), high, wanted
+
+
+def _lost_after(timeline: Timeline, edge: int, begin: int) -> bool:
+    """Whether a tuple before the edge has a time at or after `begin`."""
+    newest = timeline.time_of(edge - 1) if edge > timeline.first_id else timeline.dropped_time
+    return newest is not None and newest >= begin

@@ -1,0 +1,295 @@
+"""One stream inside the engine: its Data SteM, its clauses, and the results that join them, chunk by chunk.
+
+    take(push) ─> reorder buffer
+    advance()  ─> released tuples ─> pieces ─> Query SteM.probe ─> open results ─> full: close, next chunk
+    add_clause ─> new clauses wait ─> cover_new() evaluates them over the open chunk before anything else happens
+
+Owned by the engine's writer. `view()` is what readers get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from psoup.answer.snapshot import ChunkEntry, ClauseRecord, StreamView
+from psoup.columns import Batch, concat_batches
+from psoup.config import EngineConfig
+from psoup.events import Pushed, StreamCreated, WatermarkRaised
+from psoup.query import Factor
+from psoup.results.chunk_results import ALL, ChunkResults
+from psoup.results.open import OpenResults
+from psoup.stems.chunk import ChunkView
+from psoup.stems.data_stem import DataSteM
+from psoup.stems.paged import PagedMap
+from psoup.stems.piece import Piece, Runner, serial
+from psoup.stems.query_stem import QuerySteM
+from psoup.stems.scan import scan
+from psoup.stems.slots import SlotTable
+
+COVER_TOGETHER = 8
+"""From so many new clauses on, an index over them beats one scan each."""
+
+
+class StreamState:
+    """The mutable state of one stream; see the module."""
+
+    def __init__(self, event: StreamCreated, config: EngineConfig, next_sqc: int) -> None:
+        self.stream_id = event.stream_id
+        self.config = config
+        self.data = DataSteM(event.spec, config)
+        self.clauses = QuerySteM(event.spec.schema, config)
+        self.slots = SlotTable()
+        self.open = OpenResults(config, 0)
+        self.closed: list[ChunkEntry] = []
+        self.deaths: list[int] = []
+        """SQC IDs unregistered since the stream began; a chunk's `compacted` counts into it."""
+        self.deaths_before = 0
+        self.live: SortedDict[int, int] = SortedDict()
+        """The slot of every live clause, by SQC ID."""
+        self.factors: dict[int, tuple[Factor, ...]] = {}
+        """By slot."""
+        self.queries = 0
+        self.next_sqc = next_sqc
+        self.changed = True
+        self._event = event
+        self._watermark: int | None = None
+        self._late = 0
+        self._ahead = 0
+        self._new: list[tuple[int, tuple[Factor, ...]]] = []
+        self._ready: list[Batch] = []
+
+    # Data ------------------------------------------------------------------------------------------------
+
+    def take(self, event: Pushed | WatermarkRaised) -> None:
+        """Take the tuples and the watermark of an event; nothing is released yet."""
+        self.changed = True
+        if isinstance(event, Pushed):
+            self._late += len(event.refused.late)
+            self._ahead += len(event.refused.ahead)
+            if len(event.batch):
+                if self.data.spec.event_time:
+                    self.data.pending.add(event.batch)
+                else:
+                    self._ready.append(event.batch)
+        self._watermark = event.watermark
+
+    def advance(self, run: Runner, next_sqc: int) -> int:
+        """Release what the watermark has passed and join it with all clauses; returns the number of tuples."""
+        self.next_sqc = next_sqc
+        if self.data.spec.event_time:
+            released = self.data.release(self._watermark)
+            ready = [] if released is None else [released]
+        else:
+            ready, self._ready = self._ready, []
+        for batch in _joined(ready):
+            rest: Batch | None = batch
+            while rest is not None:
+                piece, rest = self.data.append(rest)
+                self.clauses.probe(piece, self.open, run)
+                if self.data.full:
+                    self._close()
+        return sum(len(batch) for batch in ready)
+
+    def expire(self) -> int:
+        """Drop chunks that lie before the retention edge; returns the bytes given back."""
+        now = self._watermark if self.data.spec.event_time else self.data.last_time
+        freed = 0
+        for _ in range(self.data.expired(now)):
+            freed += self.data.drop_oldest().nbytes
+            self.closed.pop(0)
+            self._trim_deaths()
+        return freed
+
+    def _close(self) -> None:
+        """The open chunk is full: its results stay in the open form until maintenance has sealed them."""
+        data = self.data.close()
+        view = self.open.view(len(data), self.slots.live_mapping())
+        errors = MappingProxyType(dict(self.open.errors))
+        results = ChunkResults(
+            view,
+            covered_before=self.next_sqc,
+            errors=errors,
+            compacted=self.deaths_before + len(self.deaths),
+            charged=self.open.nbytes,
+        )
+        self.closed.append(ChunkEntry(data, results))
+        self.slots.free_dead()
+        self.open = OpenResults(self.config, self.slots.used)
+
+    # Clauses ---------------------------------------------------------------------------------------------
+
+    def add_clause(self, sqc_id: int, factors: tuple[Factor, ...]) -> ClauseRecord:
+        """A new clause joins the Query SteM; `cover_new` applies it to the open chunk."""
+        self.changed = True
+        slot = self.slots.allocate(sqc_id)
+        self.open.reserve(slot + 1)
+        self.clauses.add(slot, factors)
+        self.live[sqc_id] = slot
+        self.factors[slot] = factors
+        self._new.append((slot, factors))
+        attributes = tuple(self.clauses.attributes_of(slot))
+        return ClauseRecord(sqc_id, slot, self.stream_id, factors, attributes, PagedMap())
+
+    def remove_clause(self, sqc_id: int, slot: int) -> None:
+        """A clause without queries leaves; its columns are reclaimed by maintenance."""
+        self.changed = True
+        self.clauses.remove(slot)
+        self.slots.release(slot)
+        del self.live[sqc_id], self.factors[slot]
+        if self.closed:
+            self.deaths.append(sqc_id)
+        self._new = [(s, f) for s, f in self._new if s != slot]
+
+    def cover_new(self, run: Runner) -> None:
+        """Evaluate the clauses added since the last call over the open chunk (new queries, old data)."""
+        new, self._new = self._new, []
+        if new and self.data.open.length:
+            index = self.clauses.subset(np.array([slot for slot, _ in new], np.int64))
+            cover(self.data.open.view(), new, index, self.open, self.config, run)
+
+    # Maintenance -----------------------------------------------------------------------------------------
+
+    def replace_results(self, number: int, seen: ChunkResults, results: ChunkResults) -> bool:
+        """Put `results` in the place of `seen`; False if the chunk is gone or has other results by now."""
+        at = number - self.closed[0].data.number if self.closed else -1
+        if not 0 <= at < len(self.closed) or self.closed[at].results is not seen:
+            return False
+        self.closed[at] = ChunkEntry(self.closed[at].data, results)
+        self._trim_deaths()
+        self.changed = True
+        return True
+
+    def tidy(self) -> None:
+        """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
+        self.open = self.open.without(self.slots.dead, self.config)
+        self.slots.free_dead()
+        self.changed = True
+
+    def _trim_deaths(self) -> None:
+        upto = min((entry.results.compacted for entry in self.closed), default=self.deaths_before + len(self.deaths))
+        del self.deaths[: upto - self.deaths_before]
+        self.deaths_before = upto
+
+    # Readers and the bill --------------------------------------------------------------------------------
+
+    def view(self) -> StreamView:
+        """What readers see. O(chunks)."""
+        self.changed = False
+        data = self.data
+        chunk = data.open.view()
+        results = ChunkResults(
+            self.open.view(len(chunk), self.slots.share()), covered_before=ALL, errors=dict(self.open.errors)
+        )
+        return StreamView(
+            stream_id=self.stream_id,
+            tenant=self._event.tenant,
+            spec=data.spec,
+            sql=self._event.sql,
+            created=self._event.time,
+            watermark=self._watermark,
+            last_time=data.last_time,
+            dropped_time=data.dropped_time,
+            chunks=(*self.closed, ChunkEntry(chunk, results)),
+            pending=len(data.pending),
+            late=self._late,
+            ahead=self._ahead,
+            nbytes=data.nbytes,
+            queries=self.queries,
+        )
+
+    @property
+    def results_bytes(self) -> int:
+        """Bytes of results in all forms."""
+        return self.open.nbytes + sum(entry.results.nbytes for entry in self.closed)
+
+    def give_up(self, wanted: int) -> int:
+        """Evict results of the oldest sealed chunks until `wanted` bytes are free; returns how many were."""
+        freed = 0
+        for at, entry in enumerate(self.closed):
+            if freed >= wanted:
+                break
+            if entry.results.open is None and entry.results.nbytes:
+                freed += entry.results.nbytes
+                self.closed[at] = ChunkEntry(entry.data, entry.results.give_up())
+                self.changed = True
+        return freed
+
+    def bill(self) -> dict[str, int]:
+        """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
+        bill = {
+            "tuples_bytes": self.data.nbytes,
+            "open_results_bytes": self.open.nbytes,
+            "sealed_results_bytes": sum(entry.results.nbytes for entry in self.closed),
+            "reclaimable_slots": len(self.slots.dead),
+        }
+        bill.update(self.clauses.bill())
+        return bill
+
+    def check(self, clauses: Sequence[ClauseRecord]) -> None:
+        """The structures agree with each other."""
+        self.data.check()
+        self.slots.check()
+        self.clauses.check()
+        self.open.check(self.data.open.length)
+        assert [e.data.number for e in self.closed] == [c.number for c in self.data.closed], "results and chunks differ"
+        for clause in clauses:
+            assert self.slots.sqc_of_slot[clause.slot] == clause.sqc_id, f"clause {clause.sqc_id} lost its slot"
+        for entry in self.closed:
+            for pack in entry.results.packs:
+                pack.check(len(entry.data), self.config.list_limit)
+
+
+def cover(
+    chunk: ChunkView,
+    clauses: Sequence[tuple[int, tuple[Factor, ...]]],
+    index: QuerySteM,
+    results: OpenResults,
+    config: EngineConfig,
+    run: Runner,
+) -> None:
+    """Evaluate clauses (slot, factors) that have no column yet over a chunk; `index` holds the same clauses.
+
+    One by one where they are few, else set at a time. Errors of an attribute counted before are not counted again.
+    """
+    counted = dict(results.errors)
+    if len(clauses) >= COVER_TOGETHER:
+        for piece in pieces(chunk, config.piece_rows):
+            index.probe(piece, results, run)
+    else:
+        ids = chunk.ids_of(0, len(chunk))
+        for slot, factors in clauses:
+            found = scan(factors, chunk.columns, ids, chunk.times)
+            results.add_mask(slot, found.mask)
+            if found.errors:
+                _count_errors(chunk, index, results, config)
+    results.errors.update(counted)
+
+
+def _count_errors(chunk: ChunkView, index: QuerySteM, results: OpenResults, config: EngineConfig) -> None:
+    """Which attributes failed how often; the matches found on the way are known already."""
+    aside = OpenResults(config, len(results.row_of_slot))
+    for piece in pieces(chunk, config.piece_rows):
+        index.probe(piece, aside, serial)
+    results.errors.update(aside.errors)
+
+
+def pieces(chunk: ChunkView, rows: int) -> list[Piece]:
+    """A chunk cut into pieces of at most `rows` tuples."""
+    return [
+        Piece(
+            tuple(column.slice(start, min(start + rows, len(chunk))) for column in chunk.columns),
+            chunk.ids_of(start, min(start + rows, len(chunk))),
+            chunk.times[start : start + rows],
+            start,
+        )
+        for start in range(0, len(chunk), rows)
+    ]
+
+
+def _joined(batches: list[Batch]) -> list[Batch]:
+    """Small batches become one, so that a run of single-tuple pushes is evaluated set at a time."""
+    return [concat_batches(batches)] if len(batches) > 1 else batches
