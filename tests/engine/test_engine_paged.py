@@ -1,0 +1,40 @@
+"""The copy-on-write map: what was published stays, whatever the writer does next."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from psoup.stems.paged import PagedMap
+
+CHANGES = st.lists(st.tuples(st.sampled_from(["set", "remove", "freeze"]), st.integers(0, 1_500)), max_size=60)
+
+
+@given(CHANGES)
+def test_behaves_as_a_dictionary_and_old_maps_stay(changes: list[tuple[str, int]]) -> None:
+    model: dict[int, int] = {}
+    editor = PagedMap[int]().edit()
+    published: list[tuple[PagedMap[int], dict[int, int]]] = []
+    for step, (kind, key) in enumerate(changes):
+        if kind == "set":
+            editor.set(key, step)
+            model[key] = step
+        elif kind == "remove" and key in model:
+            editor.remove(key)
+            del model[key]
+        elif kind == "freeze":
+            published.append((editor.freeze(), dict(model)))
+        assert editor.get(key) == model.get(key)
+        assert len(editor) == len(model)
+    published.append((editor.freeze(), dict(model)))
+    for frozen, expected in published:
+        assert dict(frozen.items()) == expected
+        assert list(frozen.items()) == sorted(expected.items())
+        assert len(frozen) == len(expected)
+
+
+@given(st.sets(st.integers(0, 3_000)), st.integers(0, 3_000))
+def test_items_from_a_key(keys: set[int], start: int) -> None:
+    editor = PagedMap[int]().edit()
+    for key in keys:
+        editor.set(key, -key)
+    assert [key for key, _ in editor.freeze().items(start)] == sorted(key for key in keys if key >= start)

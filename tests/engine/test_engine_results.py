@@ -1,0 +1,159 @@
+"""The Results Structure against a set of (clause, offset): open, sealed, merged, compacted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenResults
+from psoup.results.sealed import merge_packs, seal
+
+ROWS = 128
+SLOTS = 6
+PIECES = st.lists(
+    st.tuples(st.sets(st.tuples(st.integers(0, SLOTS - 1), st.integers(0, 15)), max_size=40), st.booleans()),
+    min_size=1,
+    max_size=8,
+)
+
+
+def config(list_limit: int) -> EngineConfig:
+    return EngineConfig(chunk_rows=ROWS, list_limit=list_limit, dense_share=8)
+
+
+def fill(pieces: list[tuple[set[tuple[int, int]], bool]], settings_: EngineConfig) -> tuple[OpenResults, set[tuple[int, int]]]:
+    """Pieces of 16 tuples; in every piece either all clauses go to rows or all to runs."""
+    results, expected = OpenResults(settings_, SLOTS), set()
+    for number, (matches, dense) in enumerate(pieces):
+        found = sorted((slot, 16 * number + offset) for slot, offset in matches)
+        expected |= set(found)
+        if dense:
+            results.ensure_rows(np.unique([slot for slot, _ in found]).astype(np.int64))
+            for slot, offset in found:
+                results.rows[results.row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+        else:
+            results.append_run(
+                np.array([slot for slot, _ in found], np.uint32), np.array([o for _, o in found], np.uint16)
+            )
+    return results, expected
+
+
+def owners(dead: set[int] = frozenset()) -> Array:  # type: ignore[assignment]
+    """SQC IDs in another order than the slots."""
+    return np.array([-1 if slot in dead else 100 - slot for slot in range(SLOTS)], np.int64)
+
+
+@given(PIECES, st.integers(0, ROWS), st.integers(0, ROWS))
+def test_open_columns(pieces: list[tuple[set[tuple[int, int]], bool]], start: int, stop: int) -> None:
+    results, expected = fill(pieces, config(4))
+    length = 16 * len(pieces)
+    results.check(length)
+    view = results.view(length, owners())
+    low, high = min(start, stop), min(max(start, stop), length)
+    for slot in range(SLOTS):
+        wanted = sorted(o for s, o in expected if s == slot and low <= o < high)
+        if low <= high:
+            assert view.offsets(slot, low, high).tolist() == wanted
+    for offset in range(0, length, 5):
+        assert sorted(view.sqc_ids_at(offset).tolist()) == sorted(100 - s for s, o in expected if o == offset)
+
+
+@given(PIECES)
+def test_a_view_does_not_see_later_pieces(pieces: list[tuple[set[tuple[int, int]], bool]]) -> None:
+    results, expected = fill(pieces, config(4))
+    length = 16 * len(pieces)
+    view = results.view(length, owners())
+    later = np.arange(SLOTS, dtype=np.int64)
+    results.ensure_rows(later)
+    if length < ROWS:
+        results.rows[results.row_of_slot[later], length >> 6] |= np.uint64(1) << np.uint64(length & 63)
+    for slot in range(SLOTS):
+        assert view.offsets(slot, 0, length).tolist() == sorted(o for s, o in expected if s == slot)
+
+
+@settings(max_examples=60)
+@given(PIECES, st.sampled_from([1, 4, 1_000]), st.sets(st.integers(0, SLOTS - 1)))
+def test_sealed_columns(pieces: list[tuple[set[tuple[int, int]], bool]], limit: int, dead: set[int]) -> None:
+    settings_ = config(limit)
+    results, expected = fill(pieces, settings_)
+    length = 16 * len(pieces)
+    pack = seal(results.view(length, owners()), owners(dead), limit)
+    pack.check(length, limit)
+    assert set(pack.ids.tolist()) == {100 - s for s, _ in expected if s not in dead}
+    for slot in set(range(SLOTS)) - dead:
+        wanted = sorted(o for s, o in expected if s == slot)
+        at = pack.find(100 - slot)
+        assert (pack.offsets(at, 0, length).tolist() if at >= 0 else []) == wanted
+        if at >= 0:
+            assert pack.offsets(at, 7, 23).tolist() == [o for o in wanted if 7 <= o < 23]
+            assert pack.bitmap(at, length).search(1) is not None
+            assert list(pack.bitmap(at, length).search(1)) == wanted
+    for offset in range(0, length, 3):
+        wanted = sorted(100 - s for s, o in expected if o == offset and s not in dead)
+        assert sorted(pack.ids_at(offset).tolist()) == wanted
+
+
+@given(PIECES, PIECES, st.sets(st.integers(0, SLOTS - 1)))
+def test_packs_merge_and_forget(
+    first: list[tuple[set[tuple[int, int]], bool]], second: list[tuple[set[tuple[int, int]], bool]], dead: set[int]
+) -> None:
+    packs, expected = [], set()
+    for base, pieces in ((100, first), (200, second)):
+        results, found = fill(pieces, config(3))
+        ids = np.array([base + slot for slot in range(SLOTS)], np.int64)
+        packs.append(seal(results.view(ROWS, ids), ids, 3))
+        expected |= {(base + slot, offset) for slot, offset in found}
+    gone = np.array(sorted(100 + slot for slot in dead), np.int64)
+    pack = merge_packs(packs).without(gone)
+    pack.check(ROWS, 3)
+    for sqc_id in {*range(100, 106), *range(200, 206)} - set(gone.tolist()):
+        at = pack.find(sqc_id)
+        wanted = sorted(o for i, o in expected if i == sqc_id)
+        assert (pack.offsets(at, 0, ROWS).tolist() if at >= 0 else []) == wanted
+    assert not np.isin(pack.ids, gone).any()
+
+
+@given(PIECES, st.sets(st.integers(0, SLOTS - 1)))
+def test_rebuilding_without_dead_slots(pieces: list[tuple[set[tuple[int, int]], bool]], dead: set[int]) -> None:
+    results, expected = fill(pieces, config(4))
+    length = 16 * len(pieces)
+    kept = results.without(np.array(sorted(dead), np.int64), config(4))
+    kept.check(length)
+    for slot in range(SLOTS):
+        wanted = [] if slot in dead else sorted(o for s, o in expected if s == slot)
+        assert kept.view(length, owners()).offsets(slot, 0, length).tolist() == wanted
+    assert kept.nbytes <= results.nbytes or not dead
+
+
+def test_coverage_is_not_a_match() -> None:
+    results, _ = fill([({(0, 3)}, False)], config(4))
+    closed = ChunkResults(results.view(16, owners()), covered_before=101)
+    assert closed.covers(100)
+    assert not closed.covers(150)
+    sealed = closed.sealed(seal(results.view(16, owners()), owners(), 4))
+    assert sealed.offsets(100, 0, 0, 16).tolist() == [3]
+    assert sealed.form(99, 1) == "empty"
+    ids = np.full(SLOTS, -1, np.int64)
+    ids[1] = 150
+    late, _ = fill([({(1, 7)}, True)], config(4))
+    pack = seal(late.view(16, ids), ids, 4)
+    covered = sealed.covered(pack, frozenset({150}), 101, {})
+    assert covered.covers(150)
+    assert not covered.covers(151)
+    assert covered.offsets(150, 1, 0, 16).tolist() == [7]
+    assert covered.covered(pack.without(np.array([150])), frozenset({150, 151}), 160, {}).covers(159)
+    gone = covered.give_up()
+    assert not gone.covers(100)
+    assert gone.nbytes == 0
+    assert gone.form(100, 0) == "uncovered"
+
+
+def test_a_bit_past_the_end_is_noticed() -> None:
+    results, _ = fill([({(0, 3)}, True)], config(4))
+    results.rows[0, 1] = 1
+    with pytest.raises(AssertionError, match="past the 16"):
+        results.check(16)

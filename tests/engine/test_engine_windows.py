@@ -1,0 +1,114 @@
+"""Windows as ranges of tuple IDs: each picture is the stream, with the edge `|` and the window `[ ]` drawn under it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import pytest
+from psoup.errors import OutOfRange
+from psoup.model import NOW, START, Anchor, Bound, Retention, WindowClause
+from psoup.stems.windows import Timeline, apply_window, refuse_truncation, retention_edge
+
+#        IDs 3  4  5  6  7  8  9
+TIMES = [10, 12, 12, 13, 20, 20, 25]
+FIRST = 3
+
+
+def timeline(dropped: int | None = 9) -> Timeline:
+    return Timeline(
+        FIRST,
+        FIRST + len(TIMES),
+        dropped,
+        lambda time: FIRST + bisect_left(TIMES, time),
+        lambda time: FIRST + bisect_right(TIMES, time),
+        lambda tuple_id: TIMES[tuple_id - FIRST],
+    )
+
+
+def back(offset: int) -> Bound:
+    return Bound(Anchor.NOW, offset=offset)
+
+
+def at(time: int) -> Bound:
+    return Bound(Anchor.ABSOLUTE, at=time)
+
+
+def rows(count: int) -> Bound:
+    return Bound(Anchor.NOW, rows=count)
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "low", "high"),
+    [
+        #  10 12 12 13 20 20 25      now
+        # [3                 9]       25
+        (WindowClause(START, NOW), 25, 3, 10),
+        (WindowClause(START, NOW), 20, 3, 9),
+        #              [6        9]   closed at both ends: 13 to 25
+        (WindowClause(back(12), NOW), 25, 6, 10),
+        (WindowClause(back(13), back(5)), 25, 4, 9),
+        #     [4 5]                    snapshot of 12
+        (WindowClause(at(12), at(12)), 25, 4, 6),
+        #     [4                       landmark
+        (WindowClause(at(12), NOW), 25, 4, 10),
+        # an end in the future is legal
+        (WindowClause(at(21), at(99)), 25, 9, 10),
+        # nothing there
+        (WindowClause(at(14), at(19)), 25, 7, 7),
+        # END before BEGIN is empty, not negative
+        (WindowClause(at(20), at(12)), 25, 7, 7),
+        # rows: the last 3; the last 5 without the last 2; as of 20
+        (WindowClause(rows(3), NOW), 25, 7, 10),
+        (WindowClause(rows(5), rows(2)), 25, 5, 8),
+        (WindowClause(rows(2), NOW), 20, 7, 9),
+        (WindowClause(START, rows(1)), 25, 3, 9),
+    ],
+)
+def test_range(window: WindowClause, now: int, low: int, high: int) -> None:
+    found = apply_window(window, timeline(), Retention(), 25, now)
+    assert (found.low, found.high) == (low, high)
+    assert not found.truncated
+
+
+@pytest.mark.parametrize(
+    ("retention", "current", "edge"),
+    [
+        (Retention(), 25, 3),
+        (Retention(duration=13), 25, 4),  # 12 is the oldest time kept
+        (Retention(duration=12), 25, 6),
+        (Retention(rows=2), 25, 8),
+        (Retention(rows=100), 25, 3),
+        (Retention(duration=1), 99, 10),
+    ],
+)
+def test_retention_edge_is_exact_whatever_is_still_in_memory(retention: Retention, current: int, edge: int) -> None:
+    assert retention_edge(timeline(), retention, current) == edge
+
+
+@pytest.mark.parametrize(
+    ("window", "retention", "truncated"),
+    [
+        (WindowClause(START, NOW), Retention(duration=5), False),  # START never is
+        (WindowClause(at(9), NOW), Retention(), True),  # the dropped tuple of time 9
+        (WindowClause(at(10), NOW), Retention(), False),  # nothing at or after 10 was dropped
+        (WindowClause(at(13), NOW), Retention(duration=5), True),  # 13 is in memory, but before the edge
+        (WindowClause(at(14), NOW), Retention(duration=5), False),  # no tuple in [14, 20)
+        (WindowClause(back(5), NOW), Retention(duration=5), False),
+        (WindowClause(rows(7), NOW), Retention(), False),
+        (WindowClause(rows(8), NOW), Retention(), True),
+    ],
+)
+def test_truncation_is_noticed_exactly_when_a_tuple_is_missing(
+    window: WindowClause, retention: Retention, truncated: bool
+) -> None:
+    found = apply_window(window, timeline(), retention, 25, 25)
+    assert found.truncated == truncated
+    if truncated:
+        with pytest.raises(OutOfRange, match="accept truncation"):
+            refuse_truncation("s", found)
+
+
+def test_without_time_a_window_is_empty() -> None:
+    found = apply_window(WindowClause(START, NOW), timeline(None), Retention(duration=1), None, None)
+    assert found.low == found.high
+    assert found.end is None
