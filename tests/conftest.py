@@ -1,0 +1,61 @@
+"""What holds for every test: the same Hypothesis cases in each run, and a summary of what the random tests did.
+
+`PSOUP_TEST_SEED` and `PSOUP_TEST_SCALE` are explained in `psoup_testing.budget`. Invariants are checked after every
+event (`PSOUP_VERIFY`), wherever the product offers it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+_PACKAGE = Path(__file__).resolve().parent.parent / "psoup"
+if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep its compiled kernels elsewhere
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "psoup-numba"))
+os.environ.setdefault("PSOUP_VERIFY", "1")
+
+from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
+from psoup_testing.coverage import COVERAGE  # noqa: E402
+
+settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.load_profile("psoup")
+
+_LINES = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LINES] = []
+
+
+def pytest_report_header() -> str:
+    return f"random tests: PSOUP_TEST_SEED={SEED} PSOUP_TEST_SCALE={SCALE:g}"
+
+
+def _summary() -> list[str]:
+    lines = [budget.report() for budget in BUDGETS if budget.elapsed]
+    return lines + (COVERAGE.report() if COVERAGE.cases else [])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:  # a worker of pytest-xdist: the controller prints
+        output["random"] = _summary()
+    else:
+        session.config.stash[_LINES] += _summary()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[_LINES] += getattr(node, "workeroutput", {}).get("random", [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.stash[_LINES]:
+        terminalreporter.section("random tests")
+        for line in config.stash[_LINES]:
+            terminalreporter.line(line)

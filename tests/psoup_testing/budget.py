@@ -1,0 +1,91 @@
+"""How long a random test may run: so many seconds, but never fewer than so many cases.
+
+    round 1, seed 0: 20 examples | round 2, seed 1: 20 examples | … | seconds are up and enough was compared: end
+
+Each round is one small Hypothesis run with a seed of its own, so that every failure is found again from its seed and
+what is cut off by the seconds is whole rounds. Without `PSOUP_TEST_SEED` the seeds begin at 0: the same cases in every
+run. `PSOUP_TEST_SCALE=50` multiplies the seconds and the least number, for `make soak`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+SCALE = float(os.environ.get("PSOUP_TEST_SCALE", "1"))
+SEED = int(os.environ.get("PSOUP_TEST_SEED", "0"))
+BUDGETS: list[Budget] = []
+"""All budgets of this process, for the summary at its end."""
+
+
+class Budget:
+    """Seconds and cases of one random test; `least` cases are run even if that takes longer."""
+
+    def __init__(self, name: str, *, seconds: float, least: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self.seconds = seconds * SCALE
+        self.least = int(least * SCALE)
+        self.done = 0
+        self.elapsed = 0.0
+        self._clock = clock
+        BUDGETS.append(self)
+
+    def count(self, cases: int = 1) -> None:
+        """So many cases more have passed."""
+        self.done += cases
+
+    def rounds(self) -> Iterator[int]:
+        """Seeds, one a round, until the seconds are up and at least `least` cases are done."""
+        started, number = self._clock(), SEED
+        while self.done < self.least or self.elapsed < self.seconds:
+            yield number
+            number += 1
+            self.elapsed = self._clock() - started
+
+    def report(self) -> str:
+        """One line of the summary."""
+        return f"{self.name}: {self.done} cases in {self.elapsed:.0f} s (at least {self.least}, {self.seconds:.0f} s)"
+
+
+def round_settings(examples: int, **more: Any) -> settings:
+    """Settings of one round. The phase that explains a failure is left out: it costs more than it tells here."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        **more,
+    )
+
+
+def run_cases(budget: Budget, case: Callable[[Any], int], examples: int = 20) -> None:
+    """Run `case(draw)`, which returns how many comparisons it made, round after round within the budget."""
+    for number in budget.rounds():
+
+        @seed(number)
+        @round_settings(examples)
+        @given(st.data())
+        def one_round(data: st.DataObject) -> None:
+            budget.count(case(data.draw))
+
+        with replayable(number):
+            one_round()
+
+
+@contextmanager
+def replayable(number: int) -> Iterator[None]:
+    """A failure inside says from which seed the round can be run again."""
+    try:
+        yield
+    except Exception as problem:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
+        problem.add_note(f"replay with: PSOUP_TEST_SEED={number} python -m pytest --import-mode=importlib '{test}'")
+        raise

@@ -1,0 +1,96 @@
+"""What the runs of a test session met: factor kind x type, path of emission, form of column, kind of window.
+
+    count(query, forms)   ->   ("factor x type", "between", "TEXT") += 1, ("type x form", "TEXT", "list") += 1, …
+
+A full product of all dimensions has thousands of cells that say nothing, so pairs are counted; every pair of `required`
+must be met, and a zero fails the test that asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from psoup.model import Kind
+from psoup_testing.predicates import FACTORS, Leaf
+from psoup_testing.queries import Query
+from psoup_testing.windows import WINDOW_KINDS
+
+FORMS = ("row", "run", "list", "bitmap", "uncovered")
+"""How a column was kept when it was asked for: open dense row, open sparse run, sealed list, sealed bitmap, not at all."""
+PATHS = ("dense", "sparse")
+JUNCTIONS = ("and", "or", "not")
+
+Cell = tuple[str, str, str]
+
+
+class Coverage:
+    """Counts of pairs."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Cell] = Counter()
+        self.cases = 0
+        self.refused: Counter[str] = Counter()
+
+    def answered(self, query: Query, window_kind: str, forms: Iterable[str]) -> None:
+        """An answer was compared; the query's columns were found in these forms."""
+        self.cases += 1
+        forms = [part for form in forms for part in form.split("+") if part in FORMS]
+        for form in forms:
+            self.counts["window x form", window_kind, form] += 1
+        for leaf in _leaves(query):
+            self.counts["factor x type", leaf.factor, leaf.about.value] += 1
+            self.counts["factor x window", leaf.factor, window_kind] += 1
+            for form in forms:
+                self.counts["factor x form", leaf.factor, form] += 1
+                self.counts["type x form", leaf.about.value, form] += 1
+
+    def arrived(self, query: Query, form: str) -> None:
+        """New tuples met a standing query and its matches went into a row (dense) or a run (sparse)."""
+        for part in form.split("+"):
+            path = {"row": "dense", "run": "sparse"}.get(part)
+            if path is None:
+                continue
+            for leaf in _leaves(query):
+                self.counts["factor x path", leaf.factor, path] += 1
+                self.counts["type x path", leaf.about.value, path] += 1
+
+    def missing(self) -> list[Cell]:
+        """Required pairs that were never met."""
+        return [cell for cell in required() if not self.counts[cell]]
+
+    def report(self) -> list[str]:
+        """The counts as lines of a table, the least met pair of every dimension first."""
+        lines = [f"{self.cases} answers compared with DuckDB"]
+        for dimension in dict.fromkeys(cell[0] for cell in required()):
+            cells = [(self.counts[cell], cell) for cell in required() if cell[0] == dimension]
+            count, least = min(cells)
+            total = sum(number for number, _ in cells)
+            lines.append(f"{dimension}: {len(cells)} pairs, {total} hits, least {least[1]} x {least[2]}: {count}")
+        return lines
+
+
+def _leaves(query: Query) -> list[Leaf]:
+    return [] if query.where is None else query.where.leaves()
+
+
+def required() -> list[Cell]:
+    """Every pair that makes sense."""
+    cells: list[Cell] = []
+    for factor, (wanted, _) in FACTORS.items():
+        cells += [("factor x type", factor, kind.value) for kind in wanted]
+    for factor in JUNCTIONS:
+        cells += [("factor x type", factor, kind.value) for kind in Kind]
+    factors = [*FACTORS, *JUNCTIONS]
+    types = [kind.value for kind in Kind]
+    cells += [("factor x path", factor, path) for factor in factors for path in PATHS]
+    cells += [("type x path", kind, path) for kind in types for path in PATHS]
+    cells += [("factor x form", factor, form) for factor in factors for form in FORMS]
+    cells += [("type x form", kind, form) for kind in types for form in FORMS]
+    cells += [("factor x window", factor, window) for factor in factors for window in WINDOW_KINDS]
+    cells += [("window x form", window, form) for window in WINDOW_KINDS for form in FORMS]
+    return cells
+
+
+COVERAGE = Coverage()
+"""What this test process met."""

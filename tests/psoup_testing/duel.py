@@ -1,0 +1,252 @@
+"""The product against the naive model and DuckDB, action by action.
+
+    action ─┬─> LocalPSoup            acknowledgement, answer, or an error
+            └─> ModelStream, Oracle   what it must be
+
+Every difference is an AssertionError that shows the query, the window and the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.answer.invoke import Answer
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import PSoupError
+from psoup.local import LocalPSoup
+from psoup_testing.coverage import COVERAGE, Coverage
+from psoup_testing.histories import (
+    BASE,
+    Action,
+    Advance,
+    Heartbeat,
+    History,
+    Invoke,
+    Maintain,
+    Matches,
+    Push,
+    Register,
+    Unregister,
+)
+from psoup_testing.model import Declaration, ModelStream, Range, Refusal, Row
+from psoup_testing.oracle import Oracle, difference
+from psoup_testing.queries import Query
+from psoup_testing.values import arrow_array, plain_values
+from psoup_testing.windows import SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A registered query, and the first tuple ID that came after it."""
+
+    query_id: int
+    query: Query
+    born: int
+
+
+class Duel:
+    """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry."""
+
+    def __init__(self, declaration: Declaration, config: EngineConfig, coverage: Coverage = COVERAGE) -> None:
+        self.declaration = declaration
+        self.clock = VirtualClock(BASE)
+        self.psoup = LocalPSoup(config, self.clock)
+        self.psoup.execute(declaration.sql())
+        self.model = ModelStream(declaration, config.max_ahead)
+        self.oracle = Oracle(declaration.schema)
+        self.coverage = coverage
+        self.standing: dict[int, Standing] = {}
+        self.registrations = 0
+        self.compared = 0
+        self._loaded = -1
+        self._released: list[tuple[int, int, int, Row]] = []
+
+    def close(self) -> None:
+        """Give the oracle's connection back."""
+        self.oracle.close()
+
+    def run(self, actions: Sequence[Action]) -> None:
+        """All actions, with every invariant checked after each."""
+        for action in actions:
+            self.act(action)
+            self.psoup.check()
+
+    def act(self, action: Action) -> None:
+        """One action on both sides."""
+        match action:
+            case Push():
+                self.push(list(action.rows))
+            case Heartbeat():
+                self.heartbeat(action.time)
+            case Register():
+                self.register(action.query)
+            case Unregister():
+                self.unregister(action.number)
+            case Invoke():
+                self.invoke(action)
+            case Matches():
+                self.matches(action.place)
+            case Maintain():
+                self.psoup.maintain()
+            case Advance():
+                self.clock.advance(seconds=action.seconds)
+
+    def push(self, rows: list[Row]) -> None:
+        """The same rows to both; the acknowledgement must say what the model counts."""
+        acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows))
+        accepted, late, ahead = self.model.push(rows, self.clock.now())
+        found = (acknowledgement.accepted, acknowledgement.late, acknowledgement.ahead, acknowledgement.watermark)
+        assert found == (accepted, late, ahead, self.model.watermark), f"acknowledged {found}"
+        self._count_arrival()
+
+    def heartbeat(self, time: int) -> None:
+        """Raise the watermark, or be refused, on both sides."""
+        outcome = expected_refusal(lambda: self.model.heartbeat(time, self.clock.now()))
+        found = expected_refusal(lambda: self.psoup.heartbeat(self.declaration.name, time))
+        assert found == outcome, f"heartbeat {time}: expected {outcome}, found {found}"
+        self._count_arrival()
+
+    def register(self, query: Query) -> None:
+        """A new standing query; refused by both or by none."""
+        number, self.registrations = self.registrations, self.registrations + 1
+        outcome = expected_refusal(lambda: self.model.check_window(query.window))
+        if outcome is not None:
+            found = expected_refusal(lambda: self.psoup.register(query.sql()))
+            assert found == outcome, f"register: expected {outcome}, found {found}: {query.sql()}"
+            return
+        try:
+            query_id = self.psoup.register(query.sql())
+        except PSoupError as problem:
+            raise AssertionError(f"refused: {query.sql()}\n{problem}") from problem
+        self.standing[number] = Standing(query_id, query, len(self.released()))
+
+    def unregister(self, number: int) -> None:
+        """The query goes; asking for it afterwards is an error."""
+        standing = self.standing.pop(number, None)
+        if standing is None:
+            return
+        self.psoup.unregister(standing.query_id)
+        assert expected_refusal(lambda: self.psoup.invoke(standing.query_id)) == "NotFound"
+
+    def invoke(self, action: Invoke) -> None:
+        """The answer, its completeness, and the forms in which it was found."""
+        standing = self.standing.get(action.number)
+        if standing is None:
+            return
+        window = action.window or standing.query.window
+        text = None if action.window is None else action.window.sql() or None
+        if text is None:
+            window = standing.query.window
+        try:
+            wanted = self.model.range(window, self.clock.now(), action.as_of, action.accept_truncation)
+        except Refusal as refusal:
+            found = expected_refusal(lambda: self._ask(standing.query_id, action, text))
+            assert found == str(refusal), f"expected {refusal}, found {found}: {standing.query.sql()} {action}"
+            return
+        forms = self._forms(standing, wanted)
+        answer = self._ask(standing.query_id, action, text)
+        self._compare(standing, action, answer, wanted)
+        self.coverage.answered(standing.query, window.kind, forms)
+
+    def matches(self, place: int) -> None:
+        """For one tuple, exactly the queries whose WHERE it satisfies."""
+        released = self.released()
+        edge = self.model.edge([entry[0] for entry in released], self.clock.now())
+        if edge >= len(released):
+            return
+        tuple_id = edge + place * (len(released) - edge) // 1000
+        self._load()
+        wanted = sorted(
+            s.query_id for s in self.standing.values() if self.oracle.matching(s.query, tuple_id, tuple_id + 1)
+        )
+        found = self.psoup.matches(self.declaration.name, tuple_id)
+        assert found == wanted, f"tuple {tuple_id} {released[tuple_id][3]!r}: expected {wanted}, found {found}"
+
+    def released(self) -> list[tuple[int, int, int, Row]]:
+        """The model's released tuples, computed once after each change."""
+        key = (len(self.model.accepted), self.model.watermark)
+        if key != getattr(self, "_key", None):
+            self._key, self._released, self._loaded = key, self.model.released(), -1
+        return self._released
+
+    def _load(self) -> None:
+        released = self.released()
+        if self._loaded != len(released):
+            self.oracle.load([entry[3] for entry in released], [entry[0] for entry in released])
+            self._loaded = len(released)
+
+    def _ask(self, query_id: int, action: Invoke, window: str | None) -> Answer:
+        return self.psoup.invoke(
+            query_id, as_of=action.as_of, window=window, accept_truncation=action.accept_truncation
+        )
+
+    def _compare(self, standing: Standing, action: Invoke, answer: Answer, wanted: Range) -> None:
+        self._load()
+        expected = self.oracle.answer(standing.query, wanted.first, wanted.stop)
+        problem = difference(expected, rows_of(answer))
+        assert problem is None, f"{problem}\n{standing.query.sql()}\n{action}\n{wanted}"
+        said = answer.completeness
+        final = wanted.end is not None and self.model.watermark is not None and wanted.end < self.model.watermark
+        found = (said.now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
+        pending = len(self.model.accepted) - len(self.released())
+        model = (wanted.now, wanted.begin, wanted.end, wanted.truncated, final, self.model.late, self.model.ahead, pending)
+        assert found == model, f"completeness: expected {model}, found {found}\n{standing.query.sql()}\n{action}"
+        self.compared += 1
+
+    def _forms(self, standing: Standing, wanted: Range) -> list[str]:
+        """How the columns of the chunks in the window are kept, as the published root says."""
+        snapshot = self.psoup.engine.snapshot()
+        record = snapshot.query(standing.query_id, "default")
+        return [
+            entry.results.form(record.sqc_id, record.slot)
+            for entry in snapshot.by_id[record.stream_id].chunks
+            if entry.data.first_id < wanted.stop and entry.data.end_id > wanted.first
+        ]
+
+    def _count_arrival(self) -> None:
+        snapshot = self.psoup.engine.snapshot()
+        for standing in self.standing.values():
+            record = snapshot.query(standing.query_id, "default")
+            entry = snapshot.by_id[record.stream_id].chunks[-1]
+            if entry.data.first_id >= standing.born:
+                self.coverage.arrived(standing.query, entry.results.form(record.sqc_id, record.slot))
+
+
+def to_table(declaration: Declaration, rows: Sequence[Row]) -> pa.Table:
+    """Rows as the Arrow table that a client would push."""
+    attributes = declaration.schema.attributes
+    arrays = [arrow_array(a.type, [row[i] for row in rows]) for i, a in enumerate(attributes)]
+    return pa.table(arrays, names=[a.name for a in attributes])
+
+
+def rows_of(answer: Answer) -> list[Row]:
+    """All rows of an answer as plain values."""
+    table = answer.to_table()
+    columns = [plain_values(column) for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else []
+
+
+def expected_refusal(call: Any) -> str | None:
+    """The name of the error that `call` raises on purpose, or None if it raises none."""
+    try:
+        call()
+    except Refusal as refusal:
+        return str(refusal)
+    except PSoupError as problem:
+        return type(problem).__name__
+    return None
+
+
+def play(history: History, coverage: Coverage = COVERAGE) -> int:
+    """A whole history against the model; returns how many answers were compared."""
+    duel = Duel(history.declaration, history.config, coverage)
+    try:
+        duel.run(history.actions)
+        return duel.compared
+    finally:
+        duel.close()

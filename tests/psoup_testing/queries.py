@@ -1,0 +1,105 @@
+"""Random standing queries, written for PSoup; their parts stay apart so that the oracle can ask DuckDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from psoup.model import BIGINT, TIMESTAMP
+from psoup_testing.expressions import Expression, Maker, column
+from psoup_testing.predicates import Predicate, draw_predicate
+from psoup_testing.windows import WINDOW_KINDS, Window, draw_window
+
+ID = column("_id", BIGINT)
+TIME = column("_time", TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool | None = None
+
+    def suffix(self) -> str:
+        """DESC and NULLS FIRST or LAST as written (LAST is the default)."""
+        nulls = {True: " NULLS FIRST", False: " NULLS LAST", None: ""}[self.nulls_first]
+        return (" DESC" if self.descending else "") + nulls
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One standing query over `stream`. `outputs` None is `*`."""
+
+    stream: str
+    columns: tuple[Expression, ...]
+    outputs: tuple[Expression, ...] | None = None
+    where: Predicate | None = None
+    distinct: bool = False
+    order: tuple[Key, ...] = ()
+    limit: int | None = None
+    window: Window = Window()
+
+    @property
+    def selected(self) -> tuple[Expression, ...]:
+        """The SELECT list with `*` expanded."""
+        return self.columns if self.outputs is None else self.outputs
+
+    def sql(self) -> str:
+        """The text to register."""
+        outputs = "*"
+        if self.outputs is not None:
+            outputs = ", ".join(f"{e.psoup_sql()} AS o{i}" for i, e in enumerate(self.outputs))
+        text = f"SELECT {'DISTINCT ' if self.distinct else ''}{outputs} FROM {self.stream}"
+        if self.where is not None:
+            text += f" WHERE {self.where.psoup_sql()}"
+        if self.order:
+            text += " ORDER BY " + ", ".join(key.expression.psoup_sql() + key.suffix() for key in self.order)
+        if self.limit is not None:
+            text += f" LIMIT {self.limit}"
+        window = self.window.sql()
+        return f"{text} {window}" if window else text
+
+    def identified(self) -> Query:
+        """The same tuples, but their IDs: for finding which tuples an answer is made of."""
+        return replace(self, outputs=(ID,), distinct=False, order=(), limit=None)
+
+
+def draw_outputs(make: Maker) -> tuple[Expression, ...] | None:
+    """A SELECT list: `*`, or a few attributes, pseudo-columns and expressions."""
+    if make.number(0, 3) == 0:
+        return None
+    columns = make.scope.columns()
+    found: list[Expression] = []
+    for _ in range(make.number(1, 3)):
+        choice = make.number(0, 5)
+        if choice < 3:
+            found.append(make.pick(columns))
+        else:
+            found.append(make.pick((ID, TIME)) if choice == 3 else make.of(make.pick(columns).type))
+    return tuple(found)
+
+
+def draw_order(make: Maker, query: Query) -> tuple[Key, ...]:
+    """Up to two keys; with DISTINCT only what is selected may order."""
+    candidates = query.selected if query.distinct else query.columns
+    keys = []
+    for _ in range(make.number(0, 2)):
+        chosen = make.pick(candidates)
+        if not query.distinct and make.number(0, 3) == 0:
+            chosen = make.of(chosen.type)
+        keys.append(Key(chosen, make.number(0, 1) == 1, make.pick((None, False, True))))
+    return tuple(keys)
+
+
+def draw_query(make: Maker, stream: str, base: int, span: int, window_kind: str | None = None) -> Query:
+    """Any query over the stream whose times start about `base` (microseconds) and span some seconds."""
+    where = draw_predicate(make) if make.number(0, 9) else None
+    window = draw_window(make, window_kind or make.pick(WINDOW_KINDS), base, span)
+    columns = tuple(make.scope.columns())
+    query = Query(stream, columns, draw_outputs(make), where, make.number(0, 4) == 4, window=window)
+    if make.number(0, 2) == 2:
+        query = replace(query, order=draw_order(make, query))
+    if make.number(0, 3) == 3:
+        query = replace(query, limit=make.number(0, 40))
+    return query
