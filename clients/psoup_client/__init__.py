@@ -1,0 +1,67 @@
+"""The Python SDK of PSoup: register standing queries, push data, come back, invoke.
+
+    from psoup_client import Client
+
+    with Client("127.0.0.1:7433") as client:
+        query = client.register("SELECT * FROM flights WHERE origin = 'JFK' BEGIN (NOW - 1 HOUR)")
+        print(query.invoke().to_pandas())
+
+It speaks gRPC to a service and contains nothing of the engine.
+"""
+
+from psoup_client.answer import Answer, AnswerStream, Completeness
+from psoup_client.client import DEFAULT_ADDRESS, Client
+from psoup_client.errors import (
+    AccessDenied,
+    AlreadyExists,
+    Cancelled,
+    Conflict,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidData,
+    InvalidRequest,
+    InvalidStatement,
+    NotFound,
+    NotSupported,
+    OutOfRange,
+    PSoupError,
+    ResourceExhausted,
+    ServerFault,
+    Unavailable,
+)
+from psoup_client.producer import Producer
+from psoup_client.push import PushResult
+from psoup_client.query import Explanation, Query
+from psoup_client.schema import ColumnInfo, QueryInfo, ServerInfo, StreamInfo
+
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "Client",
+    "Query",
+    "Answer",
+    "AnswerStream",
+    "Completeness",
+    "Explanation",
+    "Producer",
+    "PushResult",
+    "StreamInfo",
+    "QueryInfo",
+    "ServerInfo",
+    "ColumnInfo",
+    "PSoupError",
+    "InvalidRequest",
+    "InvalidStatement",
+    "NotSupported",
+    "InvalidData",
+    "NotFound",
+    "AlreadyExists",
+    "Conflict",
+    "FailedPrecondition",
+    "OutOfRange",
+    "ResourceExhausted",
+    "AccessDenied",
+    "Unavailable",
+    "DeadlineExceeded",
+    "Cancelled",
+    "ServerFault",
+]

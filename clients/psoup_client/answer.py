@@ -1,0 +1,222 @@
+"""What an invocation gives back: rows, and how complete they are.
+
+Answer         the whole answer in memory
+AnswerStream   the same piece by piece, for answers that are too large for memory
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from psoup_client.connection import Connection
+from psoup_client.errors import ServerFault
+from psoup_client.schema import window_kind
+from psoup_client.times import from_proto
+from psoup_proto.v1 import types_pb2
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """What an answer does and does not contain.
+
+    `sequence`: the last event that it reflects. `begin`, `end`: the closed window; None is unbounded or, for a window
+    that counts rows, empty. `final`: no tuple can join the window any more. `late`, `ahead`: tuples inside the window
+    that were refused as too late or too far ahead of the clock. `pending`: tuples inside it that still wait for the
+    watermark. `truncated`: it began before what is retained. `errors`: tuples for which WHERE could not be computed.
+    """
+
+    sequence: int
+    now: dt.datetime | None
+    watermark: dt.datetime | None
+    begin: dt.datetime | None
+    end: dt.datetime | None
+    final: bool
+    late: int
+    ahead: int
+    pending: int
+    truncated: bool
+    errors: int
+    window_kind: str
+
+    @staticmethod
+    def of(message: types_pb2.Completeness) -> Completeness:
+        """From the wire."""
+        return Completeness(
+            sequence=message.sequence,
+            now=_optional(message, "now"),
+            watermark=_optional(message, "watermark"),
+            begin=_optional(message, "begin"),
+            end=_optional(message, "end"),
+            final=message.final,
+            late=message.late,
+            ahead=message.ahead,
+            pending=message.pending,
+            truncated=message.truncated,
+            errors=message.errors,
+            window_kind=window_kind(message.window_kind),
+        )
+
+    def sentence(self) -> str:
+        """The same in words: "May still grow; 3 tuples wait for the watermark."."""
+        parts = ["final: nothing can change it any more" if self.final else "may still grow"]
+        if self.pending:
+            parts.append(
+                f"{_tuples(self.pending)} still wait for the watermark"
+                if self.pending > 1
+                else "1 tuple still waits for the watermark"
+            )
+        if self.late:
+            parts.append(f"{_tuples(self.late)} came too late and are not in it")
+        if self.ahead:
+            parts.append(f"{_tuples(self.ahead)} lay too far ahead of the clock and are not in it")
+        if self.truncated:
+            parts.append("it begins at the oldest tuple kept, later than was asked for")
+        if self.errors:
+            parts.append(f"for {_tuples(self.errors)} WHERE could not be computed")
+        if len(parts) == 1:
+            parts.append("nothing late, nothing pending")
+        text = "; ".join(parts) + "."
+        return text[0].upper() + text[1:]
+
+
+def _tuples(count: int) -> str:
+    return "1 tuple" if count == 1 else f"{count:,} tuples"
+
+
+def _optional(message: types_pb2.Completeness, field: Any) -> dt.datetime | None:
+    return from_proto(getattr(message, field)) if message.HasField(field) else None
+
+
+class Answer:
+    """A whole answer. `len()` is its rows; iterating gives a dict for each row, in the answer's order.
+
+    Of two columns with one name a dict keeps the last; `rows()` has them all.
+    """
+
+    def __init__(self, table: pa.Table, completeness: Completeness) -> None:
+        self._table = table
+        self.completeness = completeness
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        names = self.columns
+        return (dict(zip(names, row, strict=True)) for row in self._rows())
+
+    def __repr__(self) -> str:
+        return f"<Answer: {len(self)} rows of {', '.join(self.columns)}; {self.completeness.sentence()}>"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._table.schema.names)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC."""
+        return list(self._rows())
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table. Nothing is copied."""
+        return self._table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas frame; needs pandas."""
+        return self._table.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a Polars frame; needs polars."""
+        import polars
+
+        frame = polars.from_arrow(self._table)
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        if not self._table.num_columns:
+            return iter(())
+        return zip(*(column.to_pylist() for column in self._table.columns), strict=True)
+
+
+class AnswerStream:
+    """An answer in pieces of about 1 MiB, in bounded memory: iterate over it inside a `with` statement, once.
+
+    All pieces belong to one snapshot. The call is cancelled when the block is left.
+    """
+
+    def __init__(self, connection: Connection, call: Any) -> None:
+        self._replies = connection.replies(call)
+        first = next(self._replies, None)
+        if first is None:
+            raise ServerFault("the service ended an answer before it began")
+        self.completeness = Completeness.of(first.completeness)
+        self._reader = pa.ipc.open_stream(_ReplyFile(self._replies, first.arrow_ipc))
+        self.schema: pa.Schema = self._reader.schema
+
+    def __enter__(self) -> AnswerStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from self._reader
+
+    def read_all(self) -> Answer:
+        """What is left, as one answer in memory."""
+        return Answer(self._reader.read_all(), self.completeness)
+
+    def close(self) -> None:
+        """Cancel the call, if it still runs."""
+        self._replies.close()  # type: ignore[attr-defined]
+
+
+class _ReplyFile:
+    """The `arrow_ipc` of successive replies, read as one file."""
+
+    closed = False
+
+    def __init__(self, replies: Iterator[Any], start: bytes) -> None:
+        self._replies = replies
+        self._left = memoryview(start)
+
+    def read(self, size: int = -1) -> bytes:
+        """The next `size` bytes, less only at the end."""
+        pieces: list[memoryview] = []
+        while size:
+            if not self._left:
+                reply = next(self._replies, None)
+                if reply is None:
+                    break
+                self._left = memoryview(reply.arrow_ipc)
+                continue
+            piece = self._left if size < 0 else self._left[:size]
+            self._left = self._left[len(piece) :]
+            pieces.append(piece)
+            size -= len(piece) if size > 0 else 0
+        return b"".join(pieces)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def writable(self) -> bool:
+        """No."""
+        return False
+
+    def seekable(self) -> bool:
+        """No."""
+        return False
+
+    def close(self) -> None:
+        """Nothing to do: the stream owns the call."""
+        self.closed = True

@@ -1,0 +1,235 @@
+"""The client: streams, pushes, queries, over one channel.
+
+    client = Client()                                   talks to 127.0.0.1:7433
+    client.create_stream("CREATE STREAM s (a BIGINT)")
+    client.push("s", [{"a": 1}, {"a": 2}])              Arrow, pandas, Polars, dicts
+    query = client.register("SELECT a FROM s WHERE a > 1")
+    query.invoke().to_arrow()
+
+Every call has a deadline, and every call may be repeated without harm, so UNAVAILABLE is retried for a while before
+it is raised. A client may be shared by threads. It does not keep data: that is the service's.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from psoup_client.connection import Connection
+from psoup_client.convert import to_table
+from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, Unavailable
+from psoup_client.payload import split
+from psoup_client.producer import Producer
+from psoup_client.push import DirectPusher, PushResult
+from psoup_client.query import Query
+from psoup_client.schema import QueryInfo, ServerInfo, StreamInfo
+from psoup_client.times import Instant, from_proto, to_proto
+from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2
+
+DEFAULT_ADDRESS = "127.0.0.1:7433"
+DEFAULT_TIMEOUT = 30.0
+"""Seconds until a call without a `timeout` of its own is given up."""
+
+_PAGE = 1_000
+_CREATE_ATTEMPTS = 5
+T = TypeVar("T")
+
+
+class Client:
+    """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
+
+    `address` is "host:port"; without it the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. Nothing is
+    sent before the first call. `timeout` is the deadline in seconds of each call that names none.
+    """
+
+    def __init__(self, address: str | None = None, *, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self.address = address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS
+        self.connection = Connection(self.address, timeout)
+        self.last_sequence = 0
+        self._schemas: dict[str, StreamInfo] = {}
+        self._pushers: dict[str, DirectPusher] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.address}>"
+
+    def close(self) -> None:
+        """Close the channel; calls that are under way end with Cancelled. May be called twice."""
+        self.connection.close()
+
+    # The server ------------------------------------------------------------------------------------------
+
+    def info(self) -> ServerInfo:
+        """Version, state, limits and memory of the service."""
+        return ServerInfo.of(self._call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest()))
+
+    def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
+        """Wait until the service answers; raises Unavailable after `timeout` seconds."""
+        try:
+            reply = self.connection.call(
+                self.connection.server.GetServerInfo,
+                server_pb2.GetServerInfoRequest(),
+                timeout,
+                wait_for_ready=True,
+            )
+        except DeadlineExceeded:
+            raise Unavailable(f"no PSoup service answered at {self.address} within {timeout:g} s") from None
+        return ServerInfo.of(reply)
+
+    def wait_for(self, sequence: int, *, timeout: float | None = None) -> int:
+        """Wait until the event with this sequence is visible to every call; returns the last one that is."""
+        request = queries_pb2.WaitForSequenceRequest(sequence=sequence)
+        return int(self._call(self.connection.queries.WaitForSequence, request, timeout).sequence)
+
+    # Streams ---------------------------------------------------------------------------------------------
+
+    def create_stream(self, sql: str, *, if_not_exists: bool = False) -> StreamInfo:
+        """Create a stream from a CREATE STREAM statement.
+
+        Raises AlreadyExists if the name is taken; with `if_not_exists` only if it is taken by a stream that is
+        defined otherwise. Raises InvalidStatement that shows the place.
+        """
+        request = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=if_not_exists)
+        for attempt in range(_CREATE_ATTEMPTS):
+            try:
+                reply = self._call(self.connection.streams.CreateStream, request)
+                break
+            except Unavailable:
+                if attempt == _CREATE_ATTEMPTS - 1:
+                    raise
+                request.allow_existing = True  # the attempt before may have been carried out
+                time.sleep(0.1 * 2**attempt)
+        self.note_sequence(reply.sequence)
+        info = StreamInfo.of(reply.stream)
+        self._schemas[info.name.lower()] = info
+        return info
+
+    def streams(self) -> list[StreamInfo]:
+        """All streams in the order of their names."""
+        return [
+            StreamInfo.of(s)
+            for s in self._pages(
+                self.connection.streams.ListStreams, streams_pb2.ListStreamsRequest(page_size=_PAGE), "streams"
+            )
+        ]
+
+    def describe(self, stream: str) -> StreamInfo:
+        """One stream and its present state; raises NotFound, which names the nearest."""
+        request = streams_pb2.GetStreamRequest(name=stream)
+        info = StreamInfo.of(self._call(self.connection.streams.GetStream, request).stream)
+        self._schemas[stream.lower()] = info
+        return info
+
+    def drop(self, stream: str) -> None:
+        """Forget a stream and its tuples; raises FailedPrecondition while queries use it."""
+        info = self.describe(stream)
+        request = streams_pb2.DropStreamRequest(name=stream, stream_id=info.stream_id, allow_missing=True)
+        self.note_sequence(self._call(self.connection.streams.DropStream, request).sequence)
+        self._schemas.pop(stream.lower(), None)
+
+    # Data ------------------------------------------------------------------------------------------------
+
+    def push(self, stream: str, data: Any, *, timeout: float | None = None) -> PushResult:
+        """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
+
+        More rows than fit one batch (65,536, or 8 MiB) go in several, each applied whole or not at all: the error of a
+        later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone and
+        counted in the result. A call that is retried on the way is taken once. For many pushes use `producer`.
+        """
+        table = self.convert(stream, data)
+        with self._lock:
+            pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self.connection, stream))
+        try:
+            result = pusher.push(split(table), timeout)
+        except (InvalidData, NotFound):
+            self._schemas.pop(stream.lower(), None)  # the name may be another stream's by now
+            raise
+        self.note_sequence(result.sequence)
+        return result
+
+    def producer(self, stream: str, **options: Any) -> Producer:
+        """A pipelined, exactly-once sender for one stream; see `Producer` for its options."""
+        return Producer(self, stream, **options)
+
+    def heartbeat(self, stream: str, time: Instant) -> Any:
+        """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""
+        request = ingest_pb2.HeartbeatRequest(stream=stream, time=to_proto(time))
+        reply = self._call(self.connection.ingest.Heartbeat, request)
+        self.note_sequence(reply.sequence)
+        return from_proto(reply.watermark) if reply.HasField("watermark") else None
+
+    def convert(self, stream: str, data: Any) -> Any:
+        """`data` as an Arrow table that fits `stream`; raises InvalidData. The stream's schema is asked for once."""
+        known = self._schemas.get(stream.lower())
+        if known is not None:
+            try:
+                return to_table(data, known)
+            except InvalidData:  # perhaps the stream was dropped and made anew with other columns
+                fresh = self.describe(stream)
+                if fresh.stream_id == known.stream_id:
+                    raise
+                return to_table(data, fresh)
+        return to_table(data, self.describe(stream))
+
+    # Queries ---------------------------------------------------------------------------------------------
+
+    def register(self, sql: str, *, request_id: str | None = None) -> Query:
+        """Register a standing query; it stays when this client goes.
+
+        A call with the same `request_id` and text gives the same query, the same ID with another text raises
+        Conflict. Without one, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
+        """
+        request = queries_pb2.RegisterRequest(statement=sql, request_id=request_id or uuid.uuid4().hex)
+        reply = self._call(self.connection.queries.Register, request)
+        self.note_sequence(reply.sequence)
+        return Query(self, QueryInfo.of(reply.query))
+
+    def query(self, query_id: str) -> Query:
+        """The query with this ID; raises NotFound."""
+        request = queries_pb2.GetQueryRequest(query_id=str(query_id))
+        return Query(self, QueryInfo.of(self._call(self.connection.queries.GetQuery, request).query))
+
+    def queries(self, stream: str | None = None) -> list[Query]:
+        """All queries, or those on one stream, in the order of their registration."""
+        request = queries_pb2.ListQueriesRequest(page_size=_PAGE, stream=stream or "")
+        pages = self._pages(self.connection.queries.ListQueries, request, "queries")
+        return [Query(self, QueryInfo.of(message)) for message in pages]
+
+    def unregister(self, query_id: str) -> None:
+        """Forget a query; raises NotFound if there is none of that ID."""
+        self.query(query_id)
+        request = queries_pb2.UnregisterRequest(query_id=query_id, allow_missing=True)
+        self.note_sequence(self._call(self.connection.queries.Unregister, request).sequence)
+
+    def matches(self, stream: str, tuple_id: int) -> list[str]:
+        """The IDs of the queries whose WHERE the tuple satisfies (windows apart), oldest first."""
+        request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=_PAGE)
+        return list(self._pages(self.connection.queries.Matches, request, "query_ids"))
+
+    # Inside ----------------------------------------------------------------------------------------------
+
+    def _call(self, method: Callable[..., Any], request: Any, timeout: float | None = None) -> Any:
+        return self.connection.call(method, request, timeout)
+
+    def _pages(self, method: Callable[..., Any], request: Any, field: str) -> Iterator[Any]:
+        while True:
+            reply = self._call(method, request)
+            yield from getattr(reply, field)
+            if not reply.next_page_token:
+                return
+            request.page_token = reply.next_page_token
+
+    def note_sequence(self, sequence: int) -> None:
+        """Remember what this client was told, so that its invocations reflect it."""
+        with self._lock:
+            self.last_sequence = max(self.last_sequence, sequence)

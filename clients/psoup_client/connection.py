@@ -1,0 +1,105 @@
+"""One channel to a service: stubs, deadlines, retries, and errors of the SDK's own tree.
+
+    Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
+
+Every call has a deadline. Calls that may be repeated are retried by gRPC itself on UNAVAILABLE, after the service
+config below; what may not be repeated as it is (CreateStream, PushStream) is left to the caller. Nothing here knows
+what the messages mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+
+from psoup_client.errors import Cancelled, from_rpc
+from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, streams_pb2_grpc
+
+MAX_SEND_BYTES = 16 * 1024 * 1024
+"""Largest request; the service takes no larger one."""
+
+MAX_RECEIVE_BYTES = 64 * 1024 * 1024
+"""Largest reply: one row of an answer comes in one message, whatever its size."""
+
+_SERVICES = ("StreamService", "IngestService", "QueryService", "ServerService")
+_NOT_REPEATED = (("StreamService", "CreateStream"), ("IngestService", "PushStream"))
+_RETRY = {
+    "maxAttempts": 5,
+    "initialBackoff": "0.1s",
+    "maxBackoff": "2s",
+    "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+_SERVICE_CONFIG = {
+    "methodConfig": [
+        {"name": [{"service": f"psoup.v1.{service}"} for service in _SERVICES], "retryPolicy": _RETRY},
+        {"name": [{"service": f"psoup.v1.{service}", "method": method} for service, method in _NOT_REPEATED]},
+    ]
+}
+_OPTIONS = [
+    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+    ("grpc.enable_retries", 1),
+    ("grpc.per_rpc_retry_buffer_size", MAX_SEND_BYTES),
+    ("grpc.max_send_message_length", MAX_SEND_BYTES),
+    ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class Connection:
+    """A channel to `address` ("host:port"); `timeout` is the deadline, in seconds, of calls that name none."""
+
+    def __init__(self, address: str, timeout: float) -> None:
+        if timeout <= 0:
+            raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
+        self.address = address
+        self.timeout = timeout
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
+        self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
+        self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
+        self.server = server_pb2_grpc.ServerServiceStub(self._channel)
+
+    def call(self, method: Any, request: Any, timeout: float | None = None, *, wait_for_ready: bool = False) -> Any:
+        """The reply of a unary call; raises PSoupError. With `wait_for_ready` it waits for a server to come up."""
+        deadline = self.timeout if timeout is None else timeout
+        try:
+            return method(request, timeout=deadline, wait_for_ready=wait_for_ready)
+        except grpc.RpcError as problem:
+            raise from_rpc(problem, self.address) from None
+        except ValueError as problem:
+            raise _closed(problem) from None
+
+    def open(self, method: Any, request: Any, timeout: float | None = None) -> Any:
+        """A started streaming call; whoever opens it cancels it when done."""
+        try:
+            return method(request, timeout=self.timeout if timeout is None else timeout)
+        except ValueError as problem:
+            raise _closed(problem) from None
+
+    def replies(self, call: Any) -> Iterator[Any]:
+        """The messages of an opened call; it is cancelled when the iteration ends or is abandoned.
+
+        gRPC itself never ends a call that nobody reads any more.
+        """
+        try:
+            yield from call
+        except grpc.RpcError as problem:
+            raise from_rpc(problem, self.address) from None
+        finally:
+            call.cancel()
+
+    def close(self) -> None:
+        """End all calls and close the channel. May be called twice."""
+        self._channel.close()
+
+
+def _closed(problem: ValueError) -> Exception:
+    if "closed channel" in str(problem):
+        return Cancelled("the client is closed; make a new one: Client(address)")
+    return problem

@@ -1,0 +1,68 @@
+"""Tables as the bytes of messages: Arrow IPC streams under the message limit, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from psoup_client.connection import MAX_SEND_BYTES
+from psoup_client.errors import InvalidData
+
+BATCH_ROWS = 65_536
+"""Rows of a batch, unless the caller says otherwise."""
+
+BATCH_BYTES = 8 * 1024 * 1024
+"""Bytes of a batch that splitting aims at; the limit is twice that."""
+
+_ENVELOPE = 4_096  # what a message needs beside the payload: names, numbers, field headers
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One batch, ready to send: `data` is an Arrow IPC stream of `rows` rows."""
+
+    data: bytes
+    rows: int
+
+
+def split(table: pa.Table, batch_rows: int = BATCH_ROWS) -> Iterator[Payload]:
+    """`table` in order, as payloads of at most `batch_rows` rows that fit a message each.
+
+    Raises InvalidData if a single row does not fit.
+    """
+    start = 0
+    while start < table.num_rows:
+        rows = min(batch_rows, table.num_rows - start)
+        piece = table.slice(start, rows)
+        if rows > 1 and piece.nbytes > BATCH_BYTES:
+            rows = max(1, rows * BATCH_BYTES // piece.nbytes)
+            piece = table.slice(start, rows)
+        data = _write(piece)
+        while len(data) > MAX_SEND_BYTES - _ENVELOPE and rows > 1:
+            rows //= 2
+            piece = table.slice(start, rows)
+            data = _write(piece)
+        if len(data) > MAX_SEND_BYTES - _ENVELOPE:
+            raise InvalidData(
+                f"row {start} takes {len(data):,} bytes; a message holds at most {MAX_SEND_BYTES:,}",
+                facts={"row": str(start)},
+            )
+        yield Payload(data, rows)
+        start += rows
+
+
+def _write(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        if table.num_columns and table.column(0).num_chunks > 1:
+            table = table.combine_chunks()
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def read(data: bytes) -> pa.Table:
+    """The table in a complete Arrow IPC stream; shares the bytes' memory."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()

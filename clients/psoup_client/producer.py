@@ -1,0 +1,296 @@
+"""A pipelined, exactly-once sender for one stream.
+
+    push() -> window of numbered batches -> sender thread -> PushStream ... replies -> acknowledged, leave the window
+                     ^                                            |
+                     +---- call lost: connect again, send what is not acknowledged ----+
+
+Batches carry (producer, epoch, number); the service takes each number once, so sending again after a lost connection
+cannot double rows. The window is bounded in batches and bytes: `push` waits when it is full. The first batch that
+the service refuses ends the producer: later ones were not taken, and every further call raises that error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable, from_rpc
+from psoup_client.payload import BATCH_ROWS, Payload, split
+from psoup_client.push import PushResult
+from psoup_proto.v1 import ingest_pb2
+
+if TYPE_CHECKING:
+    from psoup_client.client import Client
+
+WINDOW_BATCHES = 64
+"""Batches under way at most."""
+
+WINDOW_BYTES = 64 * 1024 * 1024
+"""Bytes under way at most; one batch may always go."""
+
+CALL_SECONDS = 600.0
+"""Deadline of one PushStream call; a producer that lives longer opens the next."""
+
+
+class Producer:
+    """Sends rows to `stream`; use it in a `with` statement, which flushes at the end.
+
+    `name`: who sends; a random name by default. `epoch`: a greater one shuts out producers of that name with smaller
+    ones; the time in microseconds by default. To go on where an earlier process stopped, with no row lost or
+    double, give its `name` and `epoch`, and the first `number` that it had not seen acknowledged.
+    `retry_seconds`: for how long without progress a lost service is tried again.
+    Of one thread; several threads take a producer each.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        stream: str,
+        *,
+        name: str | None = None,
+        epoch: int | None = None,
+        number: int = 0,
+        batch_rows: int = BATCH_ROWS,
+        window_batches: int = WINDOW_BATCHES,
+        window_bytes: int = WINDOW_BYTES,
+        retry_seconds: float = 60.0,
+        on_reply: Callable[[PushResult], None] | None = None,
+    ) -> None:
+        self.stream = stream
+        self.name = name or f"producer-{uuid.uuid4().hex}"
+        self.epoch = time.time_ns() // 1_000 if epoch is None else epoch
+        self._client = client
+        self._info = client.describe(stream)
+        self._batch_rows = batch_rows
+        self._window_batches = window_batches
+        self._window_bytes = window_bytes
+        self._retry_seconds = retry_seconds
+        self._on_reply = on_reply
+        self._changed = threading.Condition()
+        self._window: deque[tuple[int, Payload]] = deque()
+        self._window_used = 0
+        self._sent = 0  # how many of the window's first batches the present call has taken
+        self._next = number
+        self._acknowledged = number
+        self._result = PushResult()
+        self._error: PSoupError | None = None
+        self._closing = False
+        self._call: Any = None
+        self._thread = threading.Thread(target=self._run, name=f"psoup-producer-{stream}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            try:
+                self.flush()
+            finally:
+                self.close()
+        else:
+            self.close()
+
+    @property
+    def acknowledged(self) -> int:
+        """The first number that is not acknowledged yet: where a successor would go on."""
+        with self._changed:
+            return self._acknowledged
+
+    @property
+    def result(self) -> PushResult:
+        """The sum of all replies so far."""
+        with self._changed:
+            return self._result
+
+    def push(self, data: Any, *, timeout: float | None = None) -> int:
+        """Convert, number and queue rows, in any form that `Client.push` takes; returns the next number.
+
+        Waits while the window is full, for at most `timeout` seconds (default: until the retries are used up).
+        Raises InvalidData for rows that do not fit, of which nothing is sent, and the error that ended the producer.
+        """
+        table = self._client.convert(self.stream, data)
+        for payload in split(table, self._batch_rows):
+            with self._changed:
+                self._wait(partial(self._has_room, len(payload.data)), timeout)
+                self._window.append((self._next, payload))
+                self._window_used += len(payload.data)
+                self._next += 1
+                self._changed.notify_all()
+        return self._next
+
+    def flush(self, timeout: float | None = None) -> PushResult:
+        """Wait until every batch is acknowledged; returns the sum of all replies.
+
+        Raises the error that ended the producer, or DeadlineExceeded after `timeout` seconds.
+        """
+        with self._changed:
+            self._wait(lambda: not self._window, timeout)
+            return self._result
+
+    def close(self) -> None:
+        """Stop, without waiting for what is not acknowledged (see `flush`). May be called twice."""
+        with self._changed:
+            self._closing = True
+            call = self._call
+            self._changed.notify_all()
+        if call is not None:
+            call.cancel()
+        self._thread.join()
+
+    def _has_room(self, size: int) -> bool:
+        if not self._window:
+            return True
+        return len(self._window) < self._window_batches and self._window_used + size <= self._window_bytes
+
+    def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
+        """Wait, holding the condition, until `ready`, failure or `timeout`."""
+        self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, timeout)
+        if self._error is not None:
+            raise self._error
+        if self._closing:
+            raise Cancelled(f"the producer of {self.stream!r} is closed")
+        if not ready():
+            raise DeadlineExceeded(
+                f"{len(self._window)} batches for {self.stream!r} are not acknowledged after {timeout:g} s; "
+                "wait longer, or close and go on from `acknowledged`"
+            )
+
+    # The sender thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._send_until_closed()
+        except PSoupError as problem:
+            self._fail(problem)
+        except BaseException as problem:
+            self._fail(Cancelled(f"the producer of {self.stream!r} stopped: {problem!r}"))
+
+    def _send_until_closed(self) -> None:
+        patience = _Patience(self._retry_seconds)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._window or self._closing)
+                if self._closing:
+                    return
+                before = self._acknowledged
+            problem = self._one_call()
+            with self._changed:
+                if self._acknowledged > before:
+                    patience.reset()
+                if self._closing:
+                    return
+                pause = patience.next(problem)
+                self._changed.wait_for(lambda: self._closing, pause)
+
+    def _one_call(self) -> PSoupError:
+        """Run one PushStream until it ends; returns why, if it may be tried again, and raises if not."""
+        requests = _Requests(self)
+        connection = self._client.connection
+        with self._changed:
+            self._sent = 0
+        try:
+            call = connection.ingest.PushStream(requests, timeout=CALL_SECONDS)
+        except ValueError:
+            raise Cancelled("the client is closed; make a new one: Client(address)") from None
+        with self._changed:
+            self._call = call
+            if self._closing:
+                call.cancel()
+        try:
+            for reply in call:
+                self._acknowledge(reply)
+        except grpc.RpcError as error:
+            problem = from_rpc(error, connection.address)
+            lost = isinstance(problem, Unavailable | DeadlineExceeded) or problem.retry_after is not None
+            if lost or (self._closing and isinstance(problem, Cancelled)):
+                return problem
+            raise problem from None
+        finally:
+            requests.stop()
+            call.cancel()
+        return Unavailable(f"the service at {connection.address} ended the stream of pushes")
+
+    def _acknowledge(self, reply: Any) -> None:
+        with self._changed:
+            number, payload = self._window.popleft()
+            assert reply.number == number, f"reply to batch {reply.number}, expected {number}"
+            self._window_used -= len(payload.data)
+            self._sent -= 1
+            self._acknowledged = number + 1
+            self._result = self._result.plus(reply)
+            self._changed.notify_all()
+        self._client.note_sequence(reply.sequence)
+        if self._on_reply is not None:
+            self._on_reply(self._result)
+
+    def _fail(self, problem: PSoupError) -> None:
+        with self._changed:
+            self._error = problem
+            self._changed.notify_all()
+
+    def _next_request(self, requests: _Requests) -> ingest_pb2.PushStreamRequest | None:
+        """The next batch for the present call; waits for one, None when the call is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
+            if requests.stopped or self._closing:
+                return None
+            number, payload = self._window[self._sent]
+            self._sent += 1
+        return ingest_pb2.PushStreamRequest(
+            stream=self.stream, arrow_ipc=payload.data, producer=self.name, epoch=self.epoch, number=number
+        )
+
+
+class _Requests:
+    """What one call sends: an iterator that gRPC drains in a thread of its own, until it is stopped."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.stopped = False
+
+    def __iter__(self) -> _Requests:
+        return self
+
+    def __next__(self) -> ingest_pb2.PushStreamRequest:
+        request = self._producer._next_request(self)
+        if request is None:
+            raise StopIteration
+        return request
+
+    def stop(self) -> None:
+        """Let gRPC's thread go."""
+        with self._producer._changed:
+            self.stopped = True
+            self._producer._changed.notify_all()
+
+
+class _Patience:
+    """How long to wait before the next attempt: doubling from 0.1 s to 2 s, for `seconds` since the first failure."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.reset()
+
+    def reset(self) -> None:
+        """There was progress."""
+        self._first: float | None = None
+        self._pause = 0.1
+
+    def next(self, problem: PSoupError) -> float:
+        """Seconds until the next attempt; raises `problem` when the time is used up."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = now
+        if now - self._first >= self._seconds:
+            raise problem
+        pause = max(self._pause, problem.retry_after or 0.0)
+        self._pause = min(2.0, self._pause * 2)
+        return pause

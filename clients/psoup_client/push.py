@@ -1,0 +1,100 @@
+"""One push at a time, each taken exactly once, and what became of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from psoup_client.connection import Connection
+from psoup_client.errors import FailedPrecondition
+from psoup_client.payload import Payload
+from psoup_client.times import from_proto
+from psoup_proto.v1 import ingest_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """What became of pushed rows: how many were taken, how many refused as too late or too far ahead.
+
+    `sequence` is the last event's place in the service's order (0 if nothing was sent), `watermark` the stream's
+    then. `duplicates` counts batches that had been taken before and were not taken again.
+    """
+
+    sequence: int = 0
+    accepted: int = 0
+    late: int = 0
+    ahead: int = 0
+    watermark: dt.datetime | None = None
+    batches: int = 0
+    duplicates: int = 0
+
+    def plus(self, reply: Any) -> PushResult:
+        """With one more reply (PushResponse or PushStreamResponse) added."""
+        return replace(
+            self,
+            sequence=max(self.sequence, reply.sequence),
+            accepted=self.accepted + reply.accepted,
+            late=self.late + reply.late,
+            ahead=self.ahead + reply.ahead,
+            watermark=from_proto(reply.watermark) if reply.HasField("watermark") else self.watermark,
+            batches=self.batches + 1,
+            duplicates=self.duplicates + int(reply.duplicate),
+        )
+
+
+class DirectPusher:
+    """The producer behind `Client.push`, one for each stream: it makes retries of a call harmless.
+
+    Numbers have no gaps, so pushes of several threads go one after the other. After a call whose outcome is unknown
+    (or any other failure) it takes a new epoch: the number may be used up or not.
+    """
+
+    def __init__(self, connection: Connection, stream: str) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._producer = f"push-{uuid.uuid4().hex}"
+        self._epoch = 0
+        self._number = 0
+        self._lock = threading.Lock()
+        self._renew()
+
+    def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:
+        """Send the batches in order; raises PSoupError at the first that is not taken."""
+        result = PushResult()
+        with self._lock:
+            for payload in payloads:
+                result = result.plus(self._send(payload, timeout))
+        return result
+
+    def _send(self, payload: Payload, timeout: float | None) -> Any:
+        try:
+            reply = self._call(payload, timeout)
+        except FailedPrecondition:
+            # The service does not know this producer (any more): the stream was made anew, or the service restarted.
+            # It took nothing, so a second attempt, in the new epoch that the failure began, cannot double anything.
+            reply = self._call(payload, timeout)
+        self._number += 1
+        return reply
+
+    def _call(self, payload: Payload, timeout: float | None) -> Any:
+        request = ingest_pb2.PushRequest(
+            stream=self._stream,
+            arrow_ipc=payload.data,
+            producer=self._producer,
+            epoch=self._epoch,
+            number=self._number,
+        )
+        try:
+            return self._connection.call(self._connection.ingest.Push, request, timeout)
+        except BaseException:
+            self._renew()
+            raise
+
+    def _renew(self) -> None:
+        self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
+        self._number = 0

@@ -1,0 +1,123 @@
+"""A standing query as a client holds it: an ID and what to ask of it. Losing the object loses nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf.json_format import MessageToDict
+
+from psoup_client.answer import Answer, AnswerStream, Completeness
+from psoup_client.payload import read
+from psoup_client.schema import QueryInfo
+from psoup_client.times import Instant, to_proto
+from psoup_proto.v1 import queries_pb2
+
+if TYPE_CHECKING:
+    from psoup_client.client import Client
+
+ONE_MESSAGE_BYTES = 1024 * 1024
+"""Answers up to this size come in one message; larger ones in pieces."""
+
+
+class Query:
+    """A registered query. `info` is what the service said when the object was made.
+
+    Keep `id`: with it any client comes back to the query, `client.query(id)`.
+    """
+
+    def __init__(self, client: Client, info: QueryInfo) -> None:
+        self._client = client
+        self.info = info
+        self._invoke = client.connection.queries.Invoke
+
+    @property
+    def id(self) -> str:
+        """Its identity; opaque text."""
+        return self.info.query_id
+
+    @property
+    def sql(self) -> str:
+        """The statement as it was registered."""
+        return self.info.sql
+
+    @property
+    def window_kind(self) -> str:
+        """`snapshot`, `landmark` or `sliding`."""
+        return self.info.window_kind
+
+    def __repr__(self) -> str:
+        return f"<Query {self.id}: {self.sql}>"
+
+    def invoke(
+        self,
+        *,
+        as_of: Instant | None = None,
+        window: str = "",
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """The answer now, or with NOW set to `as_of`, as a whole in memory.
+
+        `window` ("BEGIN … END …") replaces the query's own. `wait_for` is a sequence that the answer must reflect;
+        without it, what this client itself pushed and was told is in. Raises OutOfRange where window or `as_of` lie
+        outside what is kept (see `accept_truncation`) or known.
+        """
+        request = queries_pb2.InvokeRequest(
+            query_id=self.id,
+            window=window,
+            accept_truncation=accept_truncation,
+            min_sequence=self._client.last_sequence if wait_for is None else wait_for,
+            max_bytes=ONE_MESSAGE_BYTES,
+        )
+        if as_of is not None:
+            request.as_of.CopyFrom(to_proto(as_of))
+        reply = self._client.connection.call(self._invoke, request, timeout)
+        if not reply.too_large:
+            return Answer(read(reply.arrow_ipc), Completeness.of(reply.completeness))
+        with self.stream(
+            as_of=as_of, window=window, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
+        ) as pieces:
+            return pieces.read_all()
+
+    def stream(
+        self,
+        *,
+        as_of: Instant | None = None,
+        window: str = "",
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> AnswerStream:
+        """The same answer in pieces, for a `with` statement; `timeout` is for all of it."""
+        request = queries_pb2.InvokeStreamRequest(
+            query_id=self.id,
+            window=window,
+            accept_truncation=accept_truncation,
+            min_sequence=self._client.last_sequence if wait_for is None else wait_for,
+        )
+        if as_of is not None:
+            request.as_of.CopyFrom(to_proto(as_of))
+        connection = self._client.connection
+        return AnswerStream(connection, connection.open(connection.queries.InvokeStream, request, timeout))
+
+    def explain(self) -> Explanation:
+        """How the service keeps the query, and what an invocation would read."""
+        connection = self._client.connection
+        reply = connection.call(connection.queries.Explain, queries_pb2.ExplainRequest(query_id=self.id))
+        return Explanation(list(reply.lines), MessageToDict(reply.details))
+
+    def unregister(self) -> None:
+        """Forget the query, for every client."""
+        self._client.unregister(self.id)
+
+
+class Explanation:
+    """How a query is kept: `lines` for people, `details` for programs. `str()` joins the lines."""
+
+    def __init__(self, lines: list[str], details: dict[str, object]) -> None:
+        self.lines = lines
+        self.details = details
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)

@@ -1,0 +1,179 @@
+"""Streams, queries and the server as the SDK shows them: frozen dataclasses made from the wire's messages.
+
+Nothing here calls the service.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from psoup_client.times import from_proto
+from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
+
+_PLAIN: dict[int, pa.DataType] = {
+    types_pb2.KIND_BOOLEAN: pa.bool_(),
+    types_pb2.KIND_BIGINT: pa.int64(),
+    types_pb2.KIND_DOUBLE: pa.float64(),
+    types_pb2.KIND_TEXT: pa.string(),
+    types_pb2.KIND_TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    types_pb2.KIND_DATE: pa.date32(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnInfo:
+    """A column: its name, its type as written in SQL and as in Arrow, and whether it may be NULL."""
+
+    name: str
+    type: str
+    arrow: pa.DataType
+    nullable: bool
+
+    @staticmethod
+    def of(message: types_pb2.Column) -> ColumnInfo:
+        """From the wire."""
+        data_type = message.type
+        if data_type.kind == types_pb2.KIND_DECIMAL:
+            text = f"DECIMAL({data_type.precision},{data_type.scale})"
+            arrow = pa.decimal128(data_type.precision, data_type.scale)
+        else:
+            text = types_pb2.Kind.Name(data_type.kind).removeprefix("KIND_")
+            arrow = _PLAIN[data_type.kind]
+        return ColumnInfo(message.name, text, arrow, message.nullable)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream and its state when it was asked for; times are UTC, None where there is none."""
+
+    name: str
+    stream_id: str
+    sql: str
+    columns: tuple[ColumnInfo, ...]
+    time_column: str
+    lateness: dt.timedelta
+    idle_after: dt.timedelta | None
+    retention: dt.timedelta | None
+    retention_rows: int | None
+    created: dt.datetime
+    watermark: dt.datetime | None
+    now: dt.datetime | None
+    tuples: int
+    first_tuple_id: int
+    next_tuple_id: int
+    pending: int
+    late: int
+    ahead: int
+    chunks: int
+    bytes: int
+    queries: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of its tuples."""
+        return pa.schema([pa.field(c.name, c.arrow, c.nullable) for c in self.columns])
+
+    @staticmethod
+    def of(message: streams_pb2.Stream) -> StreamInfo:
+        """From the wire."""
+        return StreamInfo(
+            name=message.name,
+            stream_id=message.stream_id,
+            sql=message.statement,
+            columns=columns_of(message.columns),
+            time_column=message.time_column,
+            lateness=message.lateness.ToTimedelta(),
+            idle_after=message.idle_after.ToTimedelta() if message.HasField("idle_after") else None,
+            retention=message.retention.ToTimedelta() if message.HasField("retention") else None,
+            retention_rows=message.retention_rows if message.HasField("retention_rows") else None,
+            created=from_proto(message.create_time),
+            watermark=from_proto(message.watermark) if message.HasField("watermark") else None,
+            now=from_proto(message.now) if message.HasField("now") else None,
+            tuples=message.tuples,
+            first_tuple_id=message.first_tuple_id,
+            next_tuple_id=message.next_tuple_id,
+            pending=message.pending,
+            late=message.late,
+            ahead=message.ahead,
+            chunks=message.chunks,
+            bytes=message.bytes,
+            queries=message.queries,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInfo:
+    """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding."""
+
+    query_id: str
+    sql: str
+    stream: str
+    clause: str
+    window: str
+    window_kind: str
+    columns: tuple[ColumnInfo, ...]
+    registered: dt.datetime
+    sequence: int
+
+    @staticmethod
+    def of(message: queries_pb2.Query) -> QueryInfo:
+        """From the wire."""
+        return QueryInfo(
+            query_id=message.query_id,
+            sql=message.statement,
+            stream=message.stream,
+            clause=message.clause,
+            window=message.window,
+            window_kind=window_kind(message.window_kind),
+            columns=columns_of(message.columns),
+            registered=from_proto(message.register_time),
+            sequence=message.sequence,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What the client talks to. `memory` is bytes by structure; `durable` whether pushes survive a restart."""
+
+    version: str
+    incarnation: str
+    store: str
+    durable: bool
+    state: str
+    started: dt.datetime
+    sequence: int
+    ingest_message_bytes: int
+    batch_rows: int
+    features: tuple[str, ...]
+    memory: dict[str, int]
+
+    @staticmethod
+    def of(message: server_pb2.GetServerInfoResponse) -> ServerInfo:
+        """From the wire."""
+        return ServerInfo(
+            version=message.version,
+            incarnation=message.incarnation,
+            store=message.store,
+            durable=message.durable,
+            state=message.state,
+            started=from_proto(message.start_time),
+            sequence=message.sequence,
+            ingest_message_bytes=message.limits.ingest_message_bytes,
+            batch_rows=message.limits.batch_rows,
+            features=tuple(message.features),
+            memory=dict(message.memory),
+        )
+
+
+def columns_of(messages: Sequence[types_pb2.Column]) -> tuple[ColumnInfo, ...]:
+    """From the wire, in order."""
+    return tuple(ColumnInfo.of(message) for message in messages)
+
+
+def window_kind(kind: int) -> str:
+    """`snapshot`, `landmark` or `sliding`."""
+    return types_pb2.WindowKind.Name(kind).removeprefix("WINDOW_KIND_").lower()  # type: ignore[arg-type]

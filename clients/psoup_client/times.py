@@ -1,0 +1,53 @@
+"""Instants between Python, protobuf and Arrow: always UTC, always microseconds.
+
+A `datetime` without a zone is taken as UTC. What lies outside the years 1 to 9999 cannot be a Python `datetime`; it is
+shown as the nearest one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+Instant = dt.datetime | int | str
+"""A time as callers give it: a datetime, microseconds since 1970 UTC, or ISO 8601 text."""
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_FIRST = dt.datetime.min.replace(tzinfo=dt.UTC)
+_LAST = dt.datetime.max.replace(tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def to_micros(value: Instant) -> int:
+    """Microseconds since 1970 UTC; raises ValueError or TypeError for what is no time.
+
+    >>> to_micros("1970-01-01T00:00:01Z"), to_micros("1970-01-01 01:00:01+01:00"), to_micros(5)
+    (1000000, 1000000, 5)
+    """
+    if isinstance(value, bool) or not isinstance(value, dt.datetime | int | str):
+        raise TypeError(f"{value!r} is no time: give a datetime, ISO 8601 text or microseconds since 1970")
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError(f"{value!r} is no time: write it as 2013-07-04T12:00:00Z") from None
+    if isinstance(value, int):
+        return value
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=dt.UTC)
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def to_proto(value: Instant) -> Timestamp:
+    """The instant as a protobuf Timestamp."""
+    seconds, micros = divmod(to_micros(value), 1_000_000)
+    return Timestamp(seconds=seconds, nanos=micros * 1_000)
+
+
+def from_proto(value: Timestamp) -> dt.datetime:
+    """The instant as an aware datetime in UTC, at most the first or last that Python knows."""
+    try:
+        return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
+    except OverflowError:
+        return _FIRST if value.seconds < 0 else _LAST
