@@ -1,0 +1,127 @@
+"""CASE, COALESCE, NULLIF, GREATEST and LEAST: one value out of several, row by row.
+
+    rows            1    2    3    4        Each row gets the number of the branch that it takes; then every branch
+    CASE branch     0    2    1    -1       gives its values to its rows. An error counts only in the branch taken
+                                            or in a condition that had to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import DTYPES, Array, Column, column_from_arrow
+from psoup.expressions.comparisons import compare, ordered
+from psoup.expressions.frame import Evaluator, Frame, any_error, finish_text
+from psoup.expressions.tree import Call, Expr
+from psoup.model import BOOLEAN, TEXT, DataType, Kind
+
+NOBODY = -1
+
+
+def case(call: Call, frame: Frame) -> Column:
+    """The value of the first condition that is TRUE, else the last argument."""
+    branch = np.full(frame.rows, len(call.args) // 2, np.int64)
+    open_rows = np.ones(frame.rows, np.bool_)
+    failed = np.zeros(frame.rows, np.bool_)
+    for position, condition in enumerate(call.args[:-1:2]):
+        column = frame.column(condition)
+        branch[open_rows & column.values] = position
+        open_rows &= ~column.values
+        if column.error is not None:
+            failed |= open_rows & column.error
+            open_rows &= ~column.error
+    return _choose(call.type, [*call.args[1::2], call.args[-1]], branch, failed, frame)
+
+
+def coalesce(call: Call, frame: Frame) -> Column:
+    """The first argument that is not NULL."""
+    branch = np.full(frame.rows, NOBODY, np.int64)
+    open_rows = np.ones(frame.rows, np.bool_)
+    failed = np.zeros(frame.rows, np.bool_)
+    for position, arg in enumerate(call.args):
+        column = frame.column(arg)
+        if column.valid is None:
+            branch[open_rows] = position
+            break
+        branch[open_rows & column.valid] = position
+        open_rows &= ~column.valid
+        if column.error is not None:
+            failed |= open_rows & column.error
+            open_rows &= ~column.error
+    return _choose(call.type, call.args, branch, failed, frame)
+
+
+def nullif(call: Call, frame: Frame) -> Column:
+    """The first argument, NULL where the other two are equal."""
+    equal = compare(Call(BOOLEAN, "eq", call.args[1:]), frame)
+    branch = np.where(equal.values, NOBODY, 0)
+    failed = np.zeros(frame.rows, np.bool_) if equal.error is None else equal.error
+    return _choose(call.type, call.args[:1], branch, failed, frame)
+
+
+def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed: Array, frame: Frame) -> Column:
+    """Row r takes its value from `branches[branch[r]]`; NULL if that is negative, an error where `failed`."""
+    branch = np.where(failed, NOBODY, branch)
+    error = failed.copy()
+    valid = np.zeros(frame.rows, np.bool_)
+    values = np.zeros(frame.rows, DTYPES.get(data_type.kind, np.dtype(np.int8)))
+    for position, expr in enumerate(branches):
+        mine = branch == position
+        if not mine.any():
+            continue
+        column = frame.column(expr)
+        valid[mine] = True if column.valid is None else column.valid[mine]
+        if column.error is not None:
+            error |= mine & column.error
+        if data_type.kind is not Kind.TEXT:
+            np.copyto(values, column.values, where=mine)
+    marks = (None if valid.all() else valid, error if error.any() else None)
+    if data_type.kind is not Kind.TEXT:
+        return Column(data_type, values, marks[0], None, marks[1])
+    picked = pc.choose(pa.array(branch, mask=branch < 0), *(frame.text(expr) for expr in branches))
+    text = column_from_arrow("result", TEXT, picked)
+    return Column(TEXT, text.values, marks[0], text.data, marks[1])
+
+
+def extreme(call: Call, frame: Frame) -> Column:
+    """greatest and least: NULLs are passed over, an error is not."""
+    order = np.greater if call.name == "greatest" else np.less
+    columns = frame.columns(call)
+    if call.type.kind is Kind.TEXT:
+        return _extreme_text(call, columns, frame)
+    best = columns[0]
+    for column in columns[1:]:
+        better = ordered(order, column, best)
+        if column.valid is not None:
+            better = better & column.valid
+        if best.valid is not None:
+            better = (better | ~best.valid) if column.valid is None else better | (~best.valid & column.valid)
+        valid = None if best.valid is None or column.valid is None else best.valid | column.valid
+        best = Column(call.type, np.where(better, column.values, best.values), valid)
+    error = any_error(columns)
+    if error is None:
+        return Column(call.type, best.values, best.valid)
+    valid = ~error if best.valid is None else best.valid & ~error
+    return Column(call.type, np.where(valid, best.values, np.zeros(1, best.values.dtype)), valid, None, error)
+
+
+def _extreme_text(call: Call, columns: list[Column], frame: Frame) -> Column:
+    pick = pc.max_element_wise if call.name == "greatest" else pc.min_element_wise
+    found = pick(*(frame.text(arg) for arg in call.args))
+    if isinstance(found, pa.Scalar):
+        found = pa.array([found.as_py()] * frame.rows, pa.large_string())
+    marked = [Column(BOOLEAN, c.error, ~c.error, None, c.error) for c in columns if c.error is not None]
+    return finish_text(found, marked)
+
+
+EVALUATORS: dict[str, Evaluator] = {
+    "case": case,
+    "coalesce": coalesce,
+    "nullif": nullif,
+    "greatest": extreme,
+    "least": extreme,
+}

@@ -1,0 +1,170 @@
+"""How types meet: explicit casts, the common type of several values, the types in which two values are compared.
+
+    BOOLEAN -> BIGINT -> DECIMAL -> DOUBLE        DATE -> TIMESTAMP        a TEXT constant -> whatever it meets
+
+The rules are DuckDB's, with DECIMAL held to 18 digits. Constants are converted here, at once, so that a bad one is
+refused when a query is registered. Nothing here touches rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psoup.errors import InvalidInput
+from psoup.expressions.fold import constant
+from psoup.expressions.tree import Call, Expr, Literal
+from psoup.model import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    MAX_DECIMAL_PRECISION,
+    TEXT,
+    TIMESTAMP,
+    DataType,
+    Kind,
+    decimal,
+)
+
+NUMBERS = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE})
+TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
+_EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL})
+_NUMBER_LIKE = NUMBERS | {Kind.BOOLEAN, Kind.TEXT}
+_CASTS: dict[Kind, frozenset[Kind]] = {
+    Kind.BOOLEAN: _NUMBER_LIKE,
+    Kind.BIGINT: _NUMBER_LIKE,
+    Kind.DECIMAL: _NUMBER_LIKE,
+    Kind.DOUBLE: _NUMBER_LIKE,
+    Kind.TEXT: frozenset(Kind),
+    Kind.TIMESTAMP: TIMES | {Kind.TEXT},
+    Kind.DATE: TIMES | {Kind.TEXT},
+}
+
+
+def mismatch(message: str) -> InvalidInput:
+    """The error of arguments whose types do not fit."""
+    return InvalidInput(message, reason="TYPE_MISMATCH")
+
+
+def is_null_literal(expr: Expr) -> bool:
+    """Whether `expr` is the constant NULL, which takes on any type."""
+    return isinstance(expr, Literal) and expr.value is None
+
+
+def is_text_literal(expr: Expr) -> bool:
+    """Whether `expr` is a TEXT constant, which is converted to the type it meets."""
+    return isinstance(expr, Literal) and expr.type == TEXT and expr.value is not None
+
+
+def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:  # noqa: A002 - the contract's name
+    """`expr` as a value of `type`; `try_` makes what cannot be converted NULL instead of an error.
+
+    A constant is converted at once. Raises InvalidInput (TYPE_MISMATCH) where no value of the one type becomes the
+    other, and (INVALID_VALUE) for a constant that does not convert.
+    """
+    if expr.type == type:
+        return expr
+    if is_null_literal(expr):
+        return Literal(type, None)
+    if type.kind not in _CASTS[expr.type.kind]:
+        raise mismatch(f"cannot cast {expr.type} to {type}; cast to TEXT first, or use extract()")
+    call = Call(type, "try_cast" if try_ else "cast", (expr,))
+    if not isinstance(expr, Literal):
+        return call
+    folded = constant(call)
+    assert folded is not None
+    return folded
+
+
+def decimal_type(expr: Expr) -> DataType:
+    """The DECIMAL that holds an exact number: its own type, the digits of an integer constant, or DECIMAL(18,0)."""
+    if expr.type.kind is Kind.DECIMAL:
+        return expr.type
+    if expr.type.kind is Kind.BIGINT and isinstance(expr, Literal) and expr.value is not None:
+        return decimal(min(len(str(abs(int(expr.value)))), MAX_DECIMAL_PRECISION), 0)
+    return decimal(1 if expr.type.kind is Kind.BOOLEAN else MAX_DECIMAL_PRECISION, 0)
+
+
+def common_decimal(types: Sequence[DataType]) -> DataType:
+    """The DECIMAL with the greatest scale and as many integer digits as 18 allow."""
+    scale = max(t.scale for t in types)
+    whole = max(t.precision - t.scale for t in types)
+    return decimal(min(whole + scale, MAX_DECIMAL_PRECISION), scale)
+
+
+def common_type(args: Sequence[Expr], what: str) -> DataType:
+    """The type in which the values of `args` meet, as in CASE and COALESCE; `what` names the function in errors."""
+    typed = [arg for arg in args if not is_null_literal(arg)]
+    firm = [arg for arg in typed if not is_text_literal(arg)] or typed or list(args[:1])
+    kinds = {arg.type.kind for arg in firm}
+    if len({arg.type for arg in firm}) == 1:
+        return firm[0].type
+    if kinds <= NUMBERS | {Kind.BOOLEAN}:
+        if Kind.DOUBLE in kinds:
+            return DOUBLE
+        if Kind.DECIMAL in kinds:
+            return common_decimal([decimal_type(arg) for arg in firm])
+        return BIGINT
+    if kinds <= TIMES:
+        return TIMESTAMP
+    listed = ", ".join(dict.fromkeys(str(arg.type) for arg in firm))
+    raise mismatch(f"{what} mixes values of types {listed}; cast them to one type")
+
+
+def unify(args: Sequence[Expr], what: str) -> tuple[Expr, ...]:
+    """`args` cast to their common type."""
+    target = common_type(args, what)
+    return tuple(cast(arg, target) for arg in args)
+
+
+def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """The two sides of a comparison with the casts that DuckDB would put in.
+
+    BIGINT and DECIMALs of any scale, and BIGINT and DOUBLE, are left as they are: evaluation compares them exactly.
+    """
+    if left.type == right.type:
+        return left, right
+    if is_null_literal(left) or is_text_literal(left):
+        return cast(left, right.type), right
+    if is_null_literal(right) or is_text_literal(right):
+        return left, cast(right, left.type)
+    kinds = {left.type.kind, right.type.kind}
+    if kinds <= _EXACT or kinds == {Kind.BIGINT, Kind.DOUBLE}:
+        return left, right
+    if kinds == {Kind.DECIMAL, Kind.DOUBLE}:
+        return cast(left, DOUBLE), cast(right, DOUBLE)
+    if Kind.BOOLEAN in kinds and kinds & NUMBERS:
+        return _towards(left, right, Kind.BOOLEAN)
+    if kinds == TIMES:
+        return cast(left, TIMESTAMP), cast(right, TIMESTAMP)
+    if Kind.TEXT in kinds and (kinds & TIMES or Kind.BOOLEAN in kinds):
+        return _towards(left, right, Kind.TEXT)
+    raise mismatch(f"cannot compare {left.type} with {right.type}; cast one of them to the type of the other")
+
+
+def _towards(left: Expr, right: Expr, weak: Kind) -> tuple[Expr, Expr]:
+    """The side of kind `weak` cast to the type of the other."""
+    return (cast(left, right.type), right) if left.type.kind is weak else (left, cast(right, left.type))
+
+
+def truth(expr: Expr, what: str) -> Expr:
+    """`expr` as a BOOLEAN: numbers are true unless zero, TEXT constants are read."""
+    if expr.type == BOOLEAN:
+        return expr
+    if expr.type.kind in NUMBERS or is_text_literal(expr) or is_null_literal(expr):
+        return cast(expr, BOOLEAN)
+    raise mismatch(f"{what} needs a condition, but {expr.type} is not one; compare it with something")
+
+
+def as_text(expr: Expr) -> Expr:
+    """`expr` in its text form."""
+    return cast(expr, TEXT)
+
+
+def need(expr: Expr, target: DataType, what: str) -> Expr:
+    """`expr`, which must be of `target` already, or a constant that becomes it."""
+    if expr.type == target:
+        return expr
+    if is_null_literal(expr) or is_text_literal(expr) or (target == TIMESTAMP and expr.type == DATE):
+        return cast(expr, target)
+    raise mismatch(f"{what} needs {target}, not {expr.type}; use CAST(... AS {target})")

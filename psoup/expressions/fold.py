@@ -1,0 +1,50 @@
+"""Constant folding: a tree without attributes becomes the literal it always yields.
+
+It is evaluated like any other, over one row, so folding can never disagree with evaluation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.columns import Column
+from psoup.errors import InvalidInput
+from psoup.expressions.evaluate import Scope, evaluate
+from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
+from psoup.model import Kind
+
+_ONE_ROW = Scope((), 1)
+
+
+def constant(expr: Expr) -> Literal | None:
+    """The value of `expr`, or None if it reads an attribute or NOW.
+
+    Raises InvalidInput (INVALID_VALUE) if evaluating it is an error, such as 1 // 0 or CAST('x' AS BIGINT).
+    """
+    if isinstance(expr, Literal):
+        return expr
+    if _varies(expr):
+        return None
+    column = evaluate(expr, _ONE_ROW)
+    if column.error is not None and column.error[0]:
+        from psoup.expressions.render import render
+
+        raise InvalidInput(f"{render(expr)} has no value: it is out of range or malformed", reason="INVALID_VALUE")
+    return Literal(expr.type, first_value(column))
+
+
+def first_value(column: Column) -> bool | int | float | str | None:
+    """Row 0 in engine form."""
+    if column.valid is not None and not column.valid[0]:
+        return None
+    if column.type.kind is Kind.TEXT:
+        assert column.data is not None
+        return bytes(column.data[column.values[0] : column.values[1]]).decode()
+    value: bool | int | float = np.asarray(column.values)[0].item()
+    return value
+
+
+def _varies(expr: Expr) -> bool:
+    if isinstance(expr, AttributeRef | Now):
+        return True
+    return not isinstance(expr, Literal) and any(_varies(arg) for arg in expr.args)

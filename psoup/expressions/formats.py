@@ -1,0 +1,93 @@
+"""Values as text, in DuckDB's spelling; Arrow large_string arrays, NULL rows have any text.
+
+    0.05 as DECIMAL(5,2)  0.05     DECIMAL(2,2)  .05        1e16  1e+16       2020-01-01 10:00:00.5      0044-03-15 (BC)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import Array, Column
+from psoup.expressions.civil import civil_from_days
+from psoup.expressions.temporal import split
+
+
+def _scalar(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _digits(values: Array, width: int = 1) -> pa.Array:
+    """Integers that are not negative, filled up with zeros."""
+    text = pa.array(values).cast(pa.large_string())
+    return pc.utf8_lpad(text, width=width, padding="0") if width > 1 else text
+
+
+def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, _scalar(""))
+
+
+def _if(condition: Array, text: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.if_else(pa.array(condition), text, _scalar(""))
+
+
+def boolean(column: Column) -> pa.Array:
+    """true or false."""
+    return pc.if_else(pa.array(column.values), _scalar("true"), _scalar("false"))
+
+
+def bigint(column: Column) -> pa.Array:
+    """Decimal digits."""
+    return pa.array(column.values).cast(pa.large_string())
+
+
+def double(column: Column) -> pa.Array:
+    """The shortest text that reads back as the same DOUBLE, with an exponent below 1e-4 and from 1e16 on."""
+    return pa.array(column.values.astype("U32"), pa.large_string())
+
+
+def decimal(column: Column) -> pa.Array:
+    """All places; no zero before the point if there is no digit for it."""
+    scale = column.type.scale
+    if scale == 0:
+        return bigint(column)
+    unit = np.int64(10**scale)
+    size = np.abs(column.values)
+    whole = _scalar("") if column.type.precision == scale else _digits(size // unit)
+    return _join(_if(column.values < 0, _scalar("-")), whole, _scalar("."), _digits(size % unit, scale))
+
+
+def date(column: Column) -> pa.Array:
+    """YYYY-MM-DD, years before 1 as (BC)."""
+    return _date_text(split(column)[0])
+
+
+def timestamp(column: Column) -> pa.Array:
+    """YYYY-MM-DD HH:MM:SS[.ffffff], without zeros at the end."""
+    days, micros = split(column)
+    seconds, fraction = micros // 1_000_000, micros % 1_000_000
+    tail = pc.utf8_rtrim(_join(_scalar("."), _digits(fraction, 6)), characters="0")
+    return _join(
+        _date_text(days),
+        _scalar(" "),
+        _digits(seconds // 3600, 2),
+        _scalar(":"),
+        _digits(seconds // 60 % 60, 2),
+        _scalar(":"),
+        _digits(seconds % 60, 2),
+        _if(fraction > 0, tail),
+    )
+
+
+def _date_text(days: Array) -> pa.Array:
+    year, month, day = civil_from_days(days)
+    before = year <= 0
+    return _join(
+        _digits(np.where(before, 1 - year, year), 4),
+        _scalar("-"),
+        _digits(month, 2),
+        _scalar("-"),
+        _digits(day, 2),
+        _if(before, _scalar(" (BC)")),
+    )

@@ -1,0 +1,167 @@
+"""What an evaluator works with: the rows in hand, and how their columns get NULL and error marks.
+
+    frame.column(expr)   the values of an argument            finish(...)   a result whose NULLs and errors are
+    frame.text(expr)     the same as Arrow, scalar if constant               those of its arguments plus its own
+
+A `Frame` computes each distinct subtree once for its scope. It knows no function by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import DTYPES, Array, Column, column_from_arrow
+from psoup.errors import Internal
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
+from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The rows that expressions are evaluated over.
+
+    `columns` in schema order (only those read must be there), each of `rows` rows; `ids` and `times` int64[rows] for
+    `_id` and `_time`; `now` in microseconds. `memo` keeps subtrees computed so far, so expressions that share a part
+    compute it once; it lives as long as the scope.
+    """
+
+    columns: Sequence[Column]
+    rows: int
+    ids: Array | None = None
+    times: Array | None = None
+    now: int | None = None
+    memo: dict[Call, Column] = field(default_factory=dict, compare=False, repr=False)
+
+
+Evaluator = Callable[[Call, "Frame"], Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A scope with the evaluators of all functions."""
+
+    scope: Scope
+    evaluators: dict[str, Evaluator]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.scope.rows
+
+    def column(self, expr: Expr) -> Column:
+        """The value of `expr` in every row."""
+        if isinstance(expr, Literal):
+            return constant_column(expr, self.rows)
+        if isinstance(expr, AttributeRef):
+            return self._attribute(expr)
+        if isinstance(expr, Now):
+            return constant_column(Literal(expr.type, self._now()), self.rows)
+        known = self.scope.memo.get(expr)
+        if known is None:
+            known = self.scope.memo[expr] = self.evaluators[expr.name](expr, self)
+        return known
+
+    def columns(self, call: Call) -> list[Column]:
+        """All arguments of `call`."""
+        return [self.column(arg) for arg in call.args]
+
+    def text(self, expr: Expr) -> pa.Array | pa.Scalar:
+        """A TEXT argument as Arrow large_string: a scalar if it is a constant, so that it is not repeated."""
+        if isinstance(expr, Literal):
+            return pa.scalar(expr.value, pa.large_string())
+        return to_large_string(self.column(expr))
+
+    def _attribute(self, ref: AttributeRef) -> Column:
+        if ref.index >= 0:
+            return self.scope.columns[ref.index]
+        kind, values = {ID_INDEX: (BIGINT, self.scope.ids), TIME_INDEX: (TIMESTAMP, self.scope.times)}[ref.index]
+        if values is None:
+            raise Internal(f"an expression reads {ref.name}, but the scope has none")
+        return Column(kind, values)
+
+    def _now(self) -> int:
+        if self.scope.now is None:
+            raise Internal("an expression reads NOW, but the scope has none")
+        return self.scope.now
+
+
+def constant_column(literal: Literal, rows: int) -> Column:
+    """`rows` times the same value."""
+    if literal.value is None:
+        return null_column(literal.type, rows)
+    if literal.type.kind is Kind.TEXT:
+        data = np.frombuffer(str(literal.value).encode(), np.uint8)
+        return Column(literal.type, np.arange(rows + 1, dtype=np.int64) * len(data), None, np.tile(data, rows))
+    return Column(literal.type, np.full(rows, literal.value, DTYPES[literal.type.kind]))
+
+
+def null_column(data_type: DataType, rows: int, error: Array | None = None) -> Column:
+    """`rows` NULLs."""
+    valid = np.zeros(rows, np.bool_)
+    if data_type.kind is Kind.TEXT:
+        return Column(data_type, np.zeros(rows + 1, np.int64), valid, np.zeros(0, np.uint8), error)
+    return Column(data_type, np.zeros(rows, DTYPES[data_type.kind]), valid, None, error)
+
+
+def all_valid(columns: Sequence[Column]) -> Array | None:
+    """Where no argument is NULL (None: everywhere)."""
+    return _combine(np.logical_and, [c.valid for c in columns if c.valid is not None])
+
+
+def any_error(columns: Sequence[Column]) -> Array | None:
+    """Where an argument has an error (None: nowhere)."""
+    return _combine(np.logical_or, [c.error for c in columns if c.error is not None])
+
+
+def _combine(operation: np.ufunc, flags: Sequence[Array]) -> Array | None:
+    if not flags:
+        return None
+    result = flags[0]
+    for flag in flags[1:]:
+        result = operation(result, flag)
+    return result
+
+
+def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: Array | None = None) -> Column:
+    """The result of a strict function: NULL where an argument is, an error where one has or where `failed` says.
+
+    `values`: any in rows that come out NULL; they are set to zero. `failed` may be set in NULL rows: it is ignored.
+    """
+    valid, error = all_valid(args), any_error(args)
+    if failed is not None and failed.any():
+        own = failed if valid is None else failed & valid
+        if own.any():
+            error = own if error is None else error | own
+            valid = ~own if valid is None else valid & ~own
+    values = values.astype(DTYPES[data_type.kind], copy=False)
+    if valid is not None:
+        values = np.where(valid, values, np.zeros(1, values.dtype))
+    return Column(data_type, values, valid, None, error)
+
+
+def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = None) -> Column:
+    """The same for a TEXT result that Arrow computed."""
+    marks = finish(BIGINT, np.zeros(len(array), np.int64), args, failed)
+    if marks.valid is not None:
+        array = pc.if_else(pa.array(marks.valid), array, pa.scalar(None, array.type))
+    column = column_from_arrow("result", TEXT, array)
+    return Column(TEXT, column.values, column.valid, column.data, marks.error)
+
+
+def to_large_string(column: Column) -> pa.Array:
+    """A TEXT column as Arrow, without copying."""
+    assert column.data is not None
+    nulls = None if column.valid is None else pa.py_buffer(np.packbits(column.valid, bitorder="little"))
+    buffers = [nulls, pa.py_buffer(np.ascontiguousarray(column.values)), pa.py_buffer(column.data)]
+    return pa.Array.from_buffers(pa.large_string(), len(column), buffers)
+
+
+def booleans(array: pa.Array | pa.ChunkedArray) -> Array:
+    """An Arrow boolean array as bool[n]; NULL is False."""
+    flags: Array = array.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags

@@ -1,0 +1,168 @@
+"""All operators and functions of expressions: name -> number of arguments, typing rule. `resolve` applies them.
+
+They mean what they mean in DuckDB 2.0. Canonical names of operators, with their arguments:
+
+    and or            n conditions                eq ne lt le gt ge      two values
+    not               one condition               in                     x, item, item, ...
+    is_null is_not_null   anything                like                   x, pattern [, escape constant]
+    add sub mul div intdiv mod   two numbers      neg                    a number
+    case              condition, value, ..., else     concat_op          a || b
+    cast try_cast     one value, the target is the call's type (made by `cast`, not by `resolve`)
+    add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
+
+and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
+substr trim ltrim rtrim concat starts_with contains replace; extract(part, x) and date_trunc(part, x) have a TEXT
+constant in front.
+
+**Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it in
+`Column.error`. Functions hand marks of their arguments on. AND, OR and NOT take an error as UNKNOWN: TRUE OR error is
+TRUE and not marked; a mark stays only where the result is UNKNOWN. CASE and COALESCE hand on only marks of conditions
+and values that they needed. TRY_CAST clears the marks of its own conversion, not those of its argument.
+
+**Types.** BIGINT with DECIMAL is DECIMAL, with DOUBLE is DOUBLE. A DECIMAL result has DuckDB's scale, and its precision
+up to 18 digits: a value of more is an error of that row. A product of more than 18 decimal places is refused.
+`/` is DOUBLE, `//` of two BIGINTs is BIGINT; floor and ceil of a BIGINT are DOUBLE; date_trunc of a DATE is TIMESTAMP.
+A TEXT constant takes the type of what it is compared or combined with; in arithmetic it is refused.
+
+**Differences from DuckDB**, on purpose (each has a test in `test_expressions_differences.py`):
+
+- BIGINT and DOUBLE, and DECIMALs of any scale, are compared exactly; DuckDB compares BIGINT with DOUBLE as DOUBLEs.
+- A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
+- Integer constants are BIGINT (DuckDB: INTEGER), so 2000000000 + 2000000000 is no overflow.
+- The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ; names of
+  zones other than UTC are errors. There are no infinite times.
+- TIMESTAMP - TIMESTAMP (an interval) is refused; DATE plus or minus a BIGINT attribute is allowed.
+- A DECIMAL is not compared with a TEXT attribute, nor a number with one: cast it.
+- The characters of trim, and the part of extract and date_trunc, must be constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psoup.errors import InvalidInput
+from psoup.expressions import rules
+from psoup.expressions.conversion import cast
+from psoup.expressions.evaluate import Scope, evaluate
+from psoup.expressions.fold import constant
+from psoup.expressions.render import render
+from psoup.expressions.tree import Expr
+
+__all__ = [
+    "ALIASES",
+    "FUNCTIONS",
+    "Function",
+    "Scope",
+    "cast",
+    "constant",
+    "evaluate",
+    "names",
+    "render",
+    "resolve",
+]
+
+MANY = 65_536
+"""No function takes more arguments than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """How a name is typed. `operator` tells those that have their own syntax in SQL."""
+
+    least: int
+    most: int
+    rule: rules.Rule
+    operator: bool = False
+
+
+def _operators(rule: rules.Rule, least: int, most: int, *listed: str) -> dict[str, Function]:
+    return {name: Function(least, most, rule, operator=True) for name in listed}
+
+
+FUNCTIONS: dict[str, Function] = {
+    **_operators(rules.connective, 1, MANY, "and", "or"),
+    **_operators(rules.connective, 1, 1, "not"),
+    **_operators(rules.comparison, 2, 2, "eq", "ne", "lt", "le", "gt", "ge"),
+    **_operators(rules.membership, 2, MANY, "in"),
+    **_operators(rules.null_test, 1, 1, "is_null", "is_not_null"),
+    **_operators(rules.like, 2, 3, "like"),
+    **_operators(rules.additive, 2, 2, "add", "sub"),
+    **_operators(rules.multiplicative, 2, 2, "mul"),
+    **_operators(rules.division, 2, 2, "div", "intdiv"),
+    **_operators(rules.remainder, 2, 2, "mod"),
+    **_operators(rules.keep_number, 1, 1, "neg"),
+    **_operators(rules.case, 3, MANY, "case"),
+    **_operators(rules.joining, 2, 2, "concat_op"),
+    **_operators(rules.shifting, 3, 3, "add_interval"),
+    "abs": Function(1, 1, rules.keep_number),
+    "round": Function(1, 2, rules.rounding),
+    "floor": Function(1, 1, rules.whole),
+    "ceil": Function(1, 1, rules.whole),
+    "sqrt": Function(1, 1, rules.floating),
+    "power": Function(2, 2, rules.floating),
+    "greatest": Function(1, MANY, rules.unified),
+    "least": Function(1, MANY, rules.unified),
+    "coalesce": Function(1, MANY, rules.unified),
+    "nullif": Function(2, 2, rules.null_if),
+    "lower": Function(1, 1, rules.texts),
+    "upper": Function(1, 1, rules.texts),
+    "length": Function(1, 1, rules.text_length),
+    "substr": Function(2, 3, rules.slicing),
+    "trim": Function(1, 2, rules.trimming),
+    "ltrim": Function(1, 2, rules.trimming),
+    "rtrim": Function(1, 2, rules.trimming),
+    "concat": Function(1, MANY, rules.joining),
+    "starts_with": Function(2, 2, rules.text_test),
+    "contains": Function(2, 2, rules.text_test),
+    "replace": Function(3, 3, rules.texts),
+    "extract": Function(2, 2, rules.extraction),
+    "date_trunc": Function(2, 2, rules.truncation),
+}
+
+ALIASES = {
+    "pow": "power",
+    "ceiling": "ceil",
+    "lcase": "lower",
+    "ucase": "upper",
+    "len": "length",
+    "char_length": "length",
+    "character_length": "length",
+    "substring": "substr",
+    "prefix": "starts_with",
+    "ifnull": "coalesce",
+    "date_part": "extract",
+    "datepart": "extract",
+    "datetrunc": "date_trunc",
+}
+"""Other names that DuckDB knows, and the canonical one."""
+
+
+def names() -> tuple[str, ...]:
+    """The names that a user may call like a function, aliases included, sorted."""
+    return tuple(sorted([name for name, function in FUNCTIONS.items() if not function.operator] + list(ALIASES)))
+
+
+def resolve(name: str, args: Sequence[Expr]) -> Expr:
+    """The typed call of `name` (lower case, canonical or an alias) on `args`, conversions put in.
+
+    Raises InvalidInput: UNKNOWN_FUNCTION, WRONG_ARGUMENTS (their number), TYPE_MISMATCH, INVALID_VALUE (a constant
+    that does not convert).
+    """
+    canonical = ALIASES.get(name, name)
+    function = FUNCTIONS.get(canonical)
+    if function is None:
+        raise InvalidInput(f"there is no function {name}", reason="UNKNOWN_FUNCTION", function=name)
+    if not function.least <= len(args) <= function.most:
+        raise InvalidInput(
+            f"{name} takes {_arity(function)}, not {len(args)}", reason="WRONG_ARGUMENTS", function=name
+        )
+    return function.rule(canonical, args)
+
+
+def _arity(function: Function) -> str:
+    if function.least == function.most:
+        return f"{function.least} argument{'s' if function.least > 1 else ''}"
+    if function.most == MANY:
+        return f"at least {function.least} argument{'s' if function.least > 1 else ''}"
+    return f"{function.least} to {function.most} arguments"

@@ -1,0 +1,101 @@
+"""Text as DATE and TIMESTAMP, for CAST; whole columns at a time.
+
+    2020-1-31    2020/01/31    0044-03-15 (BC)    epoch       2020-01-31T10:00[:00[.123456]][Z | +02[:30] | UTC]
+
+An offset is honoured (the result is UTC); digits of a second beyond the sixth are cut. A DATE may be written with a
+time, which is dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import Array, Column
+from psoup.expressions.civil import DAY_MICROS, days_from_civil, days_in_month
+from psoup.expressions.frame import booleans, to_large_string
+from psoup.expressions.numeric import add_int64, mul_int64, sub_int64
+from psoup.model import DataType
+
+_SPACE = r"[ \t\n\v\f\r]*"
+_DATE = (
+    rf"(?P<minus>-?)(?P<year>[0-9]{{1,7}})(?P<first>[ /\\-])(?P<month>[0-9]{{1,2}})(?P<second>[ /\\-])"
+    r"(?P<day>[0-9]{1,2})(?P<bc>(?: \([bB][cC]\))?)"
+)
+_TIME = (
+    r"(?P<h>[0-9]{1,2}):(?P<m>[0-9]{0,2})(?::(?P<s>[0-9]{0,2})(?:\.(?P<fraction>[0-9]*))?)?"
+    r"(?:Z|(?P<zone>[+-])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::?(?P<zs>[0-9]{2}))?)?| +[uU][tT][cC])?"
+)
+_ONLY_DATE = rf"\A{_SPACE}{_DATE}{_SPACE}\z"
+_DATE_TIME = rf"\A{_SPACE}{_DATE}(?:(?:T|[ \t\n\v\f\r]+){_TIME}{_SPACE})?\z"
+_EPOCH = rf"(?i)\A{_SPACE}epoch{_SPACE}\z"
+_LAST_DAY = 2**31 - 2
+"""DuckDB keeps the ends of int32 for infinite dates."""
+_LAST_MICRO = 2**63 - 2
+"""And the greatest int64 for the infinite TIMESTAMP."""
+
+
+class _Fields:
+    """The groups of a pattern, as text and as int64."""
+
+    def __init__(self, text: pa.Array, pattern: str) -> None:
+        self._struct = pc.extract_regex(text, pattern=pattern)
+        self.matched = booleans(self._struct.is_valid())
+
+    def text(self, name: str) -> pa.Array:
+        return pc.fill_null(pc.struct_field(self._struct, name), "")
+
+    def same(self, name: str, text: str) -> Array:
+        return booleans(pc.equal(self.text(name), text))
+
+    def number(self, name: str) -> Array:
+        """The digits of a group; 0 where it is empty."""
+        text = self.text(name)
+        filled = pc.if_else(pc.equal(text, ""), "0", text)
+        values: Array = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return values
+
+
+def to_date(column: Column, target: DataType) -> tuple[Array, Array]:
+    """Days since 1970, int64[n], and where there is no date."""
+    text = to_large_string(column)
+    fields = _Fields(text, _ONLY_DATE)
+    days, failed = _days(fields)
+    rest = np.flatnonzero(~fields.matched)
+    if len(rest):
+        micros, bad = to_timestamp(column.take(rest), target)
+        days[rest], failed[rest] = micros // DAY_MICROS, bad
+    return days, failed | (np.abs(days) > _LAST_DAY)
+
+
+def _days(fields: _Fields) -> tuple[Array, Array]:
+    year, month, day = (fields.number(name) for name in ("year", "month", "day"))
+    minus, before_christ = fields.same("minus", "-"), ~fields.same("bc", "")
+    separators = booleans(pc.equal(fields.text("first"), fields.text("second")))
+    good = fields.matched & separators & ~(before_christ & (minus | (year == 0)))
+    year = np.where(before_christ, 1 - year, np.where(minus, -year, year))
+    good &= (month >= 1) & (month <= 12)
+    month = np.where(good, month, 1)
+    good &= (day >= 1) & (day <= days_in_month(year, month))
+    return np.where(good, days_from_civil(year, month, day), 0), ~good
+
+
+def to_timestamp(column: Column, target: DataType) -> tuple[Array, Array]:
+    """Microseconds since 1970 UTC, int64[n], and where there is no time."""
+    text = to_large_string(column)
+    fields = _Fields(text, _DATE_TIME)
+    days, failed = _days(fields)
+    hour, minute, second = (fields.number(name) for name in ("h", "m", "s"))
+    digits = pc.utf8_slice_codeunits(pc.utf8_rpad(fields.text("fraction"), width=6, padding="0"), 0, 6)
+    micros = digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    failed |= (hour > 24) | (minute > 59) | (second > 59) | ((hour == 24) & (minute + second + micros > 0))
+    of_day = ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
+    offset = (fields.number("zh") * 60 + fields.number("zm")) * 60 + fields.number("zs")
+    offset = np.where(fields.same("zone", "-"), -offset, offset) * 1_000_000
+    midnight, too_far = mul_int64(days, np.full(len(days), DAY_MICROS))
+    local, over = add_int64(midnight, of_day)
+    values, beyond = sub_int64(local, offset)
+    failed |= too_far | over | beyond | (values > _LAST_MICRO) | (values < -_LAST_MICRO)
+    epoch = booleans(pc.match_substring_regex(text, pattern=_EPOCH))
+    return np.where(failed, 0, values), failed & ~epoch

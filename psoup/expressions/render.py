@@ -1,0 +1,209 @@
+"""A bound tree as SQL text that DuckDB understands: one spelling for one tree.
+
+    Call("and", (Call("gt", a, 1), Call("is_null", b)))   ->   "a" > 1 AND "b" IS NULL
+
+Used to show derived attributes, as the canonical text of clauses, and by tests that ask DuckDB for the same value.
+Every conversion is written out; parentheses stand wherever an operator is an argument of an operator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import DTYPES, Column
+from psoup.expressions import formats
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
+from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
+
+_INFIX = {
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "intdiv": "//",
+    "mod": "%",
+    "concat_op": "||",
+    "and": "AND",
+    "or": "OR",
+}
+_BARE = frozenset({"extract", "date_trunc", "round", "substr"})
+"""Functions whose integer constants need no type."""
+
+
+def render(expr: Expr) -> str:
+    """The SQL text of `expr`. O(size of the tree)."""
+    if isinstance(expr, Literal):
+        return literal(expr)
+    if isinstance(expr, AttributeRef):
+        return quoted(expr.name)
+    if isinstance(expr, Now):
+        return "now()"
+    special = _SPECIAL.get(expr.name)
+    if special is not None:
+        return special(expr)
+    if expr.name in _INFIX:
+        return _infix(expr)
+    return f"{expr.name}({', '.join(_arguments(expr))})"
+
+
+def quoted(name: str) -> str:
+    """A name between double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    """A text between single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literal(constant: Literal, *, bare: bool = False) -> str:
+    """A constant; integers carry their type unless `bare`, since plain ones are INTEGER in DuckDB."""
+    kind, value = constant.type.kind, constant.value
+    if value is None:
+        return f"CAST(NULL AS {constant.type})"
+    if kind is Kind.TEXT:
+        return text_literal(str(value))
+    if kind is Kind.BOOLEAN:
+        return "TRUE" if value else "FALSE"
+    if kind is Kind.BIGINT:
+        return str(value) if bare else f"CAST({value} AS BIGINT)"
+    if kind is Kind.DOUBLE:
+        return _double(float(value))
+    spelled = _spelled(constant)
+    return f"{spelled}" if kind is Kind.DECIMAL else f"{constant.type} '{spelled}'"
+
+
+def _double(value: float) -> str:
+    if not math.isfinite(value):
+        return f"CAST('{value}' AS DOUBLE)"
+    text = repr(value)
+    return text if "e" in text else text + "e0"
+
+
+def _spelled(constant: Literal) -> str:
+    column = Column(constant.type, np.array([constant.value], DTYPES[constant.type.kind]))
+    write: dict[Kind, Callable[[Column], pa.Array]] = {
+        Kind.DECIMAL: formats.decimal,
+        Kind.DATE: formats.date,
+        Kind.TIMESTAMP: formats.timestamp,
+    }
+    spelled: str = write[constant.type.kind](column)[0].as_py()
+    if constant.type.kind is Kind.DECIMAL and constant.type.scale == 0:
+        return f"CAST({spelled} AS {constant.type})"
+    return spelled
+
+
+def _arguments(call: Call) -> list[str]:
+    """The arguments' texts; an integer next to a BIGINT that is no constant needs no type of its own."""
+    typed = any(arg.type == BIGINT and not isinstance(arg, Literal) for arg in call.args)
+    bare = typed or call.name in _BARE
+    return [literal(arg, bare=bare) if isinstance(arg, Literal) else render(arg) for arg in call.args]
+
+
+def _nested(expr: Expr, text: str) -> str:
+    """`text` of an operand, between parentheses if it is an operator itself, or starts with a minus."""
+    operator = isinstance(expr, Call) and (expr.name in _INFIX or expr.name in _LOOSE)
+    return f"({text})" if operator or text.startswith("-") else text
+
+
+def _operands(call: Call) -> list[str]:
+    return [_nested(arg, text) for arg, text in zip(call.args, _arguments(call), strict=True)]
+
+
+def _infix(call: Call) -> str:
+    text = f" {_INFIX[call.name]} ".join(_operands(call))
+    if call.type.kind is Kind.DECIMAL and _wider(call) > MAX_DECIMAL_PRECISION:
+        return f"CAST({text} AS {call.type})"
+    return text
+
+
+def _wider(call: Call) -> int:
+    """The digits that DuckDB gives the result of arithmetic on DECIMALs."""
+    left, right = (arg.type for arg in call.args)
+    if call.name == "mul":
+        return left.precision + right.precision
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    return whole + max(left.scale, right.scale) + (call.name != "mod")
+
+
+def _not(call: Call) -> str:
+    return f"NOT {_operands(call)[0]}"
+
+
+def _negative(call: Call) -> str:
+    return f"-({_arguments(call)[0]})"
+
+
+def _null_test(call: Call) -> str:
+    return f"{_operands(call)[0]} IS {'NOT ' if call.name == 'is_not_null' else ''}NULL"
+
+
+def _in(call: Call) -> str:
+    subject, *items = _operands(call)
+    return f"{subject} IN ({', '.join(items)})"
+
+
+def _like(call: Call) -> str:
+    subject, pattern, *escape = _operands(call)
+    return f"{subject} LIKE {pattern}" + (f" ESCAPE {escape[0]}" if escape else "")
+
+
+def _cast(call: Call) -> str:
+    target: DataType = call.type
+    inner = call.args[0]
+    text = literal(inner, bare=True) if isinstance(inner, Literal) else render(inner)
+    return f"{call.name.upper()}({text} AS {'VARCHAR' if target.kind is Kind.TEXT else target})"
+
+
+def _case(call: Call) -> str:
+    texts = [render(arg) for arg in call.args]
+    branches = [f"WHEN {when} THEN {then}" for when, then in zip(texts[:-1:2], texts[1::2], strict=True)]
+    return f"CASE {' '.join(branches)} ELSE {texts[-1]} END"
+
+
+def _null_if(call: Call) -> str:
+    value, left, right = (render(arg) for arg in call.args)
+    if left == value:
+        return f"nullif({value}, {right})"
+    return f"CASE WHEN {left} = {right} THEN NULL ELSE {value} END"
+
+
+def _extract(call: Call) -> str:
+    return f"date_part({', '.join(_arguments(call))})"
+
+
+def _interval(call: Call) -> str:
+    time, months, micros = call.args
+    assert isinstance(months, Literal) and isinstance(micros, Literal)
+    text = _nested(time, render(time))
+    parts = [f"INTERVAL '{arg.value}' {unit}" for arg, unit in ((months, "MONTH"), (micros, "MICROSECOND")) if arg.value]
+    return " + ".join([text, *(parts or ["INTERVAL '0' MICROSECOND"])])
+
+
+_LOOSE = frozenset({"not", "neg", "is_null", "is_not_null", "in", "like", "add_interval", "case"})
+"""Further operators, which need parentheses inside others."""
+
+_SPECIAL: dict[str, Callable[[Call], str]] = {
+    "not": _not,
+    "neg": _negative,
+    "is_null": _null_test,
+    "is_not_null": _null_test,
+    "in": _in,
+    "like": _like,
+    "cast": _cast,
+    "try_cast": _cast,
+    "case": _case,
+    "nullif": _null_if,
+    "extract": _extract,
+    "add_interval": _interval,
+}

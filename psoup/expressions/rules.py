@@ -1,0 +1,313 @@
+"""The typing rules: from a function's name and typed arguments to a typed call with every conversion explicit.
+
+    div(BIGINT, DECIMAL(5,2))   ->   div(cast(x AS DOUBLE), cast(y AS DOUBLE)) : DOUBLE
+
+One rule a function or family, each `(name, args) -> Expr`; the table that names them is in `functions`.
+The number of arguments has been checked before a rule is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from psoup.errors import InvalidInput
+from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES, TRUNC_PARTS
+from psoup.expressions.conversion import (
+    NUMBERS,
+    as_text,
+    cast,
+    common_decimal,
+    comparable,
+    decimal_type,
+    is_null_literal,
+    is_text_literal,
+    mismatch,
+    need,
+    truth,
+    unify,
+)
+from psoup.expressions.tree import Call, Expr, Literal
+from psoup.model import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    MAX_DECIMAL_PRECISION,
+    TEXT,
+    TIMESTAMP,
+    DataType,
+    Kind,
+    decimal,
+)
+
+Rule = Callable[[str, Sequence[Expr]], Expr]
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "//", "mod": "%", "neg": "-"}
+
+
+def connective(name: str, args: Sequence[Expr]) -> Expr:
+    """and, or, not: conditions in, a condition out. Nested calls of the same name are flattened."""
+    flat: list[Expr] = []
+    for arg in args:
+        condition = truth(arg, name.upper())
+        nested = isinstance(condition, Call) and condition.name == name and name != "not"
+        flat.extend(condition.args if nested else (condition,))  # type: ignore[union-attr]
+    return Call(BOOLEAN, name, tuple(flat))
+
+
+def comparison(name: str, args: Sequence[Expr]) -> Expr:
+    """The six comparisons."""
+    return Call(BOOLEAN, name, comparable(args[0], args[1]))
+
+
+def membership(name: str, args: Sequence[Expr]) -> Expr:
+    """x IN (items): as x = item OR x = item ..., in one call where no item changes the type of x."""
+    pairs = [comparable(args[0], item) for item in args[1:]]
+    if any(side != pairs[0][0] for side, _ in pairs):
+        return Call(BOOLEAN, "or", tuple(Call(BOOLEAN, "eq", pair) for pair in pairs))
+    return Call(BOOLEAN, name, (pairs[0][0], *(item for _, item in pairs)))
+
+
+def null_test(name: str, args: Sequence[Expr]) -> Expr:
+    """IS NULL and IS NOT NULL of anything."""
+    return Call(BOOLEAN, name, tuple(args))
+
+
+def additive(name: str, args: Sequence[Expr]) -> Expr:
+    """+ and - of numbers, of DATE and days, and DATE - DATE in days."""
+    left, right = args
+    kinds = (left.type.kind, right.type.kind)
+    if name == "add" and kinds == (Kind.BIGINT, Kind.DATE):
+        left, right, kinds = right, left, (Kind.DATE, Kind.BIGINT)
+    if kinds == (Kind.DATE, Kind.BIGINT):
+        return Call(DATE, name, (left, right))
+    if kinds == (Kind.DATE, Kind.DATE) and name == "sub":
+        return Call(BIGINT, name, (left, right))
+    if name == "sub" and set(kinds) <= {Kind.DATE, Kind.TIMESTAMP}:
+        raise mismatch(
+            f"{left.type} - {right.type} is an interval, which PSoup does not have; compare with one of them plus an "
+            "INTERVAL, or subtract extract(epoch FROM ...) for seconds"
+        )
+    return _arithmetic(name, left, right, _sum_type)
+
+
+def multiplicative(name: str, args: Sequence[Expr]) -> Expr:
+    """Multiplication of numbers; scales add up."""
+    return _arithmetic(name, args[0], args[1], _product_type)
+
+
+def remainder(name: str, args: Sequence[Expr]) -> Expr:
+    """% of numbers: the sign is the dividend's."""
+    return _arithmetic(name, args[0], args[1], _sum_type)
+
+
+def division(name: str, args: Sequence[Expr]) -> Expr:
+    """/ is always DOUBLE; // is BIGINT for two BIGINTs, else DOUBLE."""
+    left, right = (_number(arg, name, args) for arg in args)
+    if name == "intdiv" and left.type == right.type == BIGINT:
+        return Call(BIGINT, name, (left, right))
+    return Call(DOUBLE, name, (cast(left, DOUBLE), cast(right, DOUBLE)))
+
+
+def _arithmetic(name: str, left: Expr, right: Expr, exact: Callable[[str, DataType, DataType], DataType]) -> Expr:
+    args = (left, right)
+    left, right = (_number(arg, name, args) for arg in args)
+    kinds = {left.type.kind, right.type.kind}
+    if Kind.DOUBLE in kinds:
+        return Call(DOUBLE, name, (cast(left, DOUBLE), cast(right, DOUBLE)))
+    if Kind.DECIMAL not in kinds:
+        return Call(BIGINT, name, (left, right))
+    first, second = decimal_type(left), decimal_type(right)
+    result = exact(name, first, second)
+    if name == "mul":
+        return Call(result, name, (cast(left, first), cast(right, second)))
+    return Call(result, name, (cast(left, _rescaled(first, result)), cast(right, _rescaled(second, result))))
+
+
+def _number(arg: Expr, name: str, args: Sequence[Expr]) -> Expr:
+    if arg.type.kind in NUMBERS:
+        return arg
+    if is_null_literal(arg):
+        other = next((a for a in args if a.type.kind in NUMBERS), None)
+        return cast(arg, BIGINT if other is None else other.type)
+    listed = f" {_SYMBOLS[name]} ".join(str(a.type) for a in args)
+    raise mismatch(f"{_SYMBOLS[name]} needs numbers, not {listed}; use CAST(... AS BIGINT) or another number type")
+
+
+def _sum_type(name: str, left: DataType, right: DataType) -> DataType:
+    whole = common_decimal([left, right])
+    carry = 0 if name == "mod" else 1
+    return decimal(min(whole.precision + carry, MAX_DECIMAL_PRECISION), whole.scale)
+
+
+def _product_type(name: str, left: DataType, right: DataType) -> DataType:
+    scale = left.scale + right.scale
+    if scale > MAX_DECIMAL_PRECISION:
+        raise mismatch(
+            f"{left} * {right} would need {scale} decimal places, more than {MAX_DECIMAL_PRECISION}; "
+            "cast one of them to DOUBLE or to fewer places"
+        )
+    return decimal(min(left.precision + right.precision, MAX_DECIMAL_PRECISION), scale)
+
+
+def _rescaled(source: DataType, result: DataType) -> DataType:
+    """`source` at the scale of `result`."""
+    return decimal(min(source.precision - source.scale + result.scale, MAX_DECIMAL_PRECISION), result.scale)
+
+
+def keep_number(name: str, args: Sequence[Expr]) -> Expr:
+    """neg, abs: the type stays."""
+    return Call(_one_number(name, args[0]).type, name, (_one_number(name, args[0]),))
+
+
+def rounding(name: str, args: Sequence[Expr]) -> Expr:
+    """round(x [, digits]): the type stays; a DECIMAL loses places, so its digits must be a constant."""
+    value = _one_number(name, args[0])
+    if len(args) == 1:
+        kept = decimal(value.type.precision, 0) if value.type.kind is Kind.DECIMAL else value.type
+        return Call(kept, name, (value,))
+    digits = need(args[1], BIGINT, "the second argument of round")
+    if value.type.kind is not Kind.DECIMAL:
+        return Call(value.type, name, (value, digits))
+    if not isinstance(digits, Literal):
+        raise mismatch("round of a DECIMAL needs a constant number of digits; cast the value to DOUBLE")
+    if digits.value is None:
+        return Literal(value.type, None)
+    scale = min(max(int(digits.value), 0), value.type.scale)
+    return Call(decimal(value.type.precision, scale), name, (value, digits))
+
+
+def whole(name: str, args: Sequence[Expr]) -> Expr:
+    """floor, ceil: DECIMAL(p,s) gives DECIMAL(p,0), the other numbers DOUBLE."""
+    value = _one_number(name, args[0])
+    if value.type.kind is Kind.DECIMAL:
+        return Call(decimal(value.type.precision, 0), name, (value,))
+    return Call(DOUBLE, name, (cast(value, DOUBLE),))
+
+
+def floating(name: str, args: Sequence[Expr]) -> Expr:
+    """sqrt, power: everything is DOUBLE."""
+    return Call(DOUBLE, name, tuple(cast(_one_number(name, arg), DOUBLE) for arg in args))
+
+
+def _one_number(name: str, arg: Expr) -> Expr:
+    if arg.type.kind in NUMBERS:
+        return arg
+    if is_null_literal(arg):
+        return cast(arg, DOUBLE)
+    raise mismatch(f"{name} needs a number, not {arg.type}; use CAST(... AS DOUBLE) or another number type")
+
+
+def unified(name: str, args: Sequence[Expr]) -> Expr:
+    """greatest, least, coalesce: all of one type, which is the result's."""
+    args = unify(args, name)
+    return Call(args[0].type, name, tuple(args))
+
+
+def null_if(name: str, args: Sequence[Expr]) -> Expr:
+    """nullif(x, y): x, or NULL where x = y; args are (x, left, right), the last two as they are compared."""
+    return Call(args[0].type, name, (args[0], *comparable(args[0], args[1])))
+
+
+def case(name: str, args: Sequence[Expr]) -> Expr:
+    """CASE: args are condition, value, condition, value, ..., else. Simple CASE is desugared by the binder."""
+    if len(args) % 2 == 0:
+        raise InvalidInput("CASE needs a condition for every value, and a value for ELSE (NULL if there is none)")
+    conditions = [truth(arg, "WHEN") for arg in args[:-1:2]]
+    values = unify([*args[1::2], args[-1]], "CASE")
+    mixed: list[Expr] = []
+    for condition, value in zip(conditions, values, strict=False):
+        mixed += [condition, value]
+    return Call(values[0].type, name, (*mixed, values[-1]))
+
+
+def texts(name: str, args: Sequence[Expr]) -> Expr:
+    """Functions from TEXT to TEXT: lower, upper, replace."""
+    return Call(TEXT, name, tuple(need(arg, TEXT, name) for arg in args))
+
+
+def trimming(name: str, args: Sequence[Expr]) -> Expr:
+    """trim, ltrim, rtrim(text [, characters]): the characters are a constant."""
+    if len(args) == 2 and not isinstance(args[1], Literal):
+        raise mismatch(f"the characters of {name} must be a constant")
+    return texts(name, args)
+
+
+def text_test(name: str, args: Sequence[Expr]) -> Expr:
+    """starts_with, contains."""
+    return Call(BOOLEAN, name, tuple(need(arg, TEXT, name) for arg in args))
+
+
+def text_length(name: str, args: Sequence[Expr]) -> Expr:
+    """length: code points."""
+    return Call(BIGINT, name, (need(args[0], TEXT, name),))
+
+
+def slicing(name: str, args: Sequence[Expr]) -> Expr:
+    """substr(text, start [, length])."""
+    return Call(TEXT, name, (need(args[0], TEXT, name), *(need(arg, BIGINT, name) for arg in args[1:])))
+
+
+def joining(name: str, args: Sequence[Expr]) -> Expr:
+    """concat and ||: everything in its text form."""
+    return Call(TEXT, name, tuple(as_text(arg) for arg in args))
+
+
+def like(name: str, args: Sequence[Expr]) -> Expr:
+    """x LIKE pattern [ESCAPE e]: e is a constant, empty or one ASCII character."""
+    call = Call(BOOLEAN, name, tuple(need(arg, TEXT, "LIKE") for arg in args))
+    escape = ""
+    if len(args) == 3:
+        given = call.args[2]
+        if not isinstance(given, Literal):
+            raise InvalidInput("ESCAPE must be a constant")
+        if given.value is None:
+            return Literal(BOOLEAN, None)
+        escape = str(given.value)
+        if len(escape.encode()) > 1:
+            raise InvalidInput(f"ESCAPE {escape!r} must be empty or one ASCII character")
+    pattern = call.args[1]
+    if isinstance(pattern, Literal) and pattern.value is not None:
+        unescaped = str(pattern.value).replace(escape * 2, "") if escape else ""
+        if escape and unescaped.endswith(escape):
+            raise InvalidInput(f"LIKE pattern {pattern.value!r} ends with its escape character; double it")
+    return call
+
+
+def extraction(name: str, args: Sequence[Expr]) -> Expr:
+    """extract(part, time): BIGINT, but DOUBLE for epoch and julian."""
+    part = _part(args[0], name, EXTRACT_PARTS)
+    result = DOUBLE if part in ("epoch", "julian") else BIGINT
+    return Call(result, name, (Literal(TEXT, part), _time(args[1], name)))
+
+
+def truncation(name: str, args: Sequence[Expr]) -> Expr:
+    """date_trunc(part, time): TIMESTAMP, of a DATE as well."""
+    part = _part(args[0], name, TRUNC_PARTS)
+    return Call(TIMESTAMP, name, (Literal(TEXT, part), cast(_time(args[1], name), TIMESTAMP)))
+
+
+def shifting(name: str, args: Sequence[Expr]) -> Expr:
+    """add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
+    if not all(isinstance(arg, Literal) and arg.type == BIGINT and arg.value is not None for arg in args[1:]):
+        raise InvalidInput("an INTERVAL must be a constant")
+    return Call(TIMESTAMP, name, (cast(_time(args[0], "INTERVAL arithmetic"), TIMESTAMP), *args[1:]))
+
+
+def _time(arg: Expr, what: str) -> Expr:
+    if arg.type in (DATE, TIMESTAMP):
+        return arg
+    if is_null_literal(arg):
+        return cast(arg, TIMESTAMP)
+    raise mismatch(f"{what} needs a TIMESTAMP or DATE, not {arg.type}; use CAST(... AS TIMESTAMP)")
+
+
+def _part(arg: Expr, what: str, known: Sequence[str]) -> str:
+    if not is_text_literal(arg):
+        raise InvalidInput(f"the part of {what} must be a constant, one of {', '.join(known)}")
+    assert isinstance(arg, Literal)
+    part = str(arg.value).lower()
+    part = PART_ALIASES.get(part, part)
+    if part not in known:
+        raise InvalidInput(f"{what} has no part {arg.value!r}; it has {', '.join(known)}", reason="UNKNOWN_PART")
+    return part
