@@ -9,6 +9,7 @@ reaches into sealed ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -43,17 +44,19 @@ def _shape(window: int, factors: int, repeats: int) -> Iterator[Row]:
     kept = columns[:, -window:]
     peers = (DuckDBScan(kept, queries), PolarsScan(kept, queries))
     _check(local, ids, queries, kept, peers)
-    ours = Sample.of([1e6 * median_seconds(lambda i=i: local.invoke(i).to_table(), repeats) for i in ids])
+    ours = Sample.of([1e6 * median_seconds(partial(_invoke, local, query_id), repeats) for query_id in ids])
     answer_rows = float(np.median([query.mask(kept).sum() for query in queries]))
     targets = {"DuckDB": Target(at_least=10), "Polars": Target(at_least=2)} if (window, factors) == HEADLINE else {}
     label = "1m" if window == 1_048_576 else str(window)
     for peer in peers:
-        theirs = Sample.of(
-            [1e6 * median_seconds(lambda peer=peer, n=n: peer.invoke(n), repeats) for n in range(QUERIES)]
-        )
+        theirs = Sample.of([1e6 * median_seconds(partial(peer.invoke, n), repeats) for n in range(QUERIES)])
         details = {"answer_rows_median": answer_rows}
         yield Row(f"invoke.w{label}.f{factors}", ours, "us", peer.name, theirs, targets.get(peer.name), "", details)
         peer.close()
+
+
+def _invoke(local: LocalPSoup, query_id: int) -> object:
+    return local.invoke(query_id).to_table()
 
 
 def _load(queries: Sequence[Query], columns: Columns, window: int) -> tuple[LocalPSoup, list[int]]:

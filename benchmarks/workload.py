@@ -11,7 +11,6 @@ fixes their number where it varies that; here the number is always an argument.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +88,7 @@ def to_table(columns: Columns) -> pa.Table:
     return pa.table({f"a{i}": pa.array(columns[i]) for i in range(ATTRIBUTES)})
 
 
-def batches(columns: Columns, rows: int) -> Sequence[pa.Table]:
+def batches(columns: Columns, rows: int) -> list[pa.Table]:
     """The tuples as Arrow tables of `rows` each; what is left over at the end is dropped."""
     table = to_table(np.ascontiguousarray(columns))
     return [table.slice(start, rows) for start in range(0, table.num_rows - rows + 1, rows)]

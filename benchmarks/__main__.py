@@ -1,0 +1,65 @@
+"""`python -m benchmarks`: run the benchmarks, print the table, write the JSON file.
+
+--only arrival --only invoke.grpc   the groups or rows whose names begin so
+--quick                             the headline rows alone, fewer samples
+--json build/bench.json             where the rows go
+--strict                            exit with 1 if a target is missed
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import arrival, invocation, wire
+from benchmarks.measure import Row, machine
+from benchmarks.report import print_table, write_json
+
+GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
+    "arrival": arrival.rows,
+    "invoke.w": invocation.rows,
+    "push.grpc": wire.push_rows,
+    "invoke.grpc": wire.invoke_rows,
+}
+"""The order of the table: what the names of a group's rows begin with, and what measures them."""
+
+
+def main() -> int:
+    """Measure what was asked for. 0, or 1 with --strict and a missed target."""
+    parser = argparse.ArgumentParser(prog="make bench ARGS=…", description="Measure PSoup beside its peers.")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
+    parser.add_argument("--quick", action="store_true", help="the headline rows alone, with fewer samples")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="where rows go")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
+    options = parser.parse_args()
+    groups = [group for group in GROUPS if _wanted(group, options.only)]
+    if not groups:
+        parser.error(f"--only {options.only[0]}: rows begin with {', '.join(GROUPS)}")
+    here = machine()
+    progress = Console(stderr=True)
+    rows: list[Row] = []
+    for group in groups:
+        with progress.status(f"Measuring {group}"):
+            for row in GROUPS[group](options.quick):
+                if not options.only or any(row.name.startswith(name) for name in options.only):
+                    rows.append(row)
+                    progress.print(f"{row.name}: {row.sample.median:,.0f} {row.unit}, {row.ratio:.2f}x {row.peer}")
+    write_json(options.json, rows, here)
+    console = Console()
+    print_table(rows, here, console if console.is_terminal else Console(width=200))
+    missed = [row.name for row in rows if row.met is False]
+    if missed:
+        progress.print(f"Missed: {', '.join(missed)}")
+    return 1 if missed and options.strict else 0
+
+
+def _wanted(group: str, only: list[str]) -> bool:
+    return not only or any(name.startswith(group) or group.startswith(name) for name in only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

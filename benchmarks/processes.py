@@ -1,0 +1,59 @@
+"""Servers in processes of their own: PSoup's service, and the one that does nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psoup_client import Client
+
+STOP_SECONDS = 20
+
+
+@contextmanager
+def service() -> Iterator[str]:
+    """The address of a fresh `psoup serve`; it is stopped at the end of the block."""
+    port = _free_port()
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, open(os.devnull, "w") as silence:
+        command = [sys.executable, "-c", "from psoup_cli.main import main; main()", "serve"]
+        command += ["--port", str(port), "--data-dir", folder]
+        process = subprocess.Popen(command, stdout=silence, stderr=silence)
+        try:
+            address = f"127.0.0.1:{port}"
+            with Client(address) as client:
+                client.wait_ready(60)
+            yield address
+        finally:
+            _stop(process)
+
+
+@contextmanager
+def empty_service() -> Iterator[str]:
+    """The address of a fresh service that does nothing."""
+    command = [sys.executable, "-m", "benchmarks.empty_service"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

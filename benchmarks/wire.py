@@ -1,0 +1,111 @@
+"""Rows `push.grpc.*` and `invoke.grpc`: the same work through a real socket, the service in a process of its own.
+
+    push     the SDK's producer sends batches of 4,096 tuples on one stream; the clock stops when the last of them is
+             visible to every call, joined with all queries. Peer: the same bytes into a service that drops them.
+    invoke   the SDK's `query.invoke()` for an answer of exactly 100 rows of 8 integers, decoded to Arrow. Peer: an
+             empty call, no bytes in or out, to a service that does nothing. The two calls take turns.
+
+Client and service share the machine's cores, as they do when somebody tries PSoup out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.empty_service import EMPTY, MESSAGE_LIMIT, SWALLOW
+from benchmarks.measure import Row, Sample, Target, seconds
+from benchmarks.processes import empty_service, service
+from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
+from psoup_client import Client
+from psoup_client import Query as Handle
+
+BATCH = 4_096
+CHUNK = 65_536
+KEPT = 4 * CHUNK
+ROUND = 64
+"""Batches in one sample."""
+
+ANSWER_ROWS = 100
+
+
+def push_rows(quick: bool) -> Iterator[Row]:
+    """One producer, streaming form."""
+    columns = make_columns(ROUND * BATCH)
+    tables = batches(columns, BATCH)
+    for count in (1_024,) if quick else (1_024, 4_096):
+        queries = make_queries(count, 4)
+        with service() as address, Client(address) as client:
+            client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
+            standing = [client.register(query.statement(BATCH)) for query in queries]
+            rates = [ROUND * BATCH / seconds(lambda: _push(client, tables)) for _ in range(3 if quick else 6)][1:]
+            for query, handle in zip(queries[:64], standing, strict=False):
+                last = columns[:, -BATCH:]
+                _compare(handle, last[:, query.mask(last)])
+        with empty_service() as address:
+            peer = _swallow(address, tables, 3)
+        target = Target(value_at_least=500_000) if count == 1_024 else None
+        yield Row(f"push.grpc.q{count}", Sample.of(rates), "tuples/s", "empty stream", peer, target)
+
+
+def _push(client: Client, tables: list[pa.Table]) -> None:
+    with client.producer(STREAM, batch_rows=BATCH) as producer:
+        for table in tables:
+            producer.push(table)
+        last = producer.flush().sequence
+    client.wait_for(last)
+
+
+def _swallow(address: str, tables: list[pa.Table], samples: int) -> Sample:
+    payloads = [_ipc(table) for table in tables]
+    rates = []
+    with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", MESSAGE_LIMIT)]) as channel:
+        stream = channel.stream_stream(SWALLOW)
+        for _ in range(samples + 1):
+            rates.append(ROUND * BATCH / seconds(lambda: [None for _ in stream(iter(payloads))]))
+    return Sample.of(rates[1:])
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def invoke_rows(quick: bool) -> Iterator[Row]:
+    """One client, one call at a time."""
+    calls = 500 if quick else 2_000
+    columns = make_columns(CHUNK)
+    query = _typical(columns)
+    matched = np.flatnonzero(query.mask(columns))[-ANSWER_ROWS:]
+    with service() as address, Client(address) as client, empty_service() as empty_address:
+        client.create_stream(CREATE)
+        handle = client.register(query.statement(CHUNK - int(matched[0])))
+        for table in batches(columns, BATCH):
+            client.push(STREAM, table)
+        _compare(handle, columns[:, matched])
+        with grpc.insecure_channel(empty_address) as channel:
+            empty = channel.unary_unary(EMPTY)
+            ours, theirs = [], []
+            for _ in range(calls + 100):
+                theirs.append(1e6 * seconds(lambda: empty(b"")))
+                ours.append(1e6 * seconds(handle.invoke))
+    target = Target(at_most=2)
+    yield Row("invoke.grpc", Sample.of(ours[100:]), "us", "empty call", Sample.of(theirs[100:]), target)
+
+
+def _typical(columns: Columns) -> Query:
+    """Of 128 queries of four factors, the one with the median number of matches."""
+    queries = make_queries(128, 4)
+    return sorted(queries, key=lambda query: int(query.mask(columns).sum()))[64]
+
+
+def _compare(handle: Handle, expected: Columns) -> None:
+    table = handle.invoke().to_arrow()
+    ours = np.stack([column.to_numpy() for column in table.columns])
+    if not np.array_equal(ours, expected):
+        raise AssertionError(f"query {handle.id}: {table.num_rows} rows, NumPy has {expected.shape[1]}")
