@@ -1,0 +1,321 @@
+"""Syntax to bound expressions: names become attributes, operators and functions typed calls, constants values.
+
+    price * 2 > volume   ->   gt(mul(price, 2), volume) : BOOLEAN
+
+What an operator or function takes and gives is `psoup.expressions.functions`'s to say; this module finds the names,
+puts the place into its errors, and refuses by name what is not there. Parts without attributes are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from psoup.errors import InvalidInput
+from psoup.expressions import functions
+from psoup.expressions.conversion import truth
+from psoup.expressions.fold import constant
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
+from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, StreamSpec
+from psoup.sql.constants import interval, number
+from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
+from psoup.sql.source import Place, Source, nearest
+from psoup.sql.types import data_type
+
+MAX_LIST = 10_000
+"""Most values of one IN list."""
+
+_CLOCKS = frozenset({"now", "current_timestamp", "transaction_timestamp", "get_current_timestamp"})
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.Add: "add",
+    exp.Sub: "sub",
+    exp.Mul: "mul",
+    exp.Div: "div",
+    exp.IntDiv: "intdiv",
+    exp.Mod: "mod",
+    exp.DPipe: "concat_op",
+}
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+class Binder:
+    """Binds the expressions of one statement over one stream.
+
+    `alias` is what the stream is called in FROM. In WHERE (`condition`), NOW and `_id` are refused.
+    """
+
+    def __init__(self, source: Source, spec: StreamSpec, alias: str) -> None:
+        self._source = source
+        self._spec = spec
+        self._alias = alias
+        self._in_where = False
+        self._outputs: Mapping[str, Expr] = {}
+
+    def condition(self, node: exp.Expr) -> Expr:
+        """The WHERE clause, as a BOOLEAN."""
+        self._in_where = True
+        try:
+            bound = self.bind(node)
+            with self._source.placed(node):
+                return truth(bound, "WHERE")
+        finally:
+            self._in_where = False
+
+    def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
+        """An ORDER BY expression: `outputs` are the SELECT list's names (lower case), which go before attributes."""
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
+            return outputs[node.name.lower()]
+        self._outputs = outputs
+        try:
+            return self.bind(node)
+        finally:
+            self._outputs = {}
+
+    def all_attributes(self) -> list[AttributeRef]:
+        """What `*` stands for."""
+        return [AttributeRef(a.type, i, a.name) for i, a in enumerate(self._spec.schema.attributes)]
+
+    def check_qualifier(self, node: exp.Expr) -> None:
+        """Refuse `x.name` where x is not the stream."""
+        table = node.args.get("table")
+        if node.args.get("db") is not None:
+            raise self._source.error("a name has at most two parts: stream.column", node)
+        if table is not None and table.name.lower() != self._alias.lower():
+            raise self._source.error(
+                f"{table.name!r} is not in FROM; the stream is called {self._alias!r} here",
+                table,
+                hint=nearest(table.name, [self._alias]),
+                reason="UNKNOWN_COLUMN",
+            )
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """The typed tree of one expression. Raises SqlError with the place."""
+        name = _BINARY.get(type(node))
+        if name is not None:
+            return self._binary(name, node)
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise refuse_node(self._source, node)
+        return rule(self, node)
+
+    # Leaves ------------------------------------------------------------------------------------------------
+
+    def _column(self, node: exp.Expr) -> Expr:
+        self.check_qualifier(node)
+        if isinstance(node.this, exp.Star):
+            raise self._source.error("* can only be an item of the SELECT list", node)
+        name, folded, at = node.name, node.name.lower(), node
+        position = self._spec.schema.index(name)
+        if position is not None:
+            attribute = self._spec.schema.attributes[position]
+            return AttributeRef(attribute.type, position, attribute.name)
+        if folded == TIME_COLUMN:
+            return AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)
+        if folded == ID_COLUMN:
+            if self._in_where:
+                raise self._source.unsupported("_id in WHERE", at, hint="select it, or use _time in WHERE")
+            return AttributeRef(BIGINT, ID_INDEX, ID_COLUMN)
+        if folded in self._outputs:
+            return self._outputs[folded]
+        if folded in _CLOCKS and not node.table and not node.this.quoted:
+            return self._now(node)
+        raise self._unknown_column(name, at)
+
+    def _unknown_column(self, name: str, at: Place) -> InvalidInput:
+        names = self._spec.schema.names
+        hint = nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
+        if not hint:
+            shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            hint = f"its columns are {shown}"
+        return self._source.error(
+            f"stream {self._spec.name!r} has no column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN"
+        )
+
+    def _now(self, node: exp.Expr) -> Expr:
+        if self._in_where:
+            raise self._source.unsupported(
+                "NOW in WHERE", node, hint="bound the time with BEGIN (NOW - ...) END (NOW)"
+            )
+        return Now(TIMESTAMP)
+
+    def _literal(self, node: exp.Expr) -> Expr:
+        if node.args.get("is_string"):
+            return Literal(TEXT, str(node.this))
+        return number(self._source, str(node.this), node)
+
+    def _negative(self, node: exp.Expr) -> Expr:
+        inner = node.this
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return number(self._source, "-" + str(inner.this), node)
+        return self._call("neg", node, [self.bind(inner)])
+
+    # Operators ---------------------------------------------------------------------------------------------
+
+    def _binary(self, name: str, node: exp.Expr) -> Expr:
+        if name in _COMPARISONS:
+            for side in (node.this, node.expression):
+                if isinstance(side, PREDICATES):
+                    raise self._source.error(
+                        "it is not clear what is compared here", side, hint="put parentheses around a side"
+                    )
+        if isinstance(node, exp.Add | exp.Sub):
+            for shift, other in ((node.expression, node.this), (node.this, node.expression)):
+                if isinstance(shift, exp.Interval) and (shift is node.expression or isinstance(node, exp.Add)):
+                    return self._shift(node, other, shift)
+        return self._call(name, node, [self.bind(node.this), self.bind(node.expression)])
+
+    def _shift(self, node: exp.Expr, time: exp.Expr, shift: exp.Expr) -> Expr:
+        months, micros = interval(self._source, shift)
+        sign = -1 if isinstance(node, exp.Sub) else 1
+        args = [self.bind(time), Literal(BIGINT, sign * months), Literal(BIGINT, sign * micros)]
+        return self._call("add_interval", node, args)
+
+    def _connective(self, node: exp.Expr) -> Expr:
+        """AND or OR: sqlglot's chains lean to the left and may be long, so they are walked, not recursed into."""
+        kind, parts = type(node), []
+        at: exp.Expr = node
+        while isinstance(at, kind):
+            parts.append(at.expression)
+            at = at.this
+        parts.append(at)
+        return self._call("and" if kind is exp.And else "or", node, [self.bind(part) for part in reversed(parts)])
+
+    def _not(self, node: exp.Expr) -> Expr:
+        if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+            return self._call("is_not_null", node, [self.bind(node.this.this)])
+        return self._call("not", node, [self.bind(node.this)])
+
+    def _is(self, node: exp.Expr) -> Expr:
+        right = node.expression
+        if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
+            return self._call("is_not_null", node, [self.bind(node.this)])
+        if not isinstance(right, exp.Null):
+            raise self._source.unsupported(f"IS {right.sql()[:20]}", node, hint="use =, or IS [NOT] NULL")
+        return self._call("is_null", node, [self.bind(node.this)])
+
+    def _between(self, node: exp.Expr) -> Expr:
+        value = self.bind(node.this)
+        low = self._call("ge", node, [value, self.bind(node.args["low"])])
+        high = self._call("le", node, [value, self.bind(node.args["high"])])
+        return self._call("and", node, [low, high])
+
+    def _in(self, node: exp.Expr) -> Expr:
+        items = node.expressions
+        if node.args.get("query") is not None or node.args.get("unnest") is not None:
+            raise self._source.unsupported("IN (SELECT ...)", node, hint="list the values")
+        if not items or node.args.get("field") is not None:
+            raise self._source.error("IN needs a list of values in parentheses", node)
+        if len(items) > MAX_LIST:
+            raise self._source.error(f"IN lists at most {MAX_LIST:,} values, not {len(items):,}", node)
+        value = self.bind(node.this)
+        bound = [self.bind(item) for item in items]
+        if all(isinstance(item, Literal) for item in bound):
+            return self._call("in", node, [value, *bound])
+        equals = [self._call("eq", part, [value, item]) for part, item in zip(items, bound, strict=True)]
+        return self._call("or", node, equals)
+
+    def _like(self, node: exp.Expr) -> Expr:
+        return self._call("like", node, [self.bind(node.this), self.bind(node.expression)])
+
+    def _escape(self, node: exp.Expr) -> Expr:
+        inner = node.this
+        if isinstance(inner, exp.Not):
+            return self._call("not", node, [self._escaped(inner.this, node)])
+        return self._escaped(inner, node)
+
+    def _escaped(self, like: exp.Expr, node: exp.Expr) -> Expr:
+        if not isinstance(like, exp.Like):
+            raise self._source.error("ESCAPE belongs to LIKE", node)
+        return self._call("like", node, [self.bind(part) for part in (like.this, like.expression, node.expression)])
+
+    # Functions ---------------------------------------------------------------------------------------------
+
+    def _cast(self, node: exp.Expr) -> Expr:
+        target = data_type(self._source, node.args["to"])
+        for option in ("format", "action", "default"):
+            if node.args.get(option) is not None:
+                raise self._source.unsupported(f"CAST with {option.upper()}", node)
+        value = self.bind(node.this)
+        with self._source.placed(node):
+            return functions.cast(value, target, isinstance(node, exp.TryCast))
+
+    def _case(self, node: exp.Expr) -> Expr:
+        subject = None if node.this is None else self.bind(node.this)
+        args: list[Expr] = []
+        for branch in node.args["ifs"]:
+            test = self.bind(branch.this)
+            args.append(test if subject is None else self._call("eq", branch, [subject, test]))
+            args.append(self.bind(branch.args["true"]))
+        if not args:
+            raise self._source.error("CASE needs WHEN ... THEN ...", node)
+        default = node.args.get("default")
+        args.append(Literal(BIGINT, None) if default is None else self.bind(default))
+        return self._call("case", node, args)
+
+    def _extract(self, node: exp.Expr) -> Expr:
+        return self._call("extract", node, [Literal(TEXT, node.this.name), self.bind(node.expression)])
+
+    def _trim(self, node: exp.Expr) -> Expr:
+        if node.args.get("collation") is not None:
+            raise self._source.unsupported("COLLATE", node)
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "", "trim")
+        return self._call(name, node, [self.bind(part) for part in (node.this, node.expression) if part is not None])
+
+    def _substring(self, node: exp.Expr) -> Expr:
+        parts = (node.this, node.args.get("start"), node.args.get("length"))
+        return self._call("substr", node, [self.bind(part) for part in parts if part is not None])
+
+    def _function(self, node: exp.Expr) -> Expr:
+        written = node.this if isinstance(node.this, str) else node.this.name
+        name = written.lower()
+        if name in _CLOCKS:
+            if node.expressions:
+                raise self._source.error(f"{written} takes no arguments", node)
+            return self._now(node)
+        refuse_function(self._source, name, node)
+        return self._call(name, node, [self.bind(arg) for arg in node.expressions])
+
+    def _call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
+        """`resolve`, with the place in its errors, folded where nothing varies."""
+        with self._source.placed(node):
+            call = functions.resolve(name, args)
+        if isinstance(call, Call) and all(isinstance(arg, Literal) for arg in call.args):
+            try:
+                return constant(call) or call
+            except InvalidInput:
+                return call  # an error of every row, counted where it is evaluated
+        return call
+
+
+_RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
+    exp.Column: Binder._column,
+    exp.Literal: Binder._literal,
+    exp.Boolean: lambda _, node: Literal(BOOLEAN, bool(node.this)),
+    exp.Null: lambda _, node: Literal(BIGINT, None),
+    exp.Paren: lambda binder, node: binder.bind(node.this),
+    exp.Neg: Binder._negative,
+    exp.And: Binder._connective,
+    exp.Or: Binder._connective,
+    exp.Not: Binder._not,
+    exp.Is: Binder._is,
+    exp.Between: Binder._between,
+    exp.In: Binder._in,
+    exp.Like: Binder._like,
+    exp.Escape: Binder._escape,
+    exp.Cast: Binder._cast,
+    exp.TryCast: Binder._cast,
+    exp.Case: Binder._case,
+    exp.Extract: Binder._extract,
+    exp.Trim: Binder._trim,
+    exp.Substring: Binder._substring,
+    exp.Anonymous: Binder._function,
+    exp.CurrentTimestamp: Binder._now,
+}

@@ -1,0 +1,102 @@
+"""CREATE STREAM: from its syntax to a `StreamSpec`.
+
+    CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit]]
+        [RETENTION n unit | n ROWS]
+
+Whether a stream of that name is there already is admission's question.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
+from psoup.sql.source import Source, nearest
+from psoup.sql.types import data_type
+from psoup.sql.windows import duration, is_rows, row_count
+
+MAX_ATTRIBUTES = 1_000
+MAX_NAME = 128
+"""Longest name of a stream or an attribute, in characters."""
+
+
+def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
+    """The stream that a `dialect.CreateStream` describes. Raises SqlError."""
+    schema = _schema(source, node)
+    position = _time_attribute(source, schema, node.args.get("timestamp"))
+    for option, word in (("lateness", "LATENESS"), ("idle", "IDLE AFTER")):
+        value = node.args.get(option)
+        if value is not None and position is None:
+            raise source.error(f"{word} needs TIMESTAMP BY", value, hint="say which column is the time")
+    lateness, idle = node.args.get("lateness"), node.args.get("idle")
+    idle_after = None if idle is None else duration(source, idle, "IDLE AFTER")
+    if idle_after == 0:
+        raise source.error("IDLE AFTER must be longer than 0", idle)
+    return StreamSpec(
+        _name(source, node.this, "stream"),
+        schema,
+        position,
+        0 if lateness is None else duration(source, lateness, "LATENESS"),
+        idle_after,
+        _retention(source, node.args.get("retention")),
+    )
+
+
+def _schema(source: Source, node: exp.Expr) -> Schema:
+    columns = node.expressions
+    if not columns:
+        raise source.error("a stream needs at least one column", node)
+    if len(columns) > MAX_ATTRIBUTES:
+        raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", columns[MAX_ATTRIBUTES])
+    seen: set[str] = set()
+    attributes = []
+    for column in columns:
+        name = _name(source, column.this, "column")
+        at = column.this
+        if name.lower() in seen:
+            raise source.error(f"column {name!r} is declared twice", at, hint="names do not differ by case")
+        if name.lower() in RESERVED_NAMES:
+            raise source.error(f"{name!r} is reserved: every stream has it already", at)
+        seen.add(name.lower())
+        kind = data_type(source, column.args["kind"])
+        attributes.append(Attribute(name, kind, not column.args.get("not_null")))
+    return Schema(tuple(attributes))
+
+
+def _name(source: Source, node: exp.Expr, what: str) -> str:
+    name = str(node.this)
+    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise source.error(
+            f"{name[:40]!r} cannot name a {what}",
+            node,
+            hint=f"a name has 1 to {MAX_NAME} printable characters",
+        )
+    return name
+
+
+def _time_attribute(source: Source, schema: Schema, node: exp.Expr | None) -> int | None:
+    if node is None:
+        return None
+    position = schema.index(node.name)
+    if position is None:
+        hint = nearest(node.name, schema.names)
+        raise source.error(f"there is no column {node.name!r}", node, hint=hint, reason="UNKNOWN_COLUMN")
+    attribute = schema.attributes[position]
+    if attribute.type.kind is not Kind.TIMESTAMP:
+        raise source.error(
+            f"TIMESTAMP BY needs a TIMESTAMP, and {attribute.name!r} is {attribute.type}",
+            node,
+            reason="TYPE_MISMATCH",
+        )
+    return position
+
+
+def _retention(source: Source, node: exp.Expr | None) -> Retention:
+    if node is None:
+        return Retention()
+    if is_rows(node):
+        return Retention(rows=row_count(source, node, "RETENTION"))
+    kept = duration(source, node, "RETENTION")
+    if not kept:
+        raise source.error("RETENTION must be longer than 0", node)
+    return Retention(duration=kept)

@@ -1,0 +1,294 @@
+"""The grammar: sqlglot's SELECT with BEGIN and END as query modifiers, and CREATE STREAM.
+
+    SELECT price FROM trades WHERE symbol = 'A' BEGIN (NOW - 15 MINUTES) END (NOW)
+                                                └────── Bound ────────┘ └─ Bound ┘
+
+Functions are kept as they are written (`exp.Anonymous`): what they mean is the binder's. sqlglot takes BEGIN and END
+as names (`FROM s BEGIN` would give s an alias), so both are taken out of its identifier tokens here. It is also lenient:
+a missing THEN, AND or list item passes silently; such places are made strict. Nothing here checks meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
+
+_WINDOW_WORDS = {TokenType.BEGIN, TokenType.END}
+
+
+class Duration(exp.Expression):
+    """`15 MINUTES` (this, unit), `INTERVAL '1' DAY`, `100 ROWS`; the unit is upper-case, "" if none was given."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
+
+
+class Bound(exp.Expression):
+    """One bound of a window: anchor START, NOW (less `back`, a Duration), or a TIMESTAMP, DATE or NUMBER `at`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
+
+
+class Bounds(exp.Expression):
+    """A window clause on its own."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
+
+
+class StreamColumn(exp.Expression):
+    """`name TYPE [NOT NULL]` in CREATE STREAM."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False}
+
+
+class CreateStream(exp.Expression):
+    """CREATE STREAM with its columns and options; `timestamp` is an identifier, the others are Durations."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": True,
+        "timestamp": False,
+        "lateness": False,
+        "idle": False,
+        "retention": False,
+    }
+
+
+class PlacedError(ParseError):
+    """A parse error with the offset of the token where it was noticed."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+class PSoupParser(parser.Parser):
+    """The recursive-descent parser of `PSoup`."""
+
+    ID_VAR_TOKENS = parser.Parser.ID_VAR_TOKENS - _WINDOW_WORDS
+    TABLE_ALIAS_TOKENS = parser.Parser.TABLE_ALIAS_TOKENS - _WINDOW_WORDS
+    ALIAS_TOKENS = parser.Parser.ALIAS_TOKENS - _WINDOW_WORDS
+    FUNC_TOKENS = parser.Parser.FUNC_TOKENS - _WINDOW_WORDS
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    FUNCTION_PARSERS = {
+        name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM")
+    }
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": lambda self: self._parse_case()}
+    QUERY_MODIFIER_PARSERS = {
+        **parser.Parser.QUERY_MODIFIER_PARSERS,
+        TokenType.BEGIN: lambda self: ("begin", self._parse_bound_after("BEGIN")),
+        TokenType.END: lambda self: ("end", self._parse_bound_after("END")),
+    }
+    QUERY_MODIFIER_TOKENS = set(QUERY_MODIFIER_PARSERS)
+    STATEMENT_PARSERS = {
+        **parser.Parser.STATEMENT_PARSERS,
+        TokenType.CREATE: lambda self: self._parse_create_stream(),
+    }
+    EXPRESSION_PARSERS = {
+        **parser.Parser.EXPRESSION_PARSERS,
+        Bounds: lambda self: self._parse_bounds(),
+    }
+
+    # What sqlglot does, made strict, and with places --------------------------------------------------------
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:  # type: ignore[override]
+        """Stop at `token`, or at the current one."""
+        if not token and self._curr:
+            token = self._curr
+        at = token.start if token else (self._prev.end + 1 if self._prev else 0)
+        raise PlacedError(message, at)
+
+    def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
+        """Note where the node ends; where it starts is known from its parts."""
+        node = super().expression(instance, token, comments)
+        if "end" not in node.meta and self._prev:
+            node.meta["end"] = self._prev.end
+        return node
+
+    def _parse_expression(self) -> Any:
+        first = self._curr
+        node = super()._parse_expression()
+        if node is not None and first and self._prev:
+            node.meta["span"] = (first.start, self._prev.end + 1)
+        return node
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        first = parse_method()
+        items = [] if first is None else [first]
+        while self._match(sep):
+            item = parse_method()
+            if item is None or not items:
+                self.raise_error("an item of the list is missing here", self._curr if items else self._prev)
+            items.append(item)
+        return items
+
+    def _parse_between(self, this: Any) -> Any:
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.raise_error("BETWEEN needs AND between its two ends")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_case(self) -> Any:
+        start = self._prev
+        subject = self._parse_disjunction()
+        branches, default = [], None
+        while self._match(TokenType.WHEN):
+            condition = self._parse_disjunction()
+            if not self._match(TokenType.THEN):
+                self.raise_error("WHEN needs THEN")
+            branches.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
+        if self._match(TokenType.ELSE):
+            default = self._parse_disjunction()
+            if default is None:
+                self.raise_error("ELSE needs a value")
+        if not self._match(TokenType.END):
+            self.raise_error("CASE needs WHEN ... THEN ... and END")
+        return self.expression(exp.Case(this=subject, ifs=branches, default=default), start)
+
+    # Windows -----------------------------------------------------------------------------------------------
+
+    def _parse_bounds(self) -> Any:
+        begin = end = None
+        if self._match(TokenType.BEGIN, advance=False):
+            begin = self._parse_bound_after("BEGIN")
+        if self._match(TokenType.END, advance=False):
+            end = self._parse_bound_after("END")
+        return self.expression(Bounds(begin=begin, end=end))
+
+    def _parse_bound_after(self, word: str) -> Any:
+        """BEGIN or END (the current token) and its bound, in parentheses or not."""
+        self._advance()
+        opened = 0
+        while self._match(TokenType.L_PAREN):
+            opened += 1
+        bound = self._parse_bound(word)
+        while opened:
+            if not self._match(TokenType.R_PAREN):
+                self.raise_error(f"expected ) after the {word} bound")
+            opened -= 1
+        return bound
+
+    def _parse_bound(self, word: str) -> Any:
+        first = self._curr
+        if self._match_text_seq("START"):
+            return self.expression(Bound(this="START"), first)
+        if self._match_text_seq("NOW"):
+            if self._match(TokenType.L_PAREN) and not self._match(TokenType.R_PAREN):
+                self.raise_error("expected )")
+            back = None
+            if self._match(TokenType.DASH):
+                back = self._parse_duration(f"{word} (NOW - ...) needs a number of seconds, a time or ROWS")
+            elif self._match(TokenType.PLUS):
+                self.raise_error("a bound cannot lie after NOW by an offset; give a TIMESTAMP", self._prev)
+            return self.expression(Bound(this="NOW", back=back), first)
+        for kind in ("TIMESTAMP", "DATE"):
+            if self._match_text_seq(kind):
+                if not self._match(TokenType.STRING):
+                    self.raise_error(f"{kind} needs a text, as in {kind} '2013-07-01'")
+                return self.expression(Bound(this=kind, at=self._prev.text), first)
+        if self._match(TokenType.NUMBER):
+            return self.expression(Bound(this="NUMBER", at=self._prev.text), first)
+        if self._match(TokenType.STRING, advance=False):
+            self.raise_error("a text is not a bound; write TIMESTAMP '...'")
+        if self._match(TokenType.DASH, advance=False):
+            self.raise_error("a bound cannot be negative; write (NOW - n), or TIMESTAMP '...' for times before 1970")
+        self.raise_error(f"{word} needs (START), (NOW), (NOW - ...), TIMESTAMP '...' or a number of seconds")
+
+    def _parse_duration(self, problem: str) -> Any:
+        """`n [unit]`, `INTERVAL 'n' unit`, `INTERVAL 'n unit'`."""
+        interval = self._match(TokenType.INTERVAL)
+        first = self._curr
+        if self._match(TokenType.DASH, advance=False):
+            self.raise_error("a duration cannot be negative")
+        if self._match(TokenType.NUMBER) or (interval and self._match(TokenType.STRING)):
+            amount, _, unit = self._prev.text.strip().partition(" ")
+            if not unit and self._curr and self._curr.text.isalpha() and self._curr.token_type not in _WINDOW_WORDS:
+                index = self._index
+                self._advance()
+                unit = self._prev.text
+                if interval is False and unit.upper() in _AFTER_DURATION:
+                    self._retreat(index)
+                    unit = ""
+            return self.expression(Duration(this=amount, unit=unit.strip().upper()), first)
+        self.raise_error(problem)
+
+    # CREATE STREAM -----------------------------------------------------------------------------------------
+
+    def _parse_create_stream(self) -> Any:
+        if not self._match_text_seq("STREAM"):
+            self.raise_error("only streams can be created: CREATE STREAM name (column TYPE, ...)")
+        name = self._name("CREATE STREAM needs a name")
+        if not self._match(TokenType.L_PAREN):
+            self.raise_error("CREATE STREAM needs its columns in parentheses: (column TYPE, ...)")
+        columns = self._parse_csv(self._parse_stream_column)
+        if not self._match(TokenType.R_PAREN):
+            self.raise_error("expected , or ) after a column")
+        found: dict[str, Any] = {}
+        while self._curr:
+            start = self._curr
+            key, value = self._parse_stream_option()
+            if key in found:
+                self.raise_error(f"{start.text.upper()} is given twice", start)
+            found[key] = value
+        return self.expression(CreateStream(this=name, expressions=columns, **found))
+
+    def _parse_stream_column(self) -> Any:
+        name = self._name("a column needs a name and a type")
+        start = self._curr
+        kind = self._parse_types(allow_identifiers=False)
+        if kind is None:
+            self.raise_error(f"{start.text!r} is not a type" if start else "a type is missing here", start or None)
+        kind.meta.setdefault("start", start.start)
+        not_null = self._match_text_seq("NOT", "NULL")
+        if not not_null:
+            self._match(TokenType.NULL)
+        if self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            self.raise_error(f"{self._curr.text.upper()!r} is not known here; a column is: name TYPE [NOT NULL]")
+        return self.expression(StreamColumn(this=name, kind=kind, not_null=not_null))
+
+    def _parse_stream_option(self) -> tuple[str, Any]:
+        if self._match_text_seq("TIMESTAMP", "BY"):
+            return "timestamp", self._name("TIMESTAMP BY needs a column")
+        if self._match_text_seq("LATENESS"):
+            return "lateness", self._parse_duration("LATENESS needs a duration, as in LATENESS 5 SECONDS")
+        if self._match_text_seq("IDLE", "AFTER"):
+            return "idle", self._parse_duration("IDLE AFTER needs a duration, as in IDLE AFTER 1 MINUTE")
+        if self._match_text_seq("RETENTION"):
+            return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
+        self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, RETENTION or the end")
+
+    def _name(self, problem: str) -> Any:
+        name = self._parse_id_var(any_token=False)
+        if name is None:
+            word = f"; {self._curr.text!r} is a reserved word: quote it with \"\"" if self._curr.text.isalpha() else ""
+            self.raise_error(problem + word)
+        return name
+
+
+_AFTER_DURATION = frozenset({"LATENESS", "IDLE", "RETENTION", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"})
+"""Words that follow a duration without a unit, so they are not its unit."""
+
+
+class PSoup(Dialect):
+    """The dialect: tokens of plain SQL with `//`, underscores in numbers, NULLs last."""
+
+    NULL_ORDERING = "nulls_are_last"
+    NUMBERS_CAN_BE_UNDERSCORE_SEPARATED = True
+
+    class Tokenizer(tokens.Tokenizer):
+        """sqlglot's, with `//`, and without hints, templates and pipes."""
+
+        KEYWORDS = {
+            **{
+                word: kind
+                for word, kind in tokens.Tokenizer.KEYWORDS.items()
+                if word not in ("/*+", "DIV", "|>") and "{" not in word and "}" not in word
+            },
+            "//": TokenType.DIV,
+        }
+
+    Parser = PSoupParser

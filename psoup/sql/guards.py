@@ -1,0 +1,112 @@
+"""What stands before the parser: text that could cost it time or stack is refused while that is still cheap.
+
+    text -> size, NUL, surrogates -> unclosed quotes and comments -> tokens -> one statement, nesting -> parser
+
+Each check is one linear pass. Nothing here knows what a statement means.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType
+
+from psoup.sql.dialect import PSoup
+from psoup.sql.source import Source
+
+MAX_BYTES = 64 * 1024
+"""Longest statement, in bytes of UTF-8."""
+
+MAX_DEPTH = 50
+"""Deepest nesting of brackets, CASE and prefix operators; the parser takes about ten stack frames for each."""
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.INTERVAL})
+_BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
+_QUOTE_OR_COMMENT = re.compile(r"'|\"|--|/\*")
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_AFTER_NUMBER = re.compile(r"\w")
+
+
+def tokens_of(source: Source) -> list[Token]:
+    """The tokens of one statement without its final semicolons; at least one. O(length). Raises SqlError."""
+    _check_characters(source)
+    _check_closed(source)
+    try:
+        tokens: list[Token] = PSoup().tokenize(source.text)
+    except TokenError as problem:
+        raise source.error("this cannot be read as SQL", problem.start or 0) from problem
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise source.error("the statement is empty", hint="write SELECT ... FROM ... or CREATE STREAM ...")
+    _check_tokens(source, tokens)
+    return tokens
+
+
+def _check_characters(source: Source) -> None:
+    text = source.text
+    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
+        raise source.error(
+            f"the statement is longer than {MAX_BYTES:,} bytes", hint="split the query, or shorten its lists"
+        )
+    bad = _BAD_CHARACTER.search(text)
+    if bad is not None:
+        what = "a NUL character" if bad.group() == "\0" else "half of a surrogate pair"
+        raise Source(_BAD_CHARACTER.sub("?", text)).error(f"{what} cannot be part of a statement", bad.start())
+
+
+def _check_closed(source: Source) -> None:
+    """Refuse a quote or a comment that runs to the end of the text."""
+    text, at = source.text, 0
+    while (found := _QUOTE_OR_COMMENT.search(text, at)) is not None:
+        mark, start = found.group(), found.start()
+        if mark == "--":
+            at = text.find("\n", start)
+        elif mark == "/*":
+            at = _after_comment(text, found.end())
+        else:
+            at = text.find(mark, found.end()) + 1 or -1
+        if at >= 0:
+            continue
+        if mark == "--":
+            return
+        what = {"'": "this text", '"': "this quoted name", "/*": "this comment"}[mark]
+        raise source.error(f"{what} is never closed", start, hint=f"close it with {'*/' if mark == '/*' else mark}")
+
+
+def _after_comment(text: str, at: int) -> int:
+    """The offset after a comment whose inside begins at `at`; comments nest; -1 if it is never closed."""
+    depth = 1
+    while depth:
+        edge = _COMMENT_EDGE.search(text, at)
+        if edge is None:
+            return -1
+        depth += 1 if edge.group() == "/*" else -1
+        at = edge.end()
+    return at
+
+
+def _check_tokens(source: Source, tokens: list[Token]) -> None:
+    depth = cases = run = 0
+    for token in tokens:
+        kind = token.token_type
+        if kind is TokenType.SEMICOLON:
+            raise source.error("one statement at a time, please", token.start, hint="send what follows the ; alone")
+        if kind is TokenType.NUMBER and _AFTER_NUMBER.match(source.text, token.end + 1):
+            raise source.error(f"{token.text!r} runs into what follows it", token.end + 1, hint="put a space between")
+        run = run + 1 if kind in _PREFIX else 0
+        if kind in _OPENING:
+            depth += 1
+        elif kind in _CLOSING:
+            depth -= 1
+        elif kind is TokenType.CASE:
+            cases += 1
+        elif kind is TokenType.END:
+            cases = max(0, cases - 1)
+        if depth + cases + run > MAX_DEPTH:
+            raise source.error(f"this nests deeper than {MAX_DEPTH} levels", token.start, hint="simplify the expression")
+        if depth < 0:
+            raise source.error(f"{token.text!r} closes nothing", token.start)

@@ -1,0 +1,200 @@
+"""What is understood but refused: each feature by its name, before anything else looks at it.
+
+    SELECT … JOIN …   ->   NotSupported: JOIN is not supported
+
+The allow-list of syntax is the binder's rules plus `_FRAME` here; whatever is in neither is refused.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.tokens import Token
+
+from psoup.errors import SqlError
+from psoup.expressions import functions
+from psoup.sql.source import Place, Source, nearest
+
+MAX_TREE = 100
+"""Deepest expression; AND and OR chains count once. What evaluates expressions recurses over them."""
+
+MAX_CONJUNCTS = 500
+MAX_NODES = 50_000
+
+PREDICATES = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.Escape,
+    exp.Not,
+)
+"""Nodes that a comparison may hold only in parentheses: DuckDB and sqlglot bind them differently."""
+
+_CLAUSES = {
+    "with_": "WITH",
+    "joins": "JOIN (several streams in FROM)",
+    "laterals": "LATERAL",
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW",
+    "offset": "OFFSET",
+    "into": "SELECT INTO",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "locks": "FOR UPDATE",
+    "match": "MATCH_RECOGNIZE",
+    "connect": "CONNECT BY",
+    "hint": "a hint",
+}
+_TAKEN = frozenset({"expressions", "from_", "where", "order", "limit", "distinct", "begin", "end"})
+_NODES: dict[type[exp.Expr], str] = {
+    exp.Subquery: "a subquery",
+    exp.Select: "a subquery",
+    exp.Exists: "EXISTS",
+    exp.Any: "ANY",
+    exp.All: "ALL",
+    exp.SetOperation: "UNION, INTERSECT and EXCEPT",
+    exp.Window: "OVER (window functions)",
+    exp.WithinGroup: "WITHIN GROUP",
+    exp.Filter: "FILTER (aggregates)",
+    exp.Distinct: "DISTINCT in a function (aggregates)",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a parameter",
+    exp.Interval: "an INTERVAL by itself",
+    exp.Bracket: "[...]",
+    exp.Array: "a list",
+    exp.Struct: "a struct",
+    exp.Tuple: "a row of several values",
+    exp.Lambda: "a lambda",
+    exp.Star: "* here",
+    exp.Dot: "a name of several parts",
+    exp.ILike: "ILIKE",
+    exp.SimilarTo: "SIMILAR TO",
+    exp.RegexpLike: "a regular expression",
+    exp.Glob: "GLOB",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+    exp.BitwiseAnd: "the operator &",
+    exp.BitwiseOr: "the operator |",
+    exp.BitwiseXor: "the operator ^ (use power)",
+    exp.BitwiseNot: "the operator ~",
+    exp.BitwiseLeftShift: "the operator <<",
+    exp.BitwiseRightShift: "the operator >>",
+    exp.Collate: "COLLATE",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.CurrentDate: "current_date",
+    exp.CurrentTime: "current_time",
+    exp.CurrentUser: "current_user",
+    exp.Alias: "a name inside an expression",
+    exp.Escape: "ESCAPE without LIKE",
+}
+_AGGREGATES = frozenset(
+    "count sum avg mean min max stddev stddev_samp stddev_pop variance var_samp var_pop median mode first last any_value "
+    "arg_min arg_max argmin argmax min_by max_by list array_agg string_agg group_concat listagg bool_and bool_or "
+    "bit_and bit_or bit_xor corr covar_pop covar_samp quantile quantile_cont quantile_disc percentile_cont "
+    "percentile_disc approx_count_distinct count_if countif sumif histogram product skewness kurtosis entropy "
+    "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value".split()
+)
+_VOLATILE = frozenset(
+    "random rand uuid gen_random_uuid nextval currval setseed today current_date current_time localtime "
+    "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp".split()
+)
+_STATEMENTS = frozenset(
+    "INSERT UPDATE DELETE MERGE DROP ALTER TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN COMMIT "
+    "ROLLBACK VACUUM ANALYZE PRAGMA ATTACH DETACH CALL EXECUTE PREPARE LOAD INSTALL KILL CACHE UNCACHE REFRESH PIVOT "
+    "UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET".split()
+)
+
+
+def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
+    """Refuse a statement that does not begin as `wanted` (SELECT or CREATE) does."""
+    first = tokens[0]
+    word = first.text.upper()
+    if word == wanted:
+        return
+    if word == "WITH":
+        raise source.unsupported("WITH", first.start, hint="write one SELECT")
+    if word in ("FROM", "(") and wanted == "SELECT":
+        raise source.unsupported("a statement that does not begin with SELECT", first.start)
+    if word == "CREATE":
+        raise source.error("a SELECT is needed here, not CREATE", first.start, hint="create the stream first")
+    if word == "SELECT":
+        raise source.error("CREATE STREAM is needed here, not SELECT", first.start, hint="register the query instead")
+    if word in _STATEMENTS:
+        raise source.unsupported(f"the statement {word}", first.start, hint="PSoup takes CREATE STREAM and SELECT")
+    hint = nearest(word, ["SELECT", "CREATE"])
+    raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
+
+
+def refuse_clauses(source: Source, select: exp.Select) -> None:
+    """Refuse the clauses of a SELECT that PSoup does not have, by their names."""
+    for key, value in select.args.items():
+        if not value or key in _TAKEN:
+            continue
+        node = value[0] if isinstance(value, list) else value
+        at = node if isinstance(node, exp.Expr) else 0
+        raise source.unsupported(_CLAUSES.get(key, key.upper().replace("_", " ").strip()), at)
+
+
+def refuse_deep(source: Source, root: exp.Expr) -> None:
+    """Refuse a statement of too many nodes, or too deep for those who recurse over it. O(size)."""
+    stack: list[tuple[exp.Expr, int]] = [(root, 0)]
+    count = 0
+    while stack:
+        node, depth = stack.pop()
+        count += 1
+        if depth > MAX_TREE:
+            raise source.error(
+                f"this expression nests deeper than {MAX_TREE} levels", node, hint="simplify it"
+            )
+        if count > MAX_NODES:
+            raise source.error("the statement is too large", node, hint="split the query")
+        for child in node.iter_expressions():
+            chained = isinstance(node, exp.And | exp.Or) and type(child) is type(node)
+            stack.append((child, depth if chained else depth + 1))
+
+
+def refuse_conjuncts(source: Source, where: exp.Expr) -> None:
+    """Refuse a WHERE of more than MAX_CONJUNCTS conditions joined by AND."""
+    count, at = 1, where
+    while isinstance(at, exp.And | exp.Paren):
+        count += isinstance(at, exp.And)
+        at = at.this
+    if count > MAX_CONJUNCTS:
+        raise source.error(
+            f"WHERE joins {count:,} conditions, more than {MAX_CONJUNCTS}", where, hint="use IN or BETWEEN"
+        )
+
+
+def refuse_function(source: Source, name: str, at: Place) -> None:
+    """Refuse a function that is not there: an aggregate, one that changes by itself, or an unknown one."""
+    if name in _AGGREGATES:
+        raise source.unsupported(f"the aggregate or window function {name}", at)
+    if name in _VOLATILE:
+        raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
+    known = functions.names()
+    if name not in known:
+        hint = nearest(name, known) or f"the functions are {', '.join(known)}"
+        raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
+
+
+def refuse_node(source: Source, node: exp.Expr) -> SqlError:
+    """The error for a node that no rule takes."""
+    for kind in type(node).__mro__:
+        if kind in _NODES:
+            return source.unsupported(_NODES[kind], node)
+    return source.unsupported(node.key.replace("_", " ").upper(), node)
+
+
+def never(source: Source, node: exp.Expr) -> NoReturn:
+    """Raise what `refuse_node` makes."""
+    raise refuse_node(source, node)

@@ -1,0 +1,180 @@
+"""SELECT: from its syntax to a `StandingQuery`.
+
+    FROM (one stream) -> WHERE (factors) -> SELECT list -> ORDER BY, LIMIT, DISTINCT -> BEGIN and END
+
+`*` is expanded here, so a registered query does not change when a stream's schema does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from psoup.expressions.tree import AttributeRef, Expr, Literal
+from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
+from psoup.query import Factor, OrderKey, Output, StandingQuery
+from psoup.sql.binder import Binder
+from psoup.sql.factors import factor_text, factors_of
+from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_deep, refuse_node
+from psoup.sql.source import Source, nearest
+from psoup.sql.windows import window
+
+Lookup = Callable[[str], StreamSpec | None]
+
+MAX_OUTPUTS = 4_000
+MAX_NAME = 256
+"""Longest name of a column of the answer that is made from an expression's text; longer ones are cut."""
+
+
+def bind_select(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
+    """The standing query of a parsed SELECT. Raises SqlError."""
+    refuse_deep(source, select)
+    refuse_clauses(source, select)
+    spec, alias = _stream(source, select, lookup, names)
+    binder = Binder(source, spec, alias)
+    where = select.args.get("where")
+    if where is not None:
+        refuse_conjuncts(source, where.this)
+    factors = factors_of(None if where is None else binder.condition(where.this))
+    outputs = _outputs(source, select, binder)
+    distinct = _distinct(source, select)
+    return StandingQuery(
+        text=source.text,
+        stream=spec.name,
+        clause=_clause(spec, factors),
+        select=outputs,
+        factors=factors,
+        distinct=distinct,
+        order=_order(source, select, binder, outputs, distinct),
+        limit=_limit(source, select.args.get("limit")),
+        window=window(source, select.args.get("begin"), select.args.get("end")),
+    )
+
+
+def _clause(spec: StreamSpec, factors: tuple[Factor, ...]) -> str:
+    where = " AND ".join(factor_text(factor) for factor in factors)
+    return f"FROM {spec.name} WHERE {where}" if where else f"FROM {spec.name}"
+
+
+def _stream(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> tuple[StreamSpec, str]:
+    origin = select.args.get("from_")
+    if origin is None:
+        raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")
+    table = origin.this
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        what = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than one stream"
+        raise source.unsupported(what, table)
+    for key, value in table.args.items():
+        if value and key not in ("this", "alias"):
+            what = {"joins": "JOIN (several streams in FROM)", "db": "a stream's name of several parts"}
+            raise source.unsupported(what.get(key, f"{key.upper().strip('_')} in FROM"), table)
+    name = table.name
+    spec = lookup(name)
+    if spec is None:
+        hint = nearest(name, names) or (f"the streams are {', '.join(names[:12])}" if names else "create it first")
+        raise source.error(f"there is no stream {name[:128]!r}", table, hint=hint, reason="UNKNOWN_STREAM")
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise source.unsupported("a list of column names after the alias", alias)
+    return spec, spec.name if alias is None else alias.name
+
+
+def _outputs(source: Source, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
+    outputs: list[Output] = []
+    seen: set[str] = set()
+    if not select.expressions:
+        raise source.error("the SELECT list is empty", select, hint="write * for all columns")
+    for item in select.expressions:
+        for output in _item(source, item, binder):
+            folded = output.name.lower()
+            if folded in seen:
+                raise source.error(
+                    f"the answer would have two columns {output.name!r}", item, hint="name one with AS", reason="DUPLICATE"
+                )
+            seen.add(folded)
+            outputs.append(output)
+        if len(outputs) > MAX_OUTPUTS:
+            raise source.error(f"a query has at most {MAX_OUTPUTS:,} columns", item)
+    return tuple(outputs)
+
+
+def _item(source: Source, item: exp.Expr, binder: Binder) -> list[Output]:
+    star = item.this if isinstance(item, exp.Column) else item
+    if isinstance(star, exp.Star):
+        if any(star.args.values()):
+            raise source.unsupported("* with EXCEPT, REPLACE or RENAME", item, hint="list the columns")
+        binder.check_qualifier(item)
+        return [Output(attribute.name, attribute) for attribute in binder.all_attributes()]
+    if isinstance(item, exp.Alias):
+        name, expr = item.alias, binder.bind(item.this)
+        if not name.strip():
+            raise source.error("a column needs a name", item)
+    else:
+        expr = binder.bind(item)
+        name = expr.name if isinstance(expr, AttributeRef) else _text_of(source, item)
+    if name.lower() in RESERVED_NAMES and not (isinstance(expr, AttributeRef) and expr.name == name.lower()):
+        raise source.error(f"{name!r} is reserved", item, hint="use another name")
+    return [Output(name, expr)]
+
+
+def _text_of(source: Source, item: exp.Expr) -> str:
+    start, stop = item.meta.get("span", (0, 0))
+    return " ".join(source.text[start:stop].split())[:MAX_NAME] or "column"
+
+
+def _distinct(source: Source, select: exp.Select) -> bool:
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise source.unsupported("DISTINCT ON", distinct, hint="use DISTINCT")
+    return distinct is not None
+
+
+def _order(
+    source: Source, select: exp.Select, binder: Binder, outputs: tuple[Output, ...], distinct: bool
+) -> tuple[OrderKey, ...]:
+    order = select.args.get("order")
+    if order is None:
+        return ()
+    by_name = {output.name.lower(): output.expr for output in outputs}
+    keys = []
+    for item in order.expressions:
+        if not isinstance(item, exp.Ordered):
+            raise refuse_node(source, item)
+        if item.args.get("with_fill") is not None:
+            raise source.unsupported("WITH FILL", item)
+        expr = _order_expr(source, item.this, binder, by_name, outputs)
+        if distinct and expr not in by_name.values():
+            raise source.error(
+                "SELECT DISTINCT can only be ordered by what it selects", item, hint="add the expression to the list"
+            )
+        keys.append(OrderKey(expr, bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
+    return tuple(keys)
+
+
+def _order_expr(
+    source: Source, node: exp.Expr, binder: Binder, by_name: dict[str, Expr], outputs: tuple[Output, ...]
+) -> Expr:
+    expr = binder.order_key(node, by_name)
+    if not isinstance(expr, Literal):
+        return expr
+    if expr.type != BIGINT or not isinstance(expr.value, int):
+        raise source.error("ORDER BY a constant orders nothing", node, hint="name a column")
+    if not 1 <= expr.value <= len(outputs):
+        raise source.error(f"ORDER BY {expr.value}: the SELECT list has {len(outputs)} columns", node)
+    return outputs[expr.value - 1].expr
+
+
+def _limit(source: Source, node: exp.Expr | None) -> int | None:
+    if node is None:
+        return None
+    if not isinstance(node, exp.Limit) or node.expressions:
+        raise source.unsupported("FETCH", node, hint="use LIMIT n")
+    if node.args.get("offset") is not None:
+        raise source.unsupported("OFFSET", node)
+    value = node.expression
+    if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdecimal():
+        raise source.error("LIMIT needs a whole number", node, hint="write LIMIT 10")
+    if len(value.this) > 18:
+        raise source.error(f"LIMIT {value.this[:24]} is out of range", node)
+    return int(value.this)

@@ -1,0 +1,84 @@
+"""The text of a statement, and errors that point into it.
+
+    line 1, column 8: stream 'trades' has no column 'prise'
+    SELECT prise FROM trades
+           ^
+    hint: did you mean 'price'?
+
+Everything in `psoup.sql` raises through a `Source`, so that every error has a line, a column and an excerpt.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from sqlglot import exp
+
+from psoup.errors import InvalidInput, NotSupported, SqlError
+
+Place = int | exp.Expr
+"""An offset into the text, or a node; its offset is looked for only when an error is made."""
+
+_EXCERPT = 96
+"""Characters of the line that an excerpt shows at most; the caret is always among them."""
+
+
+class Source:
+    """A statement's text; makes errors at offsets into it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def error(self, message: str, at: Place = 0, *, hint: str = "", reason: str | None = None) -> SqlError:
+        """An SqlError that points at `at`."""
+        line, column, excerpt = self._place(at)
+        return SqlError(message, line=line, column=column, excerpt=excerpt, hint=hint, reason=reason)
+
+    def unsupported(self, feature: str, at: Place = 0, *, hint: str = "") -> NotSupported:
+        """A NotSupported that names `feature` and points at `at`."""
+        line, column, excerpt = self._place(at)
+        message = f"{feature} is not supported"
+        return NotSupported(message, line=line, column=column, excerpt=excerpt, hint=hint)
+
+    @contextmanager
+    def placed(self, at: Place) -> Iterator[None]:
+        """Give errors that know no place the place `at`."""
+        try:
+            yield
+        except SqlError:
+            raise
+        except InvalidInput as problem:
+            raise self.error(problem.message, at, reason=problem.reason) from problem
+
+    def _place(self, place: Place) -> tuple[int, int, str]:
+        at = place if isinstance(place, int) else offset_of(place)
+        at = min(max(at, 0), len(self.text))
+        start = self.text.rfind("\n", 0, at) + 1
+        stop = self.text.find("\n", at)
+        line = self.text[start : stop if stop >= 0 else len(self.text)].rstrip("\r")
+        column = at - start
+        cut = max(0, column - _EXCERPT // 2) if len(line) > _EXCERPT else 0
+        shown = "".join(c if c.isprintable() else " " for c in line[cut : cut + _EXCERPT])
+        left, right = ("..." if cut else ""), ("..." if cut + _EXCERPT < len(line) else "")
+        caret = " " * (column - cut + len(left)) + "^"
+        return self.text.count("\n", 0, at) + 1, column + 1, f"{left}{shown}{right}\n{caret}"
+
+
+def offset_of(node: exp.Expr) -> int:
+    """Where the text of `node` begins: its first token, or that of the nearest node above that has one."""
+    at: exp.Expr | None = node
+    while at is not None:
+        starts = [int(part.meta["start"]) for part in at.walk() if "start" in part.meta]
+        if starts:
+            return min(starts)
+        at = at.parent
+    return 0
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint `did you mean …?` with the known name most like `name`, or an empty text."""
+    by_folded = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower()[:128], by_folded, n=1, cutoff=0.6)
+    return f"did you mean {by_folded[found[0]]!r}?" if found else ""

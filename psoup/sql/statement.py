@@ -1,0 +1,117 @@
+"""The ways in: text to a `StreamSpec`, a `StandingQuery` or a `WindowClause`.
+
+    text -> guards -> tokens -> parser -> refusals -> binder, factors, window
+
+Whatever is wrong with a text comes out as SqlError (or NotSupported) with its place; nothing else is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token
+
+from psoup.model import StreamSpec, WindowClause
+from psoup.query import StandingQuery
+from psoup.sql.ddl import stream_spec
+from psoup.sql.dialect import Bounds, CreateStream, PlacedError, PSoup
+from psoup.sql.guards import tokens_of
+from psoup.sql.refusals import refuse_deep, refuse_node, refuse_statement
+from psoup.sql.select import Lookup, bind_select
+from psoup.sql.source import Source, nearest
+from psoup.sql.windows import window
+
+T = TypeVar("T")
+
+_WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
+
+
+def create_stream(text: str) -> StreamSpec:
+    """The stream that a CREATE STREAM statement declares. Raises SqlError."""
+    return _safely(text, _create)
+
+
+def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
+    """The standing query of a SELECT over one stream.
+
+    `lookup` finds a stream by its name as written (any case), `names` are those to suggest. Raises SqlError; its reason is
+    UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
+    """
+    return _safely(text, lambda source: _select(source, lookup, names))
+
+
+def window_clause(text: str) -> WindowClause:
+    """The window of `BEGIN … END …`, either part of which may be missing; not both. Raises SqlError."""
+    return _safely(text, _window)
+
+
+def is_create(text: str) -> bool:
+    """Whether a text is meant as CREATE …; never raises."""
+    return text.split(None, 1)[:1] != [] and text.split(None, 1)[0].upper() == "CREATE"
+
+
+def _create(source: Source) -> StreamSpec:
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "CREATE")
+    if len(tokens) < 2 or tokens[1].text.upper() != "STREAM":
+        what = " ".join(token.text.upper() for token in tokens[:2])[:60]
+        raise source.unsupported(what, tokens[-1 if len(tokens) < 2 else 1].start, hint="write CREATE STREAM name (...)")
+    node = _parse(source, tokens)
+    if not isinstance(node, CreateStream):
+        raise refuse_node(source, node)
+    refuse_deep(source, node)
+    return stream_spec(source, node)
+
+
+def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "SELECT")
+    node = _parse(source, tokens)
+    if not isinstance(node, exp.Select):
+        raise refuse_node(source, node)
+    return bind_select(source, node, lookup, names)
+
+
+def _window(source: Source) -> WindowClause:
+    tokens = tokens_of(source)
+    if tokens[0].text.upper() not in ("BEGIN", "END"):
+        raise source.error("a window begins with BEGIN or END", tokens[0].start, hint="BEGIN (NOW - 10) END (NOW)")
+    node = _parse(source, tokens, Bounds)
+    return window(source, node.args.get("begin"), node.args.get("end"))
+
+
+def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = None) -> Any:
+    """One syntax tree. sqlglot's errors are told in our words."""
+    parser = PSoup().parser()
+    try:
+        trees = parser.parse(tokens, source.text) if into is None else parser.parse_into(into, tokens, source.text)
+    except PlacedError as problem:
+        raise _syntax(source, tokens, problem) from problem
+    if len(trees) != 1 or trees[0] is None:
+        raise source.error("this is not a statement")
+    return trees[0]
+
+
+def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
+    found = next((token for token in tokens if token.start == problem.at), None)
+    message = str(problem)
+    if message.startswith("Required keyword"):
+        message = "something is missing here"
+    elif message.startswith("Invalid expression"):
+        message = "unexpected end of the statement" if found is None else f"{found.text[:40]!r} is not expected here"
+    hint = nearest(found.text, _WORDS) if found is not None and found.text.upper() not in _WORDS else ""
+    return source.error(message, problem.at, hint=hint)
+
+
+def _safely(text: str, read: Callable[[Source], T]) -> T:
+    """Run `read`; what the parser's own limits raise becomes an SqlError too."""
+    source = Source(text)
+    try:
+        return read(source)
+    except RecursionError:
+        raise source.error("the statement nests too deeply", hint="simplify its expressions") from None
+    except SqlglotError as problem:
+        raise source.error("this cannot be read as SQL") from problem

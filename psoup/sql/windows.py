@@ -1,0 +1,144 @@
+"""BEGIN and END: from their syntax to a `WindowClause`, and back to text.
+
+    (START)  (NOW)  (NOW - 10)  (NOW - 15 MINUTES)  NOW - INTERVAL '1' DAY  (NOW - 100 ROWS)  TIMESTAMP '…'  1372636800
+
+Without BEGIN a window begins at START, without END it ends at NOW. What can be seen to be empty is refused here;
+whether a bound lies within the retention is known only when the query is invoked.
+"""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal, InvalidOperation
+
+from sqlglot import exp
+
+from psoup.expressions.conversion import cast
+from psoup.expressions.tree import Literal
+from psoup.model import NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
+from psoup.sql.source import Place, Source, nearest
+from psoup.sql.types import UNITS, unit_name
+
+MAX_TIME = 2**62
+"""Bound of durations and times in microseconds, so that NOW - offset cannot leave int64."""
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def window(source: Source, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
+    """The window of two optional `dialect.Bound` nodes. Raises SqlError for one that is always empty or mixed."""
+    clause = WindowClause(
+        START if begin is None else _bound(source, begin),
+        NOW if end is None else _bound(source, end),
+    )
+    at: Place = begin if begin is not None else end if end is not None else 0
+    _check(source, clause, at, end if end is not None else at)
+    return clause
+
+
+def duration(source: Source, node: exp.Expr, what: str) -> int:
+    """A `dialect.Duration` in microseconds; without a unit it is in seconds. Not negative."""
+    at = node
+    unit = unit_name(node.args.get("unit") or "SECOND")
+    if unit not in UNITS:
+        hint = nearest(unit, UNITS) or f"the units are {', '.join(UNITS)}"
+        if unit in ("MONTH", "YEAR", "QUARTER"):
+            hint = "months and years have no fixed length; use DAYS or WEEKS"
+        raise source.error(f"{what}: {node.args['unit']!r} is not a unit of time", at, hint=hint)
+    micros = _number(source, str(node.this), at) * UNITS[unit]
+    if micros != int(micros):
+        raise source.error(f"{what}: {node.this} {unit} is not a whole number of microseconds", at)
+    if not 0 <= micros < MAX_TIME:
+        raise source.error(f"{what}: {node.this} {unit} is out of range", at)
+    return int(micros)
+
+
+def row_count(source: Source, node: exp.Expr, what: str) -> int:
+    """A `dialect.Duration` whose unit is ROWS, as a positive count."""
+    at = node
+    rows = _number(source, str(node.this), at)
+    if rows != int(rows) or not 0 <= rows < MAX_TIME:
+        raise source.error(f"{what}: {node.this} ROWS is not a whole number of rows", at)
+    if not rows:
+        raise source.error(f"{what}: 0 ROWS is not a window", at, hint="count at least 1 ROW")
+    return int(rows)
+
+
+def is_rows(node: exp.Expr) -> bool:
+    """Whether a `dialect.Duration` counts rows."""
+    return (node.args.get("unit") or "") in ("ROW", "ROWS")
+
+
+def describe_window(clause: WindowClause) -> str:
+    """The canonical text of a window: `BEGIN (NOW - 15 MINUTES) END (NOW)`. It reads back as the same window."""
+    return f"BEGIN {_describe(clause.begin)} END {_describe(clause.end)}"
+
+
+def describe_duration(micros: int) -> str:
+    """`90 SECONDS`, in the largest unit that divides it."""
+    for unit, size in reversed(UNITS.items()):
+        if micros % size == 0 and micros >= size:
+            return f"{micros // size} {unit}{'' if micros == size else 'S'}"
+    return "0 SECONDS"
+
+
+def _bound(source: Source, node: exp.Expr) -> Bound:
+    at, kind, back = node, node.this, node.args.get("back")
+    if kind == "START":
+        return START
+    if kind == "NOW":
+        if back is None:
+            return NOW
+        if is_rows(back):
+            return Bound(Anchor.NOW, rows=row_count(source, back, "NOW - n ROWS"))
+        return Bound(Anchor.NOW, offset=duration(source, back, "NOW - n"))
+    if kind == "NUMBER":
+        micros = _number(source, node.args["at"], at) * SECOND
+        if micros != int(micros) or abs(micros) >= MAX_TIME:
+            raise source.error(f"{node.args['at']} is not a time in seconds since 1970", at)
+        return Bound(Anchor.ABSOLUTE, at=int(micros))
+    with source.placed(at):
+        literal = cast(Literal(TEXT, node.args["at"]), TIMESTAMP)
+    assert isinstance(literal, Literal) and isinstance(literal.value, int)
+    return Bound(Anchor.ABSOLUTE, at=literal.value)
+
+
+def _number(source: Source, text: str, at: Place) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise source.error(f"{text[:40]!r} is not a number", at) from None
+    if not number.is_finite() or number < 0 or number.adjusted() > 30 or number.as_tuple().exponent < -30:  # type: ignore[operator]
+        raise source.error(f"{text[:40]} is out of range", at)
+    return number
+
+
+def _check(source: Source, clause: WindowClause, begin_at: Place, end_at: Place) -> None:
+    begin, end = clause.begin, clause.end
+    for one, other, at in ((begin, end, begin_at), (end, begin, end_at)):
+        timed = other.anchor is Anchor.ABSOLUTE or other.offset > 0
+        if one.rows is not None and timed:
+            raise source.error("a window counts rows or time, not both", at, hint="give both bounds in the same way")
+    if end.anchor is Anchor.START and begin.anchor is not Anchor.START:
+        raise source.error("END (START) comes before BEGIN", end_at, hint="END is usually (NOW)")
+    if begin.rows is not None or end.rows is not None:
+        if begin.anchor is Anchor.NOW and (begin.rows or 0) <= (end.rows or 0):
+            raise source.error("this window holds no rows", begin_at, hint="BEGIN must count more ROWS than END")
+        return
+    if begin.anchor is end.anchor is Anchor.NOW and begin.offset < end.offset:
+        raise source.error("END comes before BEGIN", end_at, hint="swap the bounds")
+    if begin.anchor is end.anchor is Anchor.ABSOLUTE and begin.at > end.at:
+        raise source.error("END comes before BEGIN", end_at, hint="swap the bounds")
+
+
+def _describe(bound: Bound) -> str:
+    if bound.anchor is Anchor.START:
+        return "(START)"
+    if bound.anchor is Anchor.NOW:
+        if bound.rows is not None:
+            return f"(NOW - {bound.rows} ROWS)"
+        return f"(NOW - {describe_duration(bound.offset)})" if bound.offset else "(NOW)"
+    try:
+        return f"(TIMESTAMP '{(_EPOCH + datetime.timedelta(microseconds=bound.at)).isoformat(sep=' ')}')"
+    except OverflowError:
+        return f"({Decimal(bound.at) / SECOND:f})"
