@@ -27,6 +27,7 @@ from psoup.errors import (
     InvalidInput,
     NotFound,
     OutOfRange,
+    PSoupError,
     ResourceExhausted,
 )
 from psoup.events import (
@@ -86,9 +87,15 @@ class Admission:
         """Accept or refuse `command` at clock time `now` (microseconds).
 
         Raises a PSoupError and leaves the state as it was, or returns what to log and what to answer. An event that is
-        returned counts as having happened: it must be logged and applied, or the admission thrown away.
+        returned counts as having happened: it must be logged and applied, or the admission thrown away. Any other
+        exception means that the state is broken.
         """
-        prepared = self._decide(command, now)
+        try:
+            prepared = self._decide(command, now)
+        except PSoupError:
+            raise
+        except Exception as problem:  # a defect costs one command, as nothing has changed yet
+            raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
         if prepared.event is not None:
             self._adopt(prepared.event)
         return prepared

@@ -60,7 +60,8 @@ def _check_text(name: str, column: Column, limit: int) -> None:
     row = int(np.argmax(lengths))
     if lengths[row] > limit:
         raise InvalidBatch(
-            f"row {row}: the text in column {name!r} has {int(lengths[row]):,} bytes; {limit:,} is the most in one value",
+            f"row {row}: the text in column {name!r} has {int(lengths[row]):,} bytes;"
+            f" {limit:,} is the most in one value",
             reason="TEXT_TOO_LONG",
             column=name,
             row=row,
@@ -76,12 +77,12 @@ def payload_digest(columns: tuple[Column, ...]) -> bytes:
         state.update(np.array([len(column), column.valid is not None], np.int64).tobytes())
         if column.type.kind is Kind.TEXT:
             assert column.data is not None
-            state.update(np.ascontiguousarray(values - values[0]))
-            state.update(np.ascontiguousarray(column.data[int(values[0]) : int(values[-1])]))
+            state.update(np.ascontiguousarray(values - values[0]).data)
+            state.update(np.ascontiguousarray(column.data[int(values[0]) : int(values[-1])]).data)
         else:
-            state.update(np.ascontiguousarray(values))
+            state.update(np.ascontiguousarray(values).data)
         if column.valid is not None:
-            state.update(np.ascontiguousarray(column.valid))
+            state.update(np.ascontiguousarray(column.valid).data)
     return state.digest()
 
 

@@ -22,7 +22,7 @@ _MAX_INT64 = 2**63 - 1
 
 @dataclass(slots=True)
 class _Producer:
-    """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark), the latest, contiguous up to `expected`."""
+    """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`."""
 
     epoch: int
     expected: int
@@ -48,8 +48,8 @@ class Producers:
             self._refuse_another(now)
         if producer is not None and command.epoch < producer.epoch:
             raise FailedPrecondition(
-                f"producer {command.producer!r} is fenced: epoch {command.epoch} is over, epoch {producer.epoch} has begun;"
-                " another instance runs under this name, or choose a greater epoch",
+                f"producer {command.producer!r} is fenced: epoch {command.epoch} is over, epoch {producer.epoch} has"
+                " begun; another instance runs under this name, or choose a greater epoch",
                 reason="EPOCH_FENCED",
                 producer=command.producer,
                 epoch=producer.epoch,

@@ -22,9 +22,10 @@ def check_window(window: WindowClause, spec: StreamSpec) -> None:
             raise _too_wide(spec, f"{begin.rows:,} rows", f"{rows:,} rows", "ROWS")
         if duration is not None and begin.rows is None and begin.offset > duration:
             raise _too_wide(spec, _seconds(begin.offset), _seconds(duration), "DURATION")
-    elif begin.anchor is Anchor.ABSOLUTE and end.anchor is Anchor.ABSOLUTE:
-        if duration is not None and end.at - begin.at > duration:
-            raise _too_wide(spec, _seconds(end.at - begin.at), _seconds(duration), "DURATION")
+        return
+    absolute = begin.anchor is Anchor.ABSOLUTE and end.anchor is Anchor.ABSOLUTE
+    if absolute and duration is not None and end.at - begin.at > duration:
+        raise _too_wide(spec, _seconds(end.at - begin.at), _seconds(duration), "DURATION")
 
 
 def _seconds(duration: int) -> str:

@@ -1,0 +1,279 @@
+"""The host: one engine, its admission and its store, run by threads and spoken to from asyncio.
+
+    submit ──> Room ──> Sequencer: prepare, log, answer ──> queue ──> Writer: apply, publish <──> Maintainer
+                                                                        │
+    read, snapshot <──────────── published snapshots ───────────────────┘
+
+    starting ──> serving ──> draining ──> stopped          any ──> failed: a defect or a broken store, until restart
+
+Fail-stop: if logging or applying raises, nothing is acknowledged any more; snapshots of what was published stay
+readable. The host owns the store and closes it. No network, no engine logic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from psoup.admission import Admission
+from psoup.clock import Clock
+from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
+from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Register
+from psoup_service.ports import EnginePort
+from psoup_service.room import RETRY_AFTER_MS, Room
+from psoup_service.sequencer import Sequencer, Submission
+from psoup_service.wakeups import Outcome, deliver
+from psoup_service.writer import Writer
+from psoup_storage.contract import Store
+
+SnapshotT = TypeVar("SnapshotT")
+T = TypeVar("T")
+
+_COMMAND_BYTES = 1_000
+"""Room that a command takes beside its tuples and its text."""
+_REPLAY_EVENTS = 1_024
+_log = logging.getLogger(__name__)
+
+
+class Host(Generic[SnapshotT]):
+    """Everything of a service that is not its network.
+
+    `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
+    `readers`: threads that evaluate answers.
+    """
+
+    def __init__(
+        self,
+        engine: EnginePort[SnapshotT],
+        admission: Admission,
+        store: Store,
+        clock: Clock,
+        *,
+        queue_bytes: int = 256 * 1024 * 1024,
+        readers: int = 2,
+        pending: int = 1024,
+    ) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._store = store
+        self.clock = clock
+        self._pending = pending
+        self._lock = threading.Lock()
+        self._state = "starting"
+        self._failure = ""
+        self._enders: list[asyncio.Future[None]] = []
+        self._reads = 0
+        self._room = Room(pending, queue_bytes)
+        self._writer = Writer(engine, self._room, admission.sequence, self._fail)
+        self._sequencer = Sequencer(admission, store, clock, self._writer, self._room, self._refusal, self._fail)
+        self._readers = ThreadPoolExecutor(readers, "psoup-reader")
+
+    # Life -----------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """`starting`, `serving`, `draining`, `stopped` or `failed`."""
+        return self._state
+
+    @property
+    def failure(self) -> str:
+        """What made the host fail, for the operator's eyes; empty if nothing did."""
+        return self._failure
+
+    def start(self) -> None:
+        """Re-apply what the store holds, then serve. Blocks for the replay; raises Internal when called twice."""
+        if self._state != "starting":
+            raise Internal(f"a host starts once; this one is {self._state}")
+        self._replay()
+        self._writer.start()
+        self._sequencer.start()
+        self._become("serving")
+
+    async def drain(self, timeout: float) -> bool:
+        """Refuse new commands, finish those accepted, then stop; whether all was finished within `timeout` seconds."""
+        if self._state not in ("starting", "serving"):
+            return self._state == "stopped"
+        self._become("draining")
+        self._room.close(self._refusal)
+        return await asyncio.to_thread(self._finish, timeout)
+
+    def close(self) -> None:
+        """Stop after the work in hand, end all threads, close the store; blocks, idempotent."""
+        if self._state in ("starting", "serving"):
+            self._become("draining")
+            self._room.close(self._refusal)
+        self._sequencer.stop(finish=False)
+        self._sequencer.join()
+        self._writer.stop(finish=False)
+        self._writer.join()
+        self._writer.abandon(self._refusal())
+        self._readers.shutdown(cancel_futures=True)
+        self._store.close()
+        self._become("stopped")
+
+    async def ended(self) -> None:
+        """Return when the host has stopped or failed."""
+        with self._lock:
+            if self._state in ("stopped", "failed"):
+                return
+            end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._enders.append(end)
+        await end
+
+    # Commands -------------------------------------------------------------------------------------------------
+
+    async def submit(self, command: Command, *, patience: float = 0.0) -> Acknowledgement:
+        """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
+
+        With no room for it, waits in line up to `patience` seconds. Commands are sequenced in the order of the calls.
+        A cancelled call may still take effect. Raises what prepare raises; ResourceExhausted (`retry_after_ms`);
+        Unavailable with reason STARTING or DRAINING; Internal after a failure.
+        """
+        if self._state != "serving":
+            raise self._refusal()
+        size = _size(command)
+        await self._room.enter(size, patience)
+        answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
+        self._sequencer.put(Submission(command, size, answer))
+        return await answer
+
+    # Reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def applied(self) -> int:
+        """The sequence of the last event that snapshots show."""
+        return self._writer.applied
+
+    def snapshot(self) -> SnapshotT:
+        """What is published now. O(1); never waits for the writer; any thread."""
+        return self._engine.snapshot()
+
+    async def read(self, fn: Callable[[SnapshotT], T]) -> T:
+        """`fn` of a fresh snapshot, on a reader thread. Raises ResourceExhausted with too many reads under way."""
+        if self._reads >= self._pending:
+            raise ResourceExhausted(
+                f"{self._reads} reads are under way, the most there may be; try again in {RETRY_AFTER_MS} ms",
+                reason="BUSY",
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        self._reads += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._readers, lambda: fn(self._engine.snapshot()))
+        except RuntimeError as problem:
+            if self._state in ("stopped", "failed", "draining"):
+                raise self._refusal() from problem
+            raise
+        finally:
+            self._reads -= 1
+
+    async def wait_for(self, sequence: int, timeout: float) -> None:
+        """Return once `sequence` is applied: what was acknowledged with it can be read.
+
+        Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds.
+        """
+        if sequence > self._admission.sequence:
+            raise OutOfRange(
+                f"there is no event {sequence} yet, the last is {self._admission.sequence}; wait for the sequence of an"
+                " acknowledgement, from this run of the service",
+                reason="UNKNOWN_SEQUENCE",
+                sequence=sequence,
+                last=self._admission.sequence,
+            )
+        if sequence > self._writer.applied and self._state in ("stopped", "failed"):
+            raise self._refusal()
+        async with asyncio.timeout(timeout):
+            await self._writer.reach(sequence)
+
+    def counters(self) -> dict[str, int]:
+        """Figures for an operator: totals since the start, and what is under way."""
+        return {
+            "sequence": self._admission.sequence,
+            "applied": self._writer.applied,
+            "groups": self._sequencer.groups,
+            "events": self._sequencer.events,
+            "runs": self._writer.runs,
+            "installed": self._writer.installed,
+            "pending_commands": self._room.commands,
+            "pending_reads": self._reads,
+            "queued_events": self._writer.queued,
+            "queued_bytes": self._room.bytes,
+            "reserved_bytes": self._admission.reserved_bytes,
+            "store_bytes": self._store.bytes,
+        }
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        run: list[Event] = []
+        for event in self._store.read(self._admission.sequence):
+            self._admission.replay(event)
+            run.append(event)
+            if len(run) == _REPLAY_EVENTS:
+                self._writer.replay(run)
+                run = []
+        if run:
+            self._writer.replay(run)
+
+    def _finish(self, timeout: float) -> bool:
+        end = time.monotonic() + timeout
+        self._sequencer.stop(finish=True)
+        finished = self._sequencer.join(timeout)
+        self._sequencer.stop(finish=False)
+        self._writer.stop(finish=finished)
+        finished = self._writer.join(max(0.0, end - time.monotonic())) and finished
+        if finished:
+            self.close()
+        return finished and self._state == "stopped"
+
+    def _become(self, state: str) -> None:
+        """Change the state; a failure stays one."""
+        with self._lock:
+            if self._state in ("stopped", "failed"):
+                return
+            self._state = state
+            ends = self._take_enders()
+        deliver(ends)
+
+    def _fail(self, reason: str) -> None:
+        with self._lock:
+            if self._state in ("stopped", "failed"):
+                return
+            self._state, self._failure = "failed", reason
+            ends = self._take_enders()
+        _log.critical("the service stops taking commands: %s", reason)
+        self._room.close(self._refusal)
+        self._sequencer.stop(finish=False)
+        self._writer.stop(finish=False)
+        self._writer.abandon(self._refusal())
+        deliver(ends)
+
+    def _take_enders(self) -> list[Outcome]:
+        ends: list[Outcome] = []
+        if self._state in ("stopped", "failed"):
+            ends = [(end, None) for end in self._enders]
+            self._enders = []
+        return ends
+
+    def _refusal(self) -> PSoupError:
+        """What a command or a waiter gets in a state other than `serving`."""
+        if self._state == "failed":
+            return Internal("the service has stopped after a failure of its own; its log says which", reason="FAILED")
+        if self._state == "starting":
+            return Unavailable("the service is starting; try again in a moment", reason="STARTING")
+        return Unavailable("the service is shutting down; try again when it is back", reason="DRAINING")
+
+
+def _size(command: Command) -> int:
+    match command:
+        case Push():
+            return _COMMAND_BYTES + int(command.table.nbytes)
+        case Register() | CreateStream():
+            return _COMMAND_BYTES + len(command.sql)
+        case _:
+            return _COMMAND_BYTES

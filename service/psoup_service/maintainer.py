@@ -1,0 +1,39 @@
+"""The third thread: computes one piece of maintenance at a time, from immutable inputs, beside the writer.
+
+    writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
+
+It never touches the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from psoup_service.ports import TaskPort
+from psoup_service.stage import Failure, Stage
+
+
+class Maintainer(Stage):
+    """Computes tasks in the order given; `post` gets the results."""
+
+    def __init__(self, post: Callable[[Any], None], failed: Failure) -> None:
+        super().__init__("psoup-maintainer", failed)
+        self._post = post
+        self._tasks: list[TaskPort] = []
+
+    def put(self, task: TaskPort) -> None:
+        """Queue a task. From any thread."""
+        with self.condition:
+            self._tasks.append(task)
+            self.condition.notify()
+
+    def has_work(self) -> bool:
+        """Whether tasks wait."""
+        return bool(self._tasks)
+
+    def run(self) -> None:
+        """Compute until stopped."""
+        while self.wait_for_work():
+            task = self._tasks.pop(0)
+            self._post(task.compute())

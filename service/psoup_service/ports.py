@@ -1,0 +1,45 @@
+"""What the host needs of an engine, so that a test can put a recording one in its place.
+
+    apply, maintenance, install   the writer thread, one at a time
+    snapshot                      any thread, at any time, also while the writer is inside apply
+    task.compute                  the maintenance thread
+
+Nothing here has a body; `psoup.engine.Engine` fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from psoup.events import Effects, Event
+
+SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
+
+
+class TaskPort(Protocol):
+    """A piece of maintenance: immutable inputs, computed off the writer."""
+
+    def compute(self) -> Any:
+        """The result to hand to `install`."""
+        ...
+
+
+class EnginePort(Protocol[SnapshotT_co]):
+    """Events in, effects out."""
+
+    def apply(self, events: Sequence[Event]) -> Effects:
+        """Apply a run of consecutive events; an exception is a defect and stops the service."""
+        ...
+
+    def snapshot(self) -> SnapshotT_co:
+        """The state as last published. O(1)."""
+        ...
+
+    def maintenance(self) -> TaskPort | None:
+        """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install."""
+        ...
+
+    def install(self, result: Any) -> None:
+        """Take the result of a task if it still fits, else drop it."""
+        ...

@@ -1,0 +1,134 @@
+"""How much may be under way: a count of unanswered commands and a sum of bytes not yet applied.
+
+    enter ──> [ waiting | being prepared ] ──> answered ──> [ queued for the writer ] ──> applied
+              '------- pending --------'
+              '-------------------------- bytes ----------------------------------'
+
+Past a limit a caller is refused, or waits in line as long as it is willing to: those who came first enter first, so
+the order of calls is the order of commands. One command larger than all the bytes enters when it is alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psoup.errors import PSoupError, ResourceExhausted
+from psoup_service.wakeups import Outcome, deliver
+
+RETRY_AFTER_MS = 50
+"""What a refused caller is told to wait; a run of the writer takes some milliseconds."""
+
+
+@dataclass(eq=False, slots=True)
+class _Place:
+    """A caller in line; `entered` once there was room for it."""
+
+    size: int
+    turn: asyncio.Future[None]
+    entered: bool = False
+
+
+class Room:
+    """Counts commands and bytes. `enter` is called on event loops, `leave` and `close` from any thread."""
+
+    def __init__(self, pending: int, size: int) -> None:
+        self._lock = threading.Lock()
+        self._limits = (pending, size)
+        self._commands = 0
+        self._bytes = 0
+        self._line: deque[_Place] = deque()
+        self._closed: Callable[[], PSoupError] | None = None
+
+    @property
+    def commands(self) -> int:
+        """Commands that have entered and are not answered."""
+        return self._commands
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that have entered and are not applied."""
+        return self._bytes
+
+    async def enter(self, size: int, patience: float) -> None:
+        """Take room for one command of `size` bytes, waiting up to `patience` seconds for it.
+
+        Raises ResourceExhausted with a `retry_after_ms` fact, or the error that `close` was given.
+        """
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed()
+            if not self._line and self._fits(size):
+                self._take(size)
+                return
+            if patience <= 0:
+                raise self._full()
+            place = _Place(size, asyncio.get_running_loop().create_future())
+            self._line.append(place)
+        try:
+            async with asyncio.timeout(patience):
+                await place.turn
+        except TimeoutError:
+            self._give_up(place)
+            raise self._full() from None
+        except BaseException:
+            self._give_up(place)
+            raise
+
+    def leave(self, commands: int, size: int) -> None:
+        """Give back room, and let in who fits now."""
+        with self._lock:
+            self._commands -= commands
+            self._bytes -= size
+            entered = self._admit()
+        deliver(entered)
+
+    def close(self, error: Callable[[], PSoupError]) -> None:
+        """Refuse everybody from now on, those in line too."""
+        with self._lock:
+            self._closed = error
+            refused: list[Outcome] = [(place.turn, error()) for place in self._line]
+            self._line.clear()
+        deliver(refused)
+
+    def _admit(self) -> list[Outcome]:
+        entered: list[Outcome] = []
+        while self._line and self._fits(self._line[0].size):
+            place = self._line.popleft()
+            place.entered = True
+            self._take(place.size)
+            entered.append((place.turn, None))
+        return entered
+
+    def _give_up(self, place: _Place) -> None:
+        """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
+        with self._lock:
+            if place.entered:
+                self._commands -= 1
+                self._bytes -= place.size
+            elif place in self._line:
+                self._line.remove(place)
+            entered = self._admit()
+        deliver(entered)
+
+    def _fits(self, size: int) -> bool:
+        pending, limit = self._limits
+        return self._commands < pending and (self._bytes == 0 or self._bytes + size <= limit)
+
+    def _take(self, size: int) -> None:
+        self._commands += 1
+        self._bytes += size
+
+    def _full(self) -> ResourceExhausted:
+        pending, limit = self._limits
+        return ResourceExhausted(
+            f"the service is busy: {self._commands} of {pending} commands and {self._bytes:,} of {limit:,} bytes are"
+            f" under way; try again in {RETRY_AFTER_MS} ms",
+            reason="BUSY",
+            retry_after_ms=RETRY_AFTER_MS,
+            commands=self._commands,
+            bytes=self._bytes,
+        )

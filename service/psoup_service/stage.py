@@ -1,0 +1,69 @@
+"""A thread with a name, a condition to sleep on, and an end: what sequencer, writer and maintainer have in common.
+
+    stop(finish=True)    end when there is no more work        stop(finish=False)    end after the work in hand
+
+A stage sleeps on its condition and nowhere else: no polling, no time-outs. Whatever escapes `run` is a failure of the
+whole service, and is reported once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+Failure = Callable[[str], None]
+"""Told what went wrong, on the thread where it did."""
+
+
+class Stage:
+    """Base of the host's threads; a subclass gives `run` and `has_work`, and wakes it through `condition`."""
+
+    def __init__(self, name: str, failed: Failure) -> None:
+        self.condition = threading.Condition()
+        self._failed = failed
+        self._stopping = False
+        self._finishing = False
+        self._thread = threading.Thread(target=self._main, name=name, daemon=False)
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        self._thread.start()
+
+    def stop(self, *, finish: bool) -> None:
+        """Ask the thread to end; a later call without `finish` overrides an earlier one with it."""
+        with self.condition:
+            self._stopping = True
+            self._finishing = finish
+            self.condition.notify_all()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait up to `timeout` seconds (None: without end) for the thread; whether it has ended, or never began."""
+        if self._thread.ident is None or self._thread is threading.current_thread():
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def wait_for_work(self) -> bool:
+        """Sleep until there is work, and say whether to do it: False is the end of the thread."""
+        with self.condition:
+            while not (self._stopping or self.has_work()):
+                self.condition.wait()
+            return self.has_work() if not self._stopping else self._finishing and self.has_work()
+
+    def has_work(self) -> bool:
+        """Whether something waits to be done; called with the condition held."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """The body of the thread."""
+        raise NotImplementedError
+
+    def _main(self) -> None:
+        try:
+            self.run()
+        except BaseException as problem:
+            _log.exception("%s failed", self._thread.name)
+            self._failed(f"{self._thread.name}: {type(problem).__name__}: {problem}")

@@ -1,0 +1,166 @@
+"""The second stage: the only thread that changes the engine.
+
+    queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples
+    results  of maintenance      installed between two runs, never in one
+
+After each run it says how far it is (`applied`), wakes who waited for that, gives the tuples' room back, and asks the
+engine for maintenance. Readers never wait for it: they have snapshots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from psoup.errors import PSoupError
+from psoup.events import Event, Pushed
+from psoup_service.maintainer import Maintainer
+from psoup_service.ports import EnginePort
+from psoup_service.room import Room
+from psoup_service.stage import Failure, Stage
+from psoup_service.wakeups import Outcome, deliver
+
+RUN_ROWS = 65_536
+"""Tuples after which a run is closed: larger ones gain nothing, and are published later."""
+RUN_EVENTS = 1_024
+"""Events after which a run is closed."""
+
+
+class Writer(Stage):
+    """Applies runs of events and installs results."""
+
+    def __init__(self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure) -> None:
+        super().__init__("psoup-writer", failed)
+        self._engine = engine
+        self._room = room
+        self._queue: deque[tuple[Event, int]] = deque()
+        self._results: deque[Any] = deque()
+        self._maintainer = Maintainer(self.post, failed)
+        self._maintaining = False
+        self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
+        self._tickets = 0
+        self._applied = applied
+        self._freed = 0
+        self._asked = False
+        self.runs = 0
+        self.installed = 0
+
+    @property
+    def applied(self) -> int:
+        """The sequence of the last event that is applied and published."""
+        return self._applied
+
+    @property
+    def queued(self) -> int:
+        """Events that wait to be applied."""
+        return len(self._queue)
+
+    def replay(self, run: list[Event]) -> None:
+        """Apply logged events before the threads are started."""
+        self._apply(run, 0)
+
+    def put(self, events: Sequence[tuple[Event, int]]) -> None:
+        """Queue consecutive events with the bytes of room each gives back once applied. From any thread."""
+        with self.condition:
+            self._queue.extend(events)
+            self.condition.notify()
+
+    def post(self, result: Any) -> None:
+        """Queue a result of maintenance. From any thread."""
+        with self.condition:
+            self._results.append(result)
+            self.condition.notify()
+
+    def take_freed(self) -> int:
+        """Bytes of tuples that the engine has dropped since the last call. From any thread."""
+        with self.condition:
+            freed, self._freed = self._freed, 0
+            return freed
+
+    async def reach(self, sequence: int) -> None:
+        """Return once `sequence` is applied. Costs O(log waiters), also when cancelled."""
+        with self.condition:
+            if sequence <= self._applied:
+                return
+            self._tickets += 1
+            ticket = (sequence, self._tickets)
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters[ticket] = reached
+        try:
+            await reached
+        finally:
+            with self.condition:
+                self._waiters.pop(ticket, None)
+
+    def abandon(self, error: PSoupError) -> None:
+        """Raise `error` in all who wait for a sequence."""
+        with self.condition:
+            outcomes: list[Outcome] = [(reached, error) for reached in self._waiters.values()]
+            self._waiters.clear()
+        deliver(outcomes)
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._maintainer.start()
+        super().start()
+
+    def stop(self, *, finish: bool) -> None:
+        """End after the work in hand, or (`finish`) after the last queued event; maintenance is not waited for."""
+        super().stop(finish=finish)
+        self._maintainer.stop(finish=False)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for both threads."""
+        return super().join(timeout) and self._maintainer.join(timeout)
+
+    def has_work(self) -> bool:
+        """Whether events or results wait, or the engine has not been asked for maintenance yet."""
+        return bool(self._queue or self._results) or not self._asked
+
+    def run(self) -> None:
+        """Install and apply until stopped."""
+        while self.wait_for_work():
+            while self._results:
+                self._install(self._results.popleft())
+            run, size = self._take_run()
+            if run:
+                self._apply(run, size)
+            self._ask()
+
+    def _take_run(self) -> tuple[list[Event], int]:
+        run, rows, size = list[Event](), 0, 0
+        while self._queue and rows < RUN_ROWS and len(run) < RUN_EVENTS:
+            event, room = self._queue.popleft()
+            run.append(event)
+            size += room
+            rows += len(event.batch) if isinstance(event, Pushed) else 0
+        return run, size
+
+    def _apply(self, run: list[Event], size: int) -> None:
+        effects = self._engine.apply(run)
+        self.runs += 1
+        reached = list[Outcome]()
+        with self.condition:
+            self._applied = effects.sequence
+            self._freed += effects.freed_bytes
+            while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
+                reached.append((self._waiters.popitem(0)[1], None))
+        deliver(reached)
+        self._room.leave(0, size)
+
+    def _install(self, result: Any) -> None:
+        self._engine.install(result)
+        self._maintaining = False
+        self.installed += 1
+
+    def _ask(self) -> None:
+        self._asked = True
+        if not self._maintaining:
+            task = self._engine.maintenance()
+            if task is not None:
+                self._maintaining = True
+                self._maintainer.put(task)

@@ -1,0 +1,56 @@
+"""The contract between the service and whatever keeps its events.
+
+    sequencer:  prepare, prepare, prepare ──> append([e1, e2, e3]) ──> acknowledge all three      (group commit)
+    start-up:   for event in read(): admission.replay(event); engine.apply([event])
+
+What a caller may rely on: after `append` returns, its events come back from `read`, whole and in order, as far as the
+store is `durable` also after a crash. What he gives up: the choice of when; one thread at a time calls `append`.
+What is an error: any exception of `append`. The store may then hold none, some or all of the events, and says so no
+further: nothing may be acknowledged, and nothing appended, until the next start (fail-stop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from psoup.events import Event
+
+
+class Store(Protocol):
+    """Keeps events in the order of their sequence."""
+
+    @property
+    def name(self) -> str:
+        """What an operator calls it, as in `memory`."""
+        ...
+
+    @property
+    def durable(self) -> bool:
+        """Whether acknowledged events survive the end of the process."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Bytes it occupies now, roughly."""
+        ...
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep `events`, all or none of them, and return when they are as safe as this store can make them.
+
+        Their sequences are greater than all before, and increasing. Raises Internal if they are not or the store is
+        closed, and whatever the medium raises; after any exception every further append raises too.
+        """
+        ...
+
+    def read(self, after: int = 0) -> Iterator[Event]:
+        """The kept events with a sequence greater than `after`, in order.
+
+        A store may leave out events that no longer have an effect (a stream and its drop), and must not be appended
+        to while an iteration is under way.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release what is held; idempotent. Appending afterwards raises Internal."""
+        ...

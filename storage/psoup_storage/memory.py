@@ -1,0 +1,108 @@
+"""The store without a disk: the same contract, and nothing survives the process.
+
+    keep_pushes=True    every event, so that tests can replay a run into a fresh engine
+    keep_pushes=False   the streams and queries that stand, and each stream's last heartbeat
+
+The second form is what a service runs on: tuples live in the engine, and a copy that nobody can read after a restart
+would only double the memory; it grows with what stands, not with what has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from psoup.errors import Internal
+from psoup.events import Event, Pushed, Registered, StreamCreated, StreamDropped, Unregistered, WatermarkRaised
+
+_EVENT_BYTES = 500
+"""Charged for an event beside its texts and tuples: the objects themselves."""
+
+_Key = tuple[str, int]
+
+
+class MemoryStore:
+    """Events by what they are about, in the order of their sequence. Not durable."""
+
+    name = "memory"
+    durable = False
+
+    def __init__(self, *, keep_pushes: bool = False) -> None:
+        self._keep_all = keep_pushes
+        self._kept: dict[_Key, Event] = {}
+        self._last = 0
+        self._bytes = 0
+        self._broken = ""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the kept texts and tuples, and an estimate for the rest."""
+        return self._bytes
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep `events`; O(1) each. Raises Internal out of order, after a failure, and when closed."""
+        if self._broken:
+            raise Internal(f"the memory store takes no events: {self._broken}")
+        last = self._last
+        for event in events:
+            if event.sequence <= last:
+                self._broken = f"event {event.sequence} came after event {last}"
+                raise Internal(f"the memory store takes no events: {self._broken}")
+            last = event.sequence
+        for event in events:
+            self._keep(event)
+        self._last = last
+
+    def read(self, after: int = 0) -> Iterator[Event]:
+        """The kept events with a sequence greater than `after`, in order."""
+        return (event for event in self._kept.values() if event.sequence > after)
+
+    def close(self) -> None:
+        """Take no more events; what is kept can still be read."""
+        self._broken = self._broken or "it is closed"
+
+    def check(self) -> None:
+        """Raise Internal if the events are out of order or the bytes do not add up. O(events)."""
+        sequences = [event.sequence for event in self._kept.values()]
+        if sequences != sorted(set(sequences)) or self._bytes != sum(map(_size, self._kept.values())):
+            raise Internal(f"the memory store is inconsistent: {self._bytes} bytes, events {sequences[:100]}")
+
+    def _keep(self, event: Event) -> None:
+        if self._keep_all:
+            self._put(("event", event.sequence), event)
+            return
+        match event:
+            case StreamCreated():
+                self._put(("stream", event.stream_id), event)
+            case Registered():
+                self._put(("query", event.query_id), event)
+            case WatermarkRaised():
+                self._drop(("watermark", event.stream_id))
+                self._put(("watermark", event.stream_id), event)
+            case StreamDropped():
+                self._drop(("stream", event.stream_id))
+                self._drop(("watermark", event.stream_id))
+            case Unregistered():
+                self._drop(("query", event.query_id))
+            case Pushed():
+                pass
+
+    def _put(self, key: _Key, event: Event) -> None:
+        self._kept[key] = event
+        self._bytes += _size(event)
+
+    def _drop(self, key: _Key) -> None:
+        event = self._kept.pop(key, None)
+        if event is not None:
+            self._bytes -= _size(event)
+
+
+def _size(event: Event) -> int:
+    match event:
+        case Pushed():
+            return _EVENT_BYTES + event.batch.nbytes + 8 * event.refused.count
+        case StreamCreated():
+            return _EVENT_BYTES + len(event.sql)
+        case Registered():
+            return _EVENT_BYTES + len(event.query.text)
+        case _:
+            return _EVENT_BYTES
