@@ -26,6 +26,9 @@ class EngineConfig:
     dense_share: int = 64
     """A query is emitted as a bitmap when its most selective factor passes more than 1 in this many tuples."""
 
+    sparse_floor: int = 8
+    """Tuples of a piece that are looked at one by one whatever their share: a bitmap row for a few is a waste."""
+
     delta_queries: int = 1_024
     """Recent queries that the second predicate index may hold before maintenance merges it into the first."""
 

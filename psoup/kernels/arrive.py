@@ -1,0 +1,192 @@
+"""The join of a piece of new tuples with all clauses of an index: plan, then emit.
+
+    clause j     its factors             clause_ptr[j] up to clause_ptr[j + 1]         (none: matches every tuple)
+    factor f     its intervals           factor_ptr[f] up to factor_ptr[f + 1]         (none: matches no tuple)
+    interval i   rows of one attribute   iv_attr[i], iv_lo[i] <= row < iv_hi[i]
+
+From prefix counts, plan knows for every clause how many tuples pass each factor, and writes a list of *work*: the
+clauses that can match at all, each with the factor to *walk* (few tuples pass it: look at each) or with -1 (many:
+AND the prefix bitmaps, 64 tuples at a time). Emit does the work; parts of the list can be emitted in parallel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from psoup.kernels.columns import _popcount
+
+_ONE = np.uint64(1)
+_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+
+
+@njit(cache=True, nogil=True)
+def plan(
+    clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, limit,
+    work, walked, room, use_order, use_prefix,
+):  # fmt: skip
+    """Which clauses can match, and how to find their matches.
+
+    clauses: int32[k], the candidates, ascending; alive: uint8[S], 0 = removed; the index (see above) as int32 arrays;
+    counts: int32[rows] (see `count_codes`); rows: tuples in the piece; limit: most tuples that are walked. Read.
+    work: int32[>= k], walked: int32[>= k], written: the clauses in order, and the factor to walk or -1.
+    room: int64[>= k + 1], written: output of work j may take places room[j] up to room[j + 1].
+    use_order, use_prefix: uint8[A], set to 1 for attributes whose tuples are walked, whose bitmaps are needed.
+    Returns the length of work. O(k + intervals of the candidates).
+    """
+    size = 0
+    room[0] = 0
+    for k in range(clauses.shape[0]):
+        clause = clauses[k]
+        if alive[clause] == 0:
+            continue
+        best, fewest = -1, rows + 1
+        for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+            passed = 0
+            for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
+                passed += counts[iv_hi[i]] - counts[iv_lo[i]]
+            if passed < fewest:
+                best, fewest = factor, passed
+                if passed == 0:
+                    break
+        if fewest == 0:
+            continue
+        work[size] = clause
+        if best >= 0 and fewest <= limit:
+            walked[size] = best
+            for i in range(factor_ptr[best], factor_ptr[best + 1]):
+                use_order[iv_attr[i]] = 1
+        else:
+            walked[size] = -1
+            for i in range(factor_ptr[clause_ptr[clause]], factor_ptr[clause_ptr[clause + 1]]):
+                use_prefix[iv_attr[i]] = 1
+        room[size + 1] = room[size] + min(fewest, limit)
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+    """Whether tuple t passes the factor."""
+    for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
+        row = codes[iv_attr[i], t]
+        if iv_lo[i] <= row and row < iv_hi[i]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _walk(
+    clause, factor, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, order, start, out_offsets, place
+):  # fmt: skip
+    """Write the chunk offsets of the matches among the tuples that pass `factor`, ascending, from `place` on."""
+    end = place
+    first = factor_ptr[factor]
+    several = iv_attr[first] != iv_attr[factor_ptr[factor + 1] - 1]
+    for i in range(first, factor_ptr[factor + 1]):
+        attr = iv_attr[i]
+        for p in range(counts[iv_lo[i]], counts[iv_hi[i]]):
+            t = order[attr, p]
+            holds = True
+            for other in range(clause_ptr[clause], clause_ptr[clause + 1]):
+                if other != factor and not _holds(other, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+                    holds = False
+                    break
+            if holds and several:  # seen already in an interval of another attribute
+                for e in range(first, i):
+                    row = codes[iv_attr[e], t]
+                    if iv_lo[e] <= row and row < iv_hi[e]:
+                        holds = False
+                        break
+            if not holds:
+                continue
+            offset = np.uint16(start + t)
+            k = end
+            while k > place and out_offsets[k - 1] > offset:
+                out_offsets[k] = out_offsets[k - 1]
+                k -= 1
+            out_offsets[k] = offset
+            end += 1
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either):
+    """AND the bitmaps of the clause's factors into `bits`, which holds the bits of the piece."""
+    words = bits.shape[0]
+    for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+        first, last = factor_ptr[factor], factor_ptr[factor + 1]
+        high, low = prefix[ranks[iv_hi[first]]], prefix[ranks[iv_lo[first]]]
+        if last == first + 1:
+            for w in range(words):
+                bits[w] &= high[w] & ~low[w]
+            continue
+        for w in range(words):
+            either[w] = high[w] & ~low[w]
+        for i in range(first + 1, last):
+            high, low = prefix[ranks[iv_hi[i]]], prefix[ranks[iv_lo[i]]]
+            for w in range(words):
+                either[w] |= high[w] & ~low[w]
+        for w in range(words):
+            bits[w] &= either[w]
+
+
+@njit(cache=True, nogil=True)
+def emit(
+    first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
+    codes, counts, ranks, order, prefix, start, limit, row_of_slot, rows, out_slots, out_offsets, needs,
+):  # fmt: skip
+    """Find the matches of work first to last; write them into the slot's row of bits, or as pairs.
+
+    work, walked, room: see `plan`. slots: uint32[S], ascending. codes, counts, ranks, order, prefix: see
+    `count_codes`, `sort_tuples`, `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
+    row_of_slot: int32[capacity], -1 = the slot has no row, read. rows: uint64[R, words], ORed into.
+    out_slots: uint32, out_offsets: uint16, written from room[first] on: the matches of slots without a row, sorted by
+    (slot, offset). needs: int32, written from `first` on: positions of work with more than `limit` matches, found by
+    bitmaps, and no row; nothing of them is written: emit them again when they have one.
+    Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
+    """
+    shift, word_0, n = start & 63, start >> 6, codes.shape[1]
+    words = (shift + n + 63) >> 6
+    place, needed = room[first], 0
+    bits, either = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    for j in range(first, last):
+        clause = work[j]
+        slot = slots[clause]
+        row = row_of_slot[slot]
+        if walked[j] >= 0:
+            end = _walk(
+                clause, walked[j], clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, order, start,
+                out_offsets, place,
+            )  # fmt: skip
+            if row >= 0:
+                for k in range(place, end):
+                    rows[row, out_offsets[k] >> 6] |= _ONE << np.uint64(out_offsets[k] & 63)
+                continue
+            out_slots[place:end] = slot
+            place = end
+            continue
+        bits[:] = _ALL
+        bits[0] &= _ALL << np.uint64(shift)
+        if (shift + n) & 63:
+            bits[words - 1] &= ~(_ALL << np.uint64((shift + n) & 63))
+        _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
+        if row >= 0:
+            for w in range(words):
+                rows[row, word_0 + w] |= bits[w]
+            continue
+        matches = 0
+        for w in range(words):
+            matches += np.int64(_popcount(bits[w]))
+        if matches > limit:
+            needs[first + needed] = j
+            needed += 1
+            continue
+        for w in range(words):
+            word = bits[w]
+            while word != 0:
+                bit = np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+                out_slots[place], out_offsets[place] = slot, ((word_0 + w) << 6) + bit
+                place += 1
+                word &= word - _ONE
+    return place - room[first], needed

@@ -1,0 +1,150 @@
+"""Values to codes: where a value lies among the sorted constants (boundaries) of its attribute.
+
+    boundaries        10        20        35            D = 3
+    value         7   |  10 19  |   20    |  99
+    code          0   |   1     |    2    |   3         NULL: D + 1, error: D + 2
+
+A code is kept as a *row*, `base + code`, where `base` is the attribute's place in one numbering of the codes of all
+attributes; an interval of values is then a pair of rows. Rows mean nothing outside the index that made them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def encode_int64(keys, bounds, table, low, base, out):
+    """out[i] = base + number of boundaries <= keys[i].
+
+    keys: int64[n], read. bounds: int64[D], ascending, no two equal, read. table: int32[t], read: where t > 0,
+    all bounds lie in [low, low + t) and table[k - low] is the number of boundaries <= k. out: int32[n], written.
+    O(n) with a table, else O(n log D).
+    """
+    size = bounds.shape[0]
+    width = table.shape[0]
+    if width > 0:
+        for i in range(keys.shape[0]):
+            key = keys[i]
+            if key < low:
+                out[i] = base
+            elif key > low + (width - 1):
+                out[i] = base + size
+            else:
+                out[i] = base + table[key - low]
+        return
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        first, length = 0, size
+        while length > 1:
+            half = length >> 1
+            first += half if bounds[first + half - 1] <= key else 0
+            length -= half
+        if size > 0 and bounds[first] <= key:
+            first += 1
+        out[i] = base + first
+
+
+@njit(cache=True, nogil=True)
+def prefix_keys(offsets, data, out):
+    """The first eight bytes of each text as a big-endian number, shorter texts padded with zeros.
+
+    offsets: int64[n + 1], data: uint8[b], read. out: uint64[n], written. O(n).
+    """
+    for i in range(out.shape[0]):
+        key = np.uint64(0)
+        start, stop = offsets[i], offsets[i + 1]
+        for k in range(8):
+            byte = data[start + k] if start + k < stop else np.uint8(0)
+            key = (key << np.uint64(8)) | np.uint64(byte)
+        out[i] = key
+
+
+@njit(cache=True, nogil=True)
+def _not_above(data_a, start_a, stop_a, data_b, start_b, stop_b):
+    """Whether text a <= text b by bytes."""
+    length = min(stop_a - start_a, stop_b - start_b)
+    for k in range(length):
+        a, b = data_a[start_a + k], data_b[start_b + k]
+        if a != b:
+            return a < b
+    return stop_a - start_a <= stop_b - start_b
+
+
+@njit(cache=True, nogil=True)
+def encode_text(offsets, data, keys, bound_offsets, bound_data, bound_keys, base, out):
+    """out[i] = base + number of boundaries <= text i, by bytes.
+
+    offsets: int64[n + 1], data: uint8[b], keys: uint64[n] (see `prefix_keys`): the texts, read. bound_*: the same
+    of D boundaries, ascending, no two equal, read. out: int32[n], written. O(n log D) comparisons of keys, and of
+    bytes only where the keys are equal.
+    """
+    size = bound_keys.shape[0]
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        first, last = 0, size
+        while first < last:
+            middle = (first + last) >> 1
+            bound = bound_keys[middle]
+            below = bound < key
+            if bound == key:
+                below = _not_above(
+                    bound_data, bound_offsets[middle], bound_offsets[middle + 1], data, offsets[i], offsets[i + 1]
+                )
+            if below:
+                first = middle + 1
+            else:
+                last = middle
+        out[i] = base + first
+
+
+@njit(cache=True, nogil=True)
+def mark_rows(flags, wanted, row, out):
+    """out[i] = row where flags[i] == wanted. flags: uint8[n], read; out: int32[n], written. O(n)."""
+    for i in range(flags.shape[0]):
+        if flags[i] == wanted:
+            out[i] = row
+
+
+@njit(cache=True, nogil=True)
+def count_codes(codes, base, counts, ranks, starts):
+    """Prefix counts of the codes of every attribute, and a dense numbering of the codes that occur.
+
+    codes: int32[A, n], rows, read. base: int64[A + 1], the rows of attribute a are [base[a], base[a + 1]), read.
+    counts: int32[base[A]], written: tuples of the attribute whose row is smaller. ranks: int32[base[A]], written:
+    starts[a] + how many different smaller rows of the attribute occur. starts: int64[A + 1], written; attribute a
+    has ranks starts[a] up to and without starts[a + 1]. O(A * n + base[A]).
+    """
+    counts[:] = 0
+    starts[0] = 0
+    for a in range(codes.shape[0]):
+        for i in range(codes.shape[1]):
+            counts[codes[a, i]] += 1
+        total, rank = np.int32(0), np.int32(starts[a])
+        for row in range(base[a], base[a + 1]):
+            count = counts[row]
+            counts[row] = total
+            ranks[row] = rank
+            total += count
+            rank += 1 if count > 0 else 0
+        starts[a + 1] = rank + 1
+
+
+@njit(cache=True, nogil=True)
+def sort_tuples(codes, base, counts, use, cursor, order):
+    """The tuples in order of their code, for the attributes in use; equal codes in stream order.
+
+    codes: int32[A, n], base: int64[A + 1], counts: int32[base[A]] (see `count_codes`), use: uint8[A], read.
+    cursor: int32[base[A]], scratch. order: int32[A, n], rows in use written: tuples with a code in rows [lo, hi)
+    are order[a, counts[lo]:counts[hi]]. O(n + D) per attribute in use.
+    """
+    for a in range(codes.shape[0]):
+        if use[a] == 0:
+            continue
+        for row in range(base[a], base[a + 1]):
+            cursor[row] = counts[row]
+        for i in range(codes.shape[1]):
+            row = codes[a, i]
+            order[a, cursor[row]] = i
+            cursor[row] += 1

@@ -1,0 +1,181 @@
+"""Columns of results: bitmaps, lists of offsets and runs of (slot, offset), and the ways between them.
+
+    bit i of a bitmap = bit (i & 63) of word (i >> 6): tuple i of the chunk
+    offsets             ascending positions of the set bits
+    run                 two arrays side by side, sorted by (slot, offset), no pair twice
+
+Nothing here knows which clause a slot belongs to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_ONE = np.uint64(1)
+_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_M1 = np.uint64(0x5555_5555_5555_5555)
+_M2 = np.uint64(0x3333_3333_3333_3333)
+_M4 = np.uint64(0x0F0F_0F0F_0F0F_0F0F)
+_SUM = np.uint64(0x0101_0101_0101_0101)
+_S1, _S2, _S4, _S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _popcount(x):
+    """Set bits of a uint64; LLVM turns the idiom into one instruction."""
+    x = x - ((x >> _S1) & _M1)
+    x = (x & _M2) + ((x >> _S2) & _M2)
+    x = (x + (x >> _S4)) & _M4
+    return (x * _SUM) >> _S56
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _word(words, index, start, stop):
+    """Word `index` with the bits outside [start, stop) cleared."""
+    word = words[index]
+    if index == start >> 6:
+        word &= _ALL << np.uint64(start & 63)
+    if index == (stop - 1) >> 6 and stop & 63:
+        word &= ~(_ALL << np.uint64(stop & 63))
+    return word
+
+
+@njit(cache=True, nogil=True)
+def mask_to_bits(mask, start_bit, words):
+    """OR a mask into a bitmap.
+
+    mask: uint8[n], 0 or 1, read. start_bit: the bit of mask[0]. words: uint64[w] with 64*w >= start_bit + n,
+    written in place. O(n).
+    """
+    for i in range(mask.shape[0]):
+        bit = start_bit + i
+        words[bit >> 6] |= np.uint64(mask[i]) << np.uint64(bit & 63)
+
+
+@njit(cache=True, nogil=True)
+def count_bits(words, start, stop):
+    """The number of set bits in [start, stop) of `words`, uint64[w], read. O((stop - start) / 64)."""
+    total = 0
+    if stop <= start:
+        return total
+    for index in range(start >> 6, ((stop - 1) >> 6) + 1):
+        total += np.int64(_popcount(_word(words, index, start, stop)))
+    return total
+
+
+@njit(cache=True, nogil=True)
+def bits_to_offsets(words, start, stop, out):
+    """The positions of the set bits in [start, stop), ascending and counted from bit 0.
+
+    words: uint64[w], read. out: int64[k], at least as long as there are set bits; the first `count` are written.
+    Returns count. O((stop - start) / 64 + count).
+    """
+    count = 0
+    if stop <= start:
+        return count
+    for index in range(start >> 6, ((stop - 1) >> 6) + 1):
+        word = _word(words, index, start, stop)
+        first = index << 6
+        while word != 0:
+            out[count] = first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+            count += 1
+            word &= word - _ONE
+    return count
+
+
+@njit(cache=True, nogil=True)
+def offsets_to_bits(offsets, words):
+    """Set the bits at `offsets`, uint16[k], in `words`, uint64[w], written in place. O(k)."""
+    for i in range(offsets.shape[0]):
+        bit = np.int64(offsets[i])
+        words[bit >> 6] |= _ONE << np.uint64(bit & 63)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(rows, stop, counts):
+    """The number of set bits below `stop` in each row.
+
+    rows: uint64[R, w], read. counts: int64[R], written. O(R * stop / 64).
+    """
+    for row in range(rows.shape[0]):
+        counts[row] = 0 if stop <= 0 else count_bits(rows[row], 0, stop)
+
+
+@njit(cache=True, nogil=True)
+def rows_to_offsets(rows, which, stop, starts, out):
+    """The set bits below `stop` of some rows as lists, one behind the other.
+
+    rows: uint64[R, w], read. which: int64[k], the rows. starts: int64[k], where the list of which[i] begins in
+    `out`, uint16[n], written ascending. O(bits / 64 + matches).
+    """
+    for i in range(which.shape[0]):
+        words = rows[which[i]]
+        position = starts[i]
+        if stop <= 0:
+            continue
+        for index in range(((stop - 1) >> 6) + 1):
+            word = _word(words, index, 0, stop)
+            first = index << 6
+            while word != 0:
+                out[position] = first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+                position += 1
+                word &= word - _ONE
+
+
+@njit(cache=True, nogil=True)
+def merge_runs(slots_a, offsets_a, slots_b, offsets_b):
+    """Two sorted runs as one; a pair in both comes once.
+
+    slots_*: uint32[n]; offsets_*: uint16[n]; each sorted by (slot, offset), read. Returns new arrays of the same
+    types. O(n_a + n_b).
+    """
+    size_a, size_b = slots_a.shape[0], slots_b.shape[0]
+    slots = np.empty(size_a + size_b, np.uint32)
+    offsets = np.empty(size_a + size_b, np.uint16)
+    i, j, k = 0, 0, 0
+    while i < size_a or j < size_b:
+        if j == size_b:
+            left, right = 0, 1
+        elif i == size_a:
+            left, right = 1, 0
+        else:
+            left = (np.int64(slots_a[i]) << 16) | np.int64(offsets_a[i])
+            right = (np.int64(slots_b[j]) << 16) | np.int64(offsets_b[j])
+        if left <= right:
+            slots[k], offsets[k] = slots_a[i], offsets_a[i]
+            i += 1
+            if left == right:
+                j += 1
+        else:
+            slots[k], offsets[k] = slots_b[j], offsets_b[j]
+            j += 1
+        k += 1
+    return slots[:k].copy(), offsets[:k].copy()
+
+
+@njit(cache=True, nogil=True)
+def slot_range(slots, slot):
+    """Where the pairs of `slot` lie in a run: (start, stop). slots: uint32[n], ascending, read. O(log n)."""
+    low, high = 0, slots.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if slots[middle] < slot:
+            low = middle + 1
+        else:
+            high = middle
+    start, high = low, slots.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if slots[middle] <= slot:
+            low = middle + 1
+        else:
+            high = middle
+    return start, low
+
+
+@njit(cache=True, nogil=True)
+def gather_int64(values, rows, out):
+    """out[i] = values[rows[i]]. values: int64[n], rows: int64[k], read; out: int64[k], written. O(k)."""
+    for i in range(rows.shape[0]):
+        out[i] = values[rows[i]]

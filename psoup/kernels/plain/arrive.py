@@ -1,0 +1,64 @@
+"""Twins of `psoup.kernels.arrive`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.kernels.plain import Array
+
+
+def plan(
+    clauses: Array, alive: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
+    counts: Array, rows: int, limit: int, work: Array, walked: Array, room: Array, use_order: Array, use_prefix: Array,
+) -> int:  # fmt: skip
+    """See the kernel."""
+    size = 0
+    room[0] = 0
+    for clause in clauses:
+        factors = range(clause_ptr[clause], clause_ptr[clause + 1])
+        spans = {f: slice(factor_ptr[f], factor_ptr[f + 1]) for f in factors}
+        passed = {f: int((counts[iv_hi[s]] - counts[iv_lo[s]]).sum()) for f, s in spans.items()}
+        best = min(passed, key=lambda f: passed[f], default=-1)
+        fewest = min(passed.get(best, rows + 1), rows + 1)
+        if not alive[clause] or fewest == 0:
+            continue
+        walk = best >= 0 and fewest <= limit
+        work[size], walked[size] = clause, best if walk else -1
+        if walk:
+            use_order[iv_attr[spans[best]]] = 1
+        for span in () if walk else spans.values():
+            use_prefix[iv_attr[span]] = 1
+        room[size + 1] = room[size] + min(fewest, limit)
+        size += 1
+    return size
+
+
+def emit(
+    first: int, last: int, work: Array, walked: Array, room: Array, slots: Array, clause_ptr: Array,
+    factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array, ranks: Array,
+    order: Array, prefix: Array, start: int, limit: int, row_of_slot: Array, rows: Array, out_slots: Array,
+    out_offsets: Array, needs: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """See the kernel."""
+    place, needed = int(room[first]), 0
+    for j in range(first, last):
+        matching = np.ones(codes.shape[1], bool)
+        for factor in range(clause_ptr[work[j]], clause_ptr[work[j] + 1]):
+            either = np.zeros(codes.shape[1], bool)
+            for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
+                own = codes[iv_attr[i]]
+                either |= (own >= iv_lo[i]) & (own < iv_hi[i])
+            matching &= either
+        offsets = start + np.flatnonzero(matching)
+        slot = slots[work[j]]
+        if row_of_slot[slot] >= 0:
+            for offset in offsets:
+                rows[row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+        elif walked[j] < 0 and len(offsets) > limit:
+            needs[first + needed] = j
+            needed += 1
+        else:
+            out_slots[place : place + len(offsets)] = slot
+            out_offsets[place : place + len(offsets)] = offsets
+            place += len(offsets)
+    return place - int(room[first]), needed

@@ -1,0 +1,57 @@
+"""Twins of `psoup.kernels.codes`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.kernels.plain import Array
+
+
+def encode_int64(keys: Array, bounds: Array, table: Array, low: int, base: int, out: Array) -> None:
+    """See the kernel."""
+    out[:] = base + np.searchsorted(bounds, keys, "right")
+
+
+def _texts(offsets: Array, data: Array) -> list[bytes]:
+    return [data[a:b].tobytes() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+def prefix_keys(offsets: Array, data: Array, out: Array) -> None:
+    """See the kernel."""
+    out[:] = [int.from_bytes(text[:8].ljust(8, b"\0"), "big") for text in _texts(offsets, data)]
+
+
+def encode_text(
+    offsets: Array,
+    data: Array,
+    keys: Array,
+    bound_offsets: Array,
+    bound_data: Array,
+    bound_keys: Array,
+    base: int,
+    out: Array,
+) -> None:
+    """See the kernel."""
+    bounds = _texts(bound_offsets, bound_data)
+    out[:] = [base + sum(bound <= text for bound in bounds) for text in _texts(offsets, data)]
+
+
+def mark_rows(flags: Array, wanted: int, row: int, out: Array) -> None:
+    """See the kernel."""
+    out[flags == wanted] = row
+
+
+def count_codes(codes: Array, base: Array, counts: Array, ranks: Array, starts: Array) -> None:
+    """See the kernel."""
+    starts[0] = 0
+    for a, own in enumerate(codes):
+        rows = np.arange(base[a], base[a + 1])
+        counts[rows] = np.searchsorted(np.sort(own), rows, "left")
+        ranks[rows] = starts[a] + np.searchsorted(np.unique(own), rows, "left")
+        starts[a + 1] = starts[a] + len(np.unique(own)) + 1
+
+
+def sort_tuples(codes: Array, base: Array, counts: Array, use: Array, cursor: Array, order: Array) -> None:
+    """See the kernel."""
+    for a in np.flatnonzero(use):
+        order[a] = np.argsort(codes[a], kind="stable")

@@ -1,0 +1,70 @@
+"""Twins of `psoup.kernels.columns`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.kernels.plain import Array
+
+
+def _set_bits(words: Array) -> Array:
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits)
+
+
+def mask_to_bits(mask: Array, start_bit: int, words: Array) -> None:
+    """See the kernel."""
+    bits = np.zeros(64 * len(words), np.uint8)
+    bits[start_bit : start_bit + len(mask)] = mask
+    words |= np.packbits(bits, bitorder="little").view(np.uint64)
+
+
+def count_bits(words: Array, start: int, stop: int) -> int:
+    """See the kernel."""
+    positions = _set_bits(words)
+    return int(np.count_nonzero((positions >= start) & (positions < stop)))
+
+
+def bits_to_offsets(words: Array, start: int, stop: int, out: Array) -> int:
+    """See the kernel."""
+    positions = _set_bits(words)
+    positions = positions[(positions >= start) & (positions < stop)]
+    out[: len(positions)] = positions
+    return len(positions)
+
+
+def offsets_to_bits(offsets: Array, words: Array) -> None:
+    """See the kernel."""
+    mask = np.zeros(64 * len(words), np.uint8)
+    mask[offsets] = 1
+    mask_to_bits(mask, 0, words)
+
+
+def count_rows(rows: Array, stop: int, counts: Array) -> None:
+    """See the kernel."""
+    counts[:] = [count_bits(row, 0, stop) for row in rows]
+
+
+def rows_to_offsets(rows: Array, which: Array, stop: int, starts: Array, out: Array) -> None:
+    """See the kernel."""
+    for row, start in zip(which, starts, strict=True):
+        positions = _set_bits(rows[row])
+        positions = positions[positions < stop]
+        out[start : start + len(positions)] = positions
+
+
+def merge_runs(slots_a: Array, offsets_a: Array, slots_b: Array, offsets_b: Array) -> tuple[Array, Array]:
+    """See the kernel."""
+    keys = [s.astype(np.int64) << 16 | o for s, o in ((slots_a, offsets_a), (slots_b, offsets_b))]
+    pairs = np.union1d(keys[0], keys[1])
+    return (pairs >> 16).astype(np.uint32), (pairs & 0xFFFF).astype(np.uint16)
+
+
+def slot_range(slots: Array, slot: int) -> tuple[int, int]:
+    """See the kernel."""
+    return int(np.searchsorted(slots, slot, "left")), int(np.searchsorted(slots, slot, "right"))
+
+
+def gather_int64(values: Array, rows: Array, out: Array) -> None:
+    """See the kernel."""
+    out[:] = values[rows]

@@ -1,0 +1,196 @@
+"""The second predicate index, for recent clauses: registering one costs its own size.
+
+    add -> SortedDict of boundaries per attribute, rows of (attribute, low, high)     --at the next probe--> arrays
+    remove -> a flag in the arrays that are ready, a gap in the rows
+
+It is bounded by its owner, so turning it into arrays stays cheap; it then goes into the main index as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from psoup.errors import Internal
+from psoup.model import Kind
+from psoup.query import Factor, Key
+from psoup.stems.bounds import int_bounds, text_bounds
+from psoup.stems.predicate_index import Part, PredicateIndex, Rows, bases
+
+_CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
+_START, _END, _PAST_NULL = object(), object(), object()
+_Edge = Key | object
+"""One end of an interval: a boundary, or below all values, above all values (= NULL), above NULL."""
+
+Resolved = Sequence[tuple[Factor, Sequence[int]]]
+"""Factors, each with the attribute IDs of its terms."""
+
+
+class Delta:
+    """Clauses of the last while, by slot; every method is the writer's."""
+
+    def __init__(self) -> None:
+        self.bounds: dict[int, SortedDict] = {}
+        self._text: set[int] = set()
+        self._where: dict[int, int] = {}
+        self._slots: list[int] = []
+        self._clause_ptr: list[int] = [0]
+        self._factor_ptr: list[int] = [0]
+        self._attributes: list[int] = []
+        self._low: list[_Edge] = []
+        self._high: list[_Edge] = []
+        self._part: Part | None = None
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, slot: int) -> bool:
+        return slot in self._where
+
+    def add(self, slot: int, factors: Resolved) -> None:
+        """Add a clause. O(intervals * log(boundaries))."""
+        self._where[slot] = len(self._slots)
+        self._slots.append(slot)
+        for factor, attributes in factors:
+            for term, attribute in zip(factor.terms, attributes, strict=True):
+                edges: list[tuple[_Edge, _Edge]] = [
+                    (_START if i.low is None else i.low, _END if i.high is None else i.high) for i in term.intervals
+                ]
+                if term.nulls and edges and edges[-1][1] is _END:
+                    edges[-1] = (edges[-1][0], _PAST_NULL)
+                elif term.nulls:
+                    edges.append((_END, _PAST_NULL))
+                self._count(attribute, edges, 1)
+                if term.attribute.type.kind is Kind.TEXT:
+                    self._text.add(attribute)
+                self._attributes.extend([attribute] * len(edges))
+                self._low.extend(low for low, _ in edges)
+                self._high.extend(high for _, high in edges)
+            self._factor_ptr.append(len(self._low))
+        self._clause_ptr.append(len(self._factor_ptr) - 1)
+        self._part = None
+
+    def remove(self, slot: int) -> None:
+        """Take a clause out; it must be there. O(intervals * log(boundaries)), amortised."""
+        position = self._where.pop(slot)
+        for i in range(*self._intervals(position)):
+            self._count(self._attributes[i], [(self._low[i], self._high[i])], -1)
+        if self._part is not None:
+            self._part.kill(slot)
+        if len(self._slots) > 2 * len(self._where) + 16:
+            self._compact()
+
+    def part(self) -> Part:
+        """The clauses as an index; the same object until the next add. O(size) if there was one, else O(1)."""
+        if self._part is None:
+            self._part = Part.of(self._build())
+        return self._part
+
+    def attributes(self) -> set[int]:
+        """The attributes that have an interval here. O(attributes)."""
+        return set(self.bounds)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the clauses in it, about: Python objects are charged at their usual sizes."""
+        boundaries = sum(len(own) for own in self.bounds.values())
+        intervals = sum(b - a for a, b in map(self._intervals, self._where.values()))
+        return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
+
+    def check(self) -> None:
+        """The invariants; raises Internal. O(size)."""
+        counted: dict[int, dict[Key, int]] = {}
+        for position in self._where.values():
+            for i in range(*self._intervals(position)):
+                own = counted.setdefault(self._attributes[i], {})
+                for edge in (self._low[i], self._high[i]):
+                    if isinstance(edge, int | bytes):
+                        own[edge] = own.get(edge, 0) + 1
+        kept = {attribute: dict(own) for attribute, own in self.bounds.items()}
+        # a boundary counted wrongly would vanish while a clause still needs its code
+        if {a: own for a, own in counted.items() if own} != {a: own for a, own in kept.items() if own}:
+            raise Internal(f"delta index: boundaries {kept!r} are not those of the clauses, {counted!r}")
+        if any(self._slots[position] != slot for slot, position in self._where.items()):
+            raise Internal(f"delta index: slots {self._slots!r} do not match {self._where!r}")
+        self.part().index.check()
+
+    def _intervals(self, position: int) -> tuple[int, int]:
+        first, last = self._clause_ptr[position], self._clause_ptr[position + 1]
+        return self._factor_ptr[first], self._factor_ptr[last]
+
+    def _count(self, attribute: int, edges: Sequence[tuple[_Edge, _Edge]], change: int) -> None:
+        """Add or remove the boundaries of intervals; an attribute without any stays known while it has intervals."""
+        own = self.bounds.setdefault(attribute, SortedDict())
+        for pair in edges:
+            for edge in pair:
+                if not isinstance(edge, int | bytes):
+                    continue
+                count = own.get(edge, 0) + change
+                if count:
+                    own[edge] = count
+                else:
+                    del own[edge]
+
+    def _compact(self) -> None:
+        """Drop the rows of removed clauses."""
+        old = (self._slots, self._clause_ptr, self._factor_ptr, self._attributes, self._low, self._high)
+        slots, clause_ptr, factor_ptr, attributes, low, high = old
+        self._slots, self._clause_ptr, self._factor_ptr = [], [0], [0]
+        self._attributes, self._low, self._high = [], [], []
+        for position in sorted(self._where.values()):
+            for factor in range(clause_ptr[position], clause_ptr[position + 1]):
+                span = slice(factor_ptr[factor], factor_ptr[factor + 1])
+                self._attributes += attributes[span]
+                self._low += low[span]
+                self._high += high[span]
+                self._factor_ptr.append(len(self._low))
+            self._where[slots[position]] = len(self._slots)
+            self._slots.append(slots[position])
+            self._clause_ptr.append(len(self._factor_ptr) - 1)
+        used = set(self._attributes)
+        self.bounds = {attribute: own for attribute, own in self.bounds.items() if attribute in used}
+
+    def _build(self) -> PredicateIndex:
+        if len(self._slots) != len(self._where):
+            self._compact()
+        attributes = sorted(set(self._attributes))
+        bounds = tuple(
+            text_bounds(list(self.bounds[a])) if a in self._text else int_bounds(np.array(list(self.bounds[a]), np.int64))
+            for a in attributes
+        )
+        base = bases(bounds)
+        owner = np.array(self._attributes, np.int64)
+        low, high = np.zeros(len(owner), np.int32), np.zeros(len(owner), np.int32)
+        for local, attribute in enumerate(attributes):
+            own = owner == attribute
+            first, size = int(base[local]), len(bounds[local])
+            row: dict[_Edge, int] = {key: first + k for k, key in enumerate(self.bounds[attribute], 1)}
+            row |= {_START: first, _END: first + size + 1, _PAST_NULL: first + size + 2}
+            flags = own.tolist()
+            low[own] = list(map(row.__getitem__, compress(self._low, flags)))
+            high[own] = list(map(row.__getitem__, compress(self._high, flags)))
+        rows = Rows(
+            np.array(self._slots, np.uint32),
+            np.array(self._clause_ptr, np.int32),
+            np.array(self._factor_ptr, np.int32),
+            owner,
+            low,
+            high,
+        )
+        rows = rows.take(np.argsort(rows.slots, kind="stable"))
+        local_of = np.searchsorted(np.array(attributes, np.int64), rows.attributes).astype(np.int32)
+        return PredicateIndex(
+            np.array(attributes, np.int64),
+            bounds,
+            base,
+            rows.slots,
+            rows.clause_ptr,
+            rows.factor_ptr,
+            local_of,
+            rows.low,
+            rows.high,
+        )
+

@@ -1,0 +1,72 @@
+"""A piece of new tuples on its way into the join, and what the join writes to.
+
+    chunk   |...........................................|
+    pieces  |---------|-----|--                             start: where in the chunk the piece begins
+
+A piece has up to `EngineConfig.piece_rows` consecutive tuples of one chunk; it never crosses a chunk's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from psoup.columns import Array, Column
+
+Task = Callable[[], None]
+Runner = Callable[[Sequence[Task]], None]
+"""Runs all tasks and returns when all are done, in any order, on any threads; the tasks write disjoint ranges.
+
+A runner may have an attribute `workers`: into how many tasks a probe should be cut (default 1)."""
+
+
+def serial(tasks: Sequence[Task]) -> None:
+    """The runner that needs no threads: one task after the other."""
+    for task in tasks:
+        task()
+
+
+def workers_of(run: Runner) -> int:
+    """How many tasks `run` can use at once."""
+    return max(1, int(getattr(run, "workers", 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`n` consecutive tuples of a chunk.
+
+    `columns`: in schema order. `ids`: tuple IDs, int64[n]. `times`: physical IDs, int64[n]. `start`: the offset of
+    the first tuple in its chunk.
+    """
+
+    columns: tuple[Column, ...]
+    ids: Array
+    times: Array
+    start: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class OpenResults(Protocol):
+    """Where the matches of the open chunk go: rows of bits for some slots, runs of pairs for the others.
+
+    A slot's matches are the union of its row and its pairs. `row_of_slot`: int32[capacity], -1 = no row, capacity
+    above every slot. `rows`: uint64[R, words], 64 * words = tuples in a chunk.
+    """
+
+    row_of_slot: Array
+    rows: Array
+
+    def ensure_rows(self, slots: Array) -> None:
+        """Give each of `slots` (int64[k], ascending) a row of zeros if it has none; `rows` may be another array then."""
+
+    def append_run(self, slots: Array, offsets: Array) -> None:
+        """Keep pairs: slots uint32[k], offsets uint16[k] in the chunk, sorted by (slot, offset), now the callee's.
+
+        May give a slot a row when its pairs have become many: later matches of it then go to the row.
+        """
+
+    def add_errors(self, attribute: int, count: int) -> None:
+        """`count` tuples of the piece for which the derived attribute could not be computed."""

@@ -1,0 +1,262 @@
+"""The Query SteM: the standing query clauses of one stream, ready to be joined with new tuples.
+
+    add ──> delta ──freeze──> part n ──merge──> part 0, the main index      (PSoup, section 3; CACQ's grouped filters)
+    remove ─> a flag where the clause is            probe: one pass over all parts
+
+The delta is small, so clauses are in it at the cost of the change. When it is full, `merge_task` freezes it and
+merges frozen parts with those not much larger (so a clause is copied O(log n) times); the task is computed anywhere
+and installed by the writer. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
+It doesn't know queries, windows or old tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.errors import Internal
+from psoup.expressions.tree import Expr
+from psoup.model import Schema
+from psoup.query import Factor
+from psoup.stems.arrival import Scratch, probe
+from psoup.stems.delta import Delta
+from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
+from psoup.stems.piece import OpenResults, Piece, Runner, serial
+from psoup.stems.predicate_index import Part, combine
+
+_MERGE_RATIO = 8
+"""A part takes part in a merge when it is at most this many times larger than the later parts together."""
+
+_MAX_PARTS = 4
+"""Frozen parts before the delta is allowed to grow instead: each costs a pass over the tuples."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """A part that can take the place of `sources`; `alive`: their flags when the merge began."""
+
+    sources: tuple[Part, ...]
+    alive: tuple[Array, ...]
+    merged: Part
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """A merge, to be computed from immutable arrays on any thread."""
+
+    sources: tuple[Part, ...]
+    alive: tuple[Array, ...]
+
+    def compute(self) -> MergeResult:
+        """O(clauses of the sources)."""
+        index = combine([(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)])
+        return MergeResult(self.sources, self.alive, Part.of(index))
+
+
+class Subset:
+    """Some clauses as they were when it was made: the same join, for covering old chunks. One user at a time."""
+
+    def __init__(self, parts: Sequence[Part], attributes: dict[int, Expr], config: EngineConfig) -> None:
+        self._parts = parts
+        self._attributes = attributes
+        self._config = config
+        self._scratch = Scratch()
+
+    @property
+    def slots(self) -> Array:
+        """The slots, uint32, ascending."""
+        return self._parts[0].index.slots
+
+    def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
+        """See `QuerySteM.probe`."""
+        probe(self._parts, self._attributes, piece, results, run, self._scratch, self._config)
+
+
+class QuerySteM:
+    """All methods are the writer's; what `merge_task` and `subset` return may go to other threads."""
+
+    def __init__(self, schema: Schema, config: EngineConfig) -> None:
+        self.schema = schema
+        self._config = config
+        self._parts: list[Part] = []
+        self._delta = Delta()
+        self._ids: dict[Expr, int] = {}
+        self._exprs: dict[int, Expr] = {}
+        self._next_id = 0
+        self._scratch = Scratch()
+
+    def __len__(self) -> int:
+        return sum(part.live for part in self._parts) + len(self._delta)
+
+    # Clauses ---------------------------------------------------------------------------------------------
+
+    def add(self, slot: int, factors: tuple[Factor, ...]) -> tuple[int, ...]:
+        """Let the clause of `slot` take part in probes from now on. O(its size * log), amortised over freezes."""
+        if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
+            raise Internal(f"slot {slot} holds a clause already; remove it first")
+        resolved = [(factor, [self._attribute_id(term.attribute) for term in factor.terms]) for factor in factors]
+        self._delta.add(slot, resolved)
+
+    def remove(self, slot: int) -> None:
+        """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""
+        if slot in self._delta:
+            self._delta.remove(slot)
+        elif not any(part.kill(slot) for part in self._parts):
+            raise Internal(f"slot {slot} holds no clause that could be removed")
+
+    def _attribute_id(self, expr: Expr) -> int:
+        known = self._ids.get(expr)
+        if known is None:
+            known = self._ids[expr] = self._next_id
+            self._exprs[known] = expr
+            self._next_id += 1
+        return known
+
+    def attribute_expr(self, attribute_id: int) -> Expr:
+        """The column or expression behind an attribute ID that some clause uses or used until the last merge."""
+        return self._exprs[attribute_id]
+
+    def attributes_of(self, slot: int) -> Array:
+        """The IDs of the attributes of a clause, int64, ascending."""
+        part, position = self._find(slot)
+        ids = {attribute for factor in part.index.factors(position) for attribute in factor}
+        return np.array(sorted(ids), np.int64)
+
+    def describe(self, slot: int) -> list[FactorDescription]:
+        """The factors of a clause as the index holds them. O(its size)."""
+        part, position = self._find(slot)
+        where = "main" if self._parts and part is self._parts[0] else "delta"
+        return describe_clause(part.index, position, where, self._exprs)
+
+    def _find(self, slot: int) -> tuple[Part, int]:
+        for part in self._all_parts():
+            position = part.find(slot)
+            if position >= 0:
+                return part, position
+        raise Internal(f"slot {slot} holds no clause")
+
+    # The join --------------------------------------------------------------------------------------------
+
+    def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
+        """Join a piece with all clauses; the matches go to `results`. See `psoup.stems.arrival`."""
+        probe(self._all_parts(), self._exprs, piece, results, run, self._scratch, self._config)
+
+    def subset(self, slots: Array) -> Subset:
+        """The live clauses among `slots` (int64[k], any order) as an index of their own. O(k log n)."""
+        sources = []
+        for part in self._all_parts():
+            position = np.minimum(np.searchsorted(part.index.slots, slots), max(len(part.index) - 1, 0))
+            if len(part.index):
+                there = (part.index.slots[position] == slots) & (part.alive[position] == 1)
+                sources.append((part.index, np.unique(position[there])))
+        part = Part.of(combine(sources))
+        attributes = {int(a): self._exprs[int(a)] for a in part.index.attributes}
+        return Subset([part], attributes, self._config)
+
+    def _all_parts(self) -> list[Part]:
+        if not len(self._delta):
+            return self._parts
+        return [*self._parts, self._delta.part()]
+
+    # Maintenance -----------------------------------------------------------------------------------------
+
+    def merge_due(self, everything: bool = False) -> bool:
+        """Whether a merge would help now; with `everything`, whether there is anything at all to merge.
+
+        The caller has one task under way at most.
+        """
+        if everything:
+            return len(self._delta) > 0 or len(self._parts) > 1 or any(p.live < len(p.index) for p in self._parts)
+        if len(self._delta) > self._config.delta_queries:
+            return True
+        return self._first_to_merge() < len(self._parts) - 1 or self._mostly_dead()
+
+    def merge_task(self, everything: bool = False) -> MergeTask:
+        """Freeze the delta, and say what to merge; `everything` leaves one part without removed clauses.
+
+        O(delta), and a byte copied for each clause that is merged.
+        """
+        if len(self._delta) and (len(self._parts) < _MAX_PARTS or everything):
+            self._parts.append(self._delta.part())
+            self._delta = Delta()
+        first = 0 if everything or self._mostly_dead() else self._first_to_merge()
+        sources = tuple(self._parts[first:])
+        return MergeTask(sources, tuple(part.alive.copy() for part in sources))
+
+    def _first_to_merge(self) -> int:
+        """Parts from here on are merged: each at most some times larger than the later ones together."""
+        first = max(len(self._parts) - 1, 0)
+        if len(self._parts) >= _MAX_PARTS:
+            first -= 1
+        total = sum(len(part.index) for part in self._parts[first:])
+        while first > 0 and len(self._parts[first - 1].index) <= _MERGE_RATIO * total:
+            first -= 1
+            total += len(self._parts[first].index)
+        return first
+
+    def _mostly_dead(self) -> bool:
+        live = sum(part.live for part in self._parts)
+        return sum(len(part.index) for part in self._parts) > 2 * live
+
+    def install(self, result: MergeResult) -> bool:
+        """Put a merged part in the place of its sources; False (and no change) if they have changed since.
+
+        O(clauses of the sources) bytes compared.
+        """
+        if not result.sources:
+            return True
+        places = [k for k, part in enumerate(self._parts) if any(part is source for source in result.sources)]
+        if len(places) != len(result.sources):
+            return False
+        for source, before in zip(result.sources, result.alive, strict=True):
+            for position in np.flatnonzero(before & ~source.alive & 1):
+                result.merged.kill(int(source.index.slots[position]))
+        self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
+        self._forget_attributes()
+        return True
+
+    def _forget_attributes(self) -> None:
+        used = set(self._delta.attributes()).union(*(part.index.attributes.tolist() for part in self._parts))
+        for attribute in [a for a in self._exprs if a not in used]:
+            del self._ids[self._exprs.pop(attribute)]
+
+    # What it holds ---------------------------------------------------------------------------------------
+
+    def bill(self) -> dict[str, int]:
+        """Bytes of each structure."""
+        parts = [part.index.nbytes + part.alive.nbytes for part in self._parts]
+        return {
+            "query_stem.main": sum(parts[:1]),
+            "query_stem.delta": sum(parts[1:]) + self._delta.nbytes,
+            "query_stem.scratch": self._scratch.nbytes,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all structures."""
+        return sum(self.bill().values())
+
+    def to_arrow(self) -> pa.Table:
+        """All live clauses as rows, sorted by slot; see `psoup.stems.describe.clauses_to_arrow`."""
+        sources = [(part.index, np.flatnonzero(part.alive)) for part in self._all_parts()]
+        return clauses_to_arrow(combine(sources), self._exprs)
+
+    def check(self) -> None:
+        """The invariants; raises Internal. O(size)."""
+        seen: set[int] = set()
+        for part in self._all_parts():
+            part.index.check()
+            live = part.index.slots[np.flatnonzero(part.alive)].tolist()
+            if len(live) != part.live:
+                raise Internal(f"part counts {part.live} live clauses, its flags {len(live)}")
+            if seen & set(live):  # a clause alive in two parts would be emitted twice
+                raise Internal(f"slots {sorted(seen & set(live))} are alive in two parts")
+            seen |= set(live)
+            if not set(part.index.attributes.tolist()) <= set(self._exprs):
+                raise Internal("a part uses an attribute that nobody knows")
+        self._delta.check()

@@ -1,0 +1,71 @@
+"""What the join needs of an attribute's values: order keys, and which rows have none.
+
+    column or expression --values--> keys, NULLs, errors --Bounds.encode--> codes, anew in every index
+
+An expression over the columns is computed here, once for all clauses that use it: a *derived attribute*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array, Column
+from psoup.expressions.evaluate import Scope, evaluate
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
+from psoup.kernels import codes as kernels
+from psoup.model import BIGINT, TIMESTAMP, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """n values of one attribute.
+
+    `keys`: int64[n] order keys, or for TEXT uint64[n], the first eight bytes; `offsets` (int64[n + 1]) and `data`
+    (uint8) the texts. `valid`: uint8[n], 0 = NULL, or None if there is none. `error`: uint8[n], 1 = not computable.
+    """
+
+    keys: Array
+    offsets: Array | None = None
+    data: Array | None = None
+    valid: Array | None = None
+    error: Array | None = None
+
+    @property
+    def errors(self) -> int:
+        """How many values could not be computed."""
+        return 0 if self.error is None else int(np.count_nonzero(self.error))
+
+
+def column_of(expr: Expr, columns: Sequence[Column], ids: Array, times: Array) -> Column:
+    """The values of an attribute for some tuples: a column as it is, or a computed one."""
+    if isinstance(expr, AttributeRef):
+        if expr.index == ID_INDEX:
+            return Column(BIGINT, ids)
+        if expr.index == TIME_INDEX:
+            return Column(TIMESTAMP, times)
+        return columns[expr.index]
+    return evaluate(expr, Scope(columns, len(ids), ids, times, None))
+
+
+def values_of(column: Column) -> Values:
+    """The column in the form of the kernels; memory is shared where it has that form already. O(n)."""
+    valid = None if column.valid is None else _plain(column.valid).view(np.uint8)
+    error = None if column.error is None else _plain(column.error).view(np.uint8)
+    if column.type.kind is not Kind.TEXT:
+        return Values(_plain(column.order_keys()), None, None, valid, error)
+    assert column.data is not None
+    offsets = column.values - column.values[0]
+    data = _plain(column.data[column.values[0] : column.values[-1]])
+    keys = np.empty(len(column), np.uint64)
+    kernels.prefix_keys(offsets, data, keys)
+    return Values(keys, offsets, data, valid, error)
+
+
+def _plain(array: Array) -> Array:
+    """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
+    if array.flags.c_contiguous and array.flags.writeable:
+        return array
+    return array.copy()

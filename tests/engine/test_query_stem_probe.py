@@ -1,0 +1,170 @@
+"""The join of pieces with clauses agrees with the naive evaluator, whatever parts, paths and shards are taken."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
+
+from psoup.columns import Column
+from psoup.config import EngineConfig
+from psoup.errors import Internal
+from psoup.model import BIGINT
+from psoup.query import Factor, Interval, Term
+from psoup.results.open import OpenResults
+from psoup.stems.piece import Piece, Runner, Task, serial
+from psoup.stems.query_stem import QuerySteM
+
+CHUNK = 256
+CONFIGS = {
+    "default": EngineConfig(chunk_rows=CHUNK, delta_queries=16),
+    "always sparse": EngineConfig(chunk_rows=CHUNK, delta_queries=16, dense_share=1),
+    "always dense": EngineConfig(chunk_rows=CHUNK, delta_queries=16, dense_share=10**6, sparse_floor=0),
+}
+
+
+class Backwards:
+    """A runner that cuts a probe into three tasks and runs the last first."""
+
+    workers = 3
+
+    def __call__(self, tasks: Sequence[Task]) -> None:
+        for task in reversed(tasks):
+            task()
+
+
+def matches(results: OpenResults, slot: int) -> list[int]:
+    view = results.view(CHUNK, np.zeros(0, np.int64))
+    found: list[int] = view.offsets(slot, 0, CHUNK).tolist()
+    return found
+
+
+def maintain(stem: QuerySteM) -> None:
+    while stem.merge_due():
+        assert stem.install(stem.merge_task().compute())
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+@pytest.mark.parametrize("seed", range(12))
+def test_probe_agrees_with_the_naive_evaluator(seed: int, config: EngineConfig) -> None:
+    """Adds, removals, merges (also stale ones) and pieces in any order, over the life of a chunk."""
+    rng = random.Random(seed)
+    stem, results = QuerySteM(SCHEMA, config), OpenResults(config, 512)
+    run: Runner = rng.choice([serial, Backwards()])
+    clauses: dict[int, tuple[Factor, ...]] = {}
+    expected: dict[int, list[int]] = {}
+    free, start, pending = list(range(400)), 0, []
+    rng.shuffle(free)
+    while start < CHUNK:
+        for _ in range(rng.choice([0, 1, 5, 40])):
+            slot = free.pop()
+            clauses[slot] = random_factors(rng)
+            expected[slot] = []
+            stem.add(slot, clauses[slot])
+        for slot in rng.sample(sorted(clauses), min(len(clauses), rng.choice([0, 0, 1, 6]))):
+            stem.remove(slot)
+            del clauses[slot]
+        if rng.random() < 0.4:
+            pending.append(stem.merge_task(everything=rng.random() < 0.3))
+        if pending and rng.random() < 0.6:
+            stem.install(pending.pop(rng.randrange(len(pending))).compute())
+        piece = random_piece(rng, min(CHUNK - start, rng.choice([1, 3, 63, 64, 65, 130])), start)
+        stem.probe(piece, results, run)
+        for slot, factors in clauses.items():
+            expected[slot] += [start + row for row in naive_matches(factors, piece)]
+        start += len(piece)
+        stem.check()
+        results.check(start)
+        if len(free) < 60:
+            break
+    assert len(stem) == len(clauses)
+    for slot, rows in expected.items():
+        assert matches(results, slot) == rows, (slot, clauses.get(slot))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_subset_covers_like_the_whole(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    config = CONFIGS["default"]
+    stem, clauses = QuerySteM(SCHEMA, config), {slot: random_factors(rng) for slot in range(60)}
+    for slot, factors in clauses.items():
+        stem.add(slot, factors)
+        if slot == 40:
+            maintain(stem)
+    stem.remove(7)
+    chosen = np.array(rng.sample(range(60), 20) + [7, 300], np.int64)
+    results, piece = OpenResults(config, 64), random_piece(rng, 200, 0)
+    subset = stem.subset(chosen)
+    subset.probe(piece, results)
+    assert subset.slots.tolist() == sorted(set(chosen.tolist()) - {7, 300})
+    for slot, factors in clauses.items():
+        wanted = naive_matches(factors, piece) if slot in subset.slots else []
+        assert matches(results, slot) == wanted
+
+
+def test_errors_are_counted_once_a_tuple() -> None:
+    """b * 2^62 overflows from b = 2 on; two clauses share it."""
+    stem, results = QuerySteM(SCHEMA, EngineConfig()), OpenResults(EngineConfig(), 8)
+    for slot in (0, 1):
+        stem.add(slot, (Factor((Term(B_HUGE, (Interval(None, None),), True),)),))
+    piece = random_piece(random.Random(3), 200, 0)
+    huge = int(np.count_nonzero(piece.columns[1].values >= 2))
+    stem.probe(piece, results)
+    (attribute,) = stem.attributes_of(1).tolist()
+    assert results.errors == {attribute: huge}
+    assert stem.attribute_expr(attribute) == B_HUGE
+    assert len(matches_of(results, 0, 200)) == 200 - huge
+
+
+def matches_of(results: OpenResults, slot: int, length: int) -> list[int]:
+    view = results.view(length, np.zeros(0, np.int64))
+    found: list[int] = view.offsets(slot, 0, length).tolist()
+    return found
+
+
+def _between(column: int, low: int, high: int) -> Factor:
+    return Factor((Term(REFS[column], (Interval(low, high),)),))
+
+
+def _calls_of_probe(clauses: int) -> int:
+    """Python and C calls made from Python for one piece."""
+    rng = np.random.default_rng(5)
+    config = EngineConfig()
+    stem, results = QuerySteM(SCHEMA, config), OpenResults(config, clauses)
+    for slot in range(clauses):
+        low = slot % 50
+        stem.add(slot, (_between(0, low, low + 1 + slot % 30), _between(1, 5, 90)))
+    assert stem.install(stem.merge_task(everything=True).compute())
+    ids = np.arange(4096)
+    columns = tuple(Column(BIGINT, rng.integers(0, 100, 4096)) for _ in range(2))
+    stem.probe(Piece(columns, ids, ids, 0), results)
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        stem.probe(Piece(columns, ids, ids, 4096), results)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_python_calls_do_not_depend_on_the_number_of_clauses() -> None:
+    _calls_of_probe(8)
+    assert _calls_of_probe(64) == _calls_of_probe(4096) < 400
+
+
+def test_a_slot_is_used_once() -> None:
+    stem = QuerySteM(SCHEMA, EngineConfig())
+    stem.add(3, ())
+    with pytest.raises(Internal, match="slot 3 holds a clause already"):
+        stem.add(3, ())
+    with pytest.raises(Internal, match="slot 4 holds no clause"):
+        stem.remove(4)
