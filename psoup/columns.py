@@ -39,6 +39,15 @@ DTYPES: dict[Kind, np.dtype[Any]] = {
 }
 """The dtype of `Column.values` for every fixed-width kind."""
 
+_ARROW_TYPES: dict[Kind, pa.DataType] = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.BIGINT: pa.int64(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.TEXT: pa.string(),
+    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    Kind.DATE: pa.date32(),
+}
+
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
@@ -115,7 +124,9 @@ class Column:
             return pa.Array.from_buffers(pa.bool_(), rows, [null_mask, bits])
         values = pa.py_buffer(np.ascontiguousarray(self.values))
         if kind is Kind.DECIMAL:
-            narrow = pa.Array.from_buffers(pa.decimal64(self.type.precision, self.type.scale), rows, [null_mask, values])
+            narrow = pa.Array.from_buffers(
+                pa.decimal64(self.type.precision, self.type.scale), rows, [null_mask, values]
+            )
             return narrow.cast(arrow_type(self.type))
         return pa.Array.from_buffers(arrow_type(self.type), rows, [null_mask, values])
 
@@ -148,14 +159,7 @@ def arrow_type(data_type: DataType) -> pa.DataType:
     """The Arrow type in which values of `data_type` leave the engine; times are in UTC."""
     if data_type.kind is Kind.DECIMAL:
         return pa.decimal128(data_type.precision, data_type.scale)
-    return {
-        Kind.BOOLEAN: pa.bool_(),
-        Kind.BIGINT: pa.int64(),
-        Kind.DOUBLE: pa.float64(),
-        Kind.TEXT: pa.string(),
-        Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-        Kind.DATE: pa.date32(),
-    }[data_type.kind]
+    return _ARROW_TYPES[data_type.kind]
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -241,13 +245,13 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
         by_name[name.lower()] = position
     columns = []
     for attribute in schema.attributes:
-        position = by_name.pop(attribute.name.lower(), None)  # type: ignore[assignment]
-        if position is None:
+        found = by_name.pop(attribute.name.lower(), -1)
+        if found < 0:
             if not attribute.nullable:
                 raise InvalidBatch(f"column {attribute.name!r} is missing and is NOT NULL", column=attribute.name)
             source: pa.Array = pa.nulls(table.num_rows)
         else:
-            source = table.column(position)
+            source = table.column(found)
         column = column_from_arrow(attribute.name, attribute.type, source)
         if not attribute.nullable and column.valid is not None:
             row = int(np.argmin(column.valid))
@@ -257,9 +261,7 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
         columns.append(column)
     if by_name:
         extra = ", ".join(repr(table.schema.names[p]) for p in by_name.values())
-        raise InvalidBatch(
-            f"the stream has no column {extra}; its columns are {', '.join(schema.names)}", column=extra
-        )
+        raise InvalidBatch(f"the stream has no column {extra}; its columns are {', '.join(schema.names)}", column=extra)
     return tuple(columns)
 
 
@@ -286,7 +288,9 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
     dtype = DTYPES[data_type.kind]
-    values = np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + rows] if rows else np.zeros(0, dtype)
+    values = (
+        np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + rows] if rows else np.zeros(0, dtype)
+    )
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, dtype))
     return Column(data_type, values, valid)

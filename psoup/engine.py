@@ -104,7 +104,7 @@ class Engine:
 
     def check(self) -> None:
         """Every invariant of every structure."""
-        clauses = {i: c for i, c in self._clauses.freeze().items()}
+        clauses = dict(self._clauses.freeze().items())
         members = {q for c in clauses.values() for q, _ in c.members.items()}
         queries = {i for i, _ in self._queries.freeze().items()}
         assert members == queries, f"clauses name {len(members)} queries, {len(queries)} stand"
@@ -199,6 +199,4 @@ class Engine:
                 self._views[stream_id] = state.view()
         by_id = dict(self._views)
         streams = {(view.tenant, view.spec.name.lower()): view for view in by_id.values()}
-        return Snapshot(
-            self._sequence, streams, by_id, self._queries.freeze(), self._clauses.freeze(), self.config
-        )
+        return Snapshot(self._sequence, streams, by_id, self._queries.freeze(), self._clauses.freeze(), self.config)

@@ -26,7 +26,7 @@ from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import Pack, seal
 from psoup.stems.piece import serial
-from psoup.stems.query_stem import MergeTask, QuerySteM
+from psoup.stems.query_stem import MergeResult, MergeTask, QuerySteM, Subset
 from psoup.stream_state import StreamState, cover
 
 _COMPACT_FROM = 64
@@ -130,7 +130,7 @@ class _Cover:
     stream_id: int
     entry: ChunkEntry
     clauses: tuple[tuple[int, int, tuple[Factor, ...]], ...]
-    index: QuerySteM
+    index: Subset
     config: EngineConfig
     sqc_of_slot: Array
     before: int
@@ -173,7 +173,7 @@ class _Merge:
 @dataclass(frozen=True, slots=True)
 class _Merged:
     stream_id: int
-    result: object
+    result: MergeResult
 
     def install(self, state: StreamState) -> bool:
         return state.clauses.install(self.result)
@@ -188,7 +188,7 @@ def _seal_due(state: StreamState, everything: bool) -> Task | None:
 
 def _merge_due(state: StreamState, everything: bool) -> Task | None:
     if state.clauses.merge_due(everything):
-        return _Merge(state.stream_id, state.clauses.merge_task())
+        return _Merge(state.stream_id, state.clauses.merge_task(everything))
     return None
 
 
@@ -202,9 +202,7 @@ def _cover_due(state: StreamState, everything: bool) -> Task | None:
     for entry in state.closed:
         if entry.results.evicted:
             continue
-        missing = [
-            i for i in state.live.irange(entry.results.covered_before) if i not in entry.results.late
-        ]
+        missing = [i for i in state.live.irange(entry.results.covered_before) if i not in entry.results.late]
         if not missing:
             continue
         slots = [state.live[i] for i in missing]

@@ -31,6 +31,8 @@ class Kind(enum.Enum):
     TIMESTAMP = "TIMESTAMP"
     DATE = "DATE"
 
+    __hash__ = object.__hash__  # members are single objects; Enum's own hash is a Python call, and hot
+
 
 @dataclass(frozen=True, slots=True)
 class DataType:

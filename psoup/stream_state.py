@@ -26,7 +26,7 @@ from psoup.stems.chunk import ChunkView
 from psoup.stems.data_stem import DataSteM
 from psoup.stems.paged import PagedMap
 from psoup.stems.piece import Piece, Runner, serial
-from psoup.stems.query_stem import QuerySteM
+from psoup.stems.query_stem import QuerySteM, Subset
 from psoup.stems.scan import scan
 from psoup.stems.slots import SlotTable
 
@@ -127,11 +127,10 @@ class StreamState:
         self.changed = True
         slot = self.slots.allocate(sqc_id)
         self.open.reserve(slot + 1)
-        self.clauses.add(slot, factors)
+        attributes = self.clauses.add(slot, factors)
         self.live[sqc_id] = slot
         self.factors[slot] = factors
         self._new.append((slot, factors))
-        attributes = tuple(self.clauses.attributes_of(slot))
         return ClauseRecord(sqc_id, slot, self.stream_id, factors, attributes, PagedMap())
 
     def remove_clause(self, sqc_id: int, slot: int) -> None:
@@ -246,7 +245,7 @@ class StreamState:
 def cover(
     chunk: ChunkView,
     clauses: Sequence[tuple[int, tuple[Factor, ...]]],
-    index: QuerySteM,
+    index: Subset,
     results: OpenResults,
     config: EngineConfig,
     run: Runner,
@@ -269,7 +268,7 @@ def cover(
     results.errors.update(counted)
 
 
-def _count_errors(chunk: ChunkView, index: QuerySteM, results: OpenResults, config: EngineConfig) -> None:
+def _count_errors(chunk: ChunkView, index: Subset, results: OpenResults, config: EngineConfig) -> None:
     """Which attributes failed how often; the matches found on the way are known already."""
     aside = OpenResults(config, len(results.row_of_slot))
     for piece in pieces(chunk, config.piece_rows):

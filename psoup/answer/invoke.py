@@ -215,9 +215,7 @@ def _gather(index: int, group: list[tuple[ChunkMatches, Array]]) -> Column:
     return concat_columns([m.entry.data.columns[index].take(offsets) for m, offsets in group])
 
 
-def _scope(
-    group: list[tuple[ChunkMatches, Array]], gathered: dict[int, Column], rows: int, now: int | None
-) -> Scope:
+def _scope(group: list[tuple[ChunkMatches, Array]], gathered: dict[int, Column], rows: int, now: int | None) -> Scope:
     """The gathered columns in the schema's places; the others stay empty and are not read."""
     types = group[0][0].entry.data.columns
     columns = tuple(gathered.get(i) or empty_column(c.type) for i, c in enumerate(types))

@@ -18,7 +18,10 @@ from psoup.stems.scan import scan
 
 @dataclass(frozen=True, slots=True)
 class ChunkMatches:
-    """Rows of one chunk that a clause matched, ascending int64 offsets; `errors` in the whole chunk or the part tested."""
+    """Rows of one chunk that a clause matched: ascending int64 offsets.
+
+    `errors`: of the whole chunk where covered, else of the part tested.
+    """
 
     entry: ChunkEntry
     offsets: Array
@@ -27,7 +30,7 @@ class ChunkMatches:
 
 
 def matches_in(view: StreamView, clause: ClauseRecord, low: int, high: int) -> Iterator[ChunkMatches]:
-    """The clause's matches with IDs in [low, high), chunk by chunk, oldest first. Chunks without one are passed over."""
+    """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out."""
     for entry in view.chunks:
         data = entry.data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
@@ -65,7 +68,9 @@ def matches(
     if not view.first_id <= tuple_id < view.next_id:
         kept = f"{view.first_id} to {view.next_id - 1}" if view.next_id > view.first_id else "none yet"
         raise OutOfRange(
-            f"tuple {tuple_id} is not in stream {stream!r}; tuple IDs kept: {kept}", reason="UNKNOWN_TUPLE", stream=stream
+            f"tuple {tuple_id} is not in stream {stream!r}; tuple IDs kept: {kept}",
+            reason="UNKNOWN_TUPLE",
+            stream=stream,
         )
     entry = view.chunk_of(tuple_id)
     offset = tuple_id - entry.data.first_id

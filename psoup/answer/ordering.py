@@ -18,7 +18,7 @@ from psoup.query import OrderKey
 
 
 def ranks(column: Column) -> Array:
-    """int64[n] that order as the values do and are equal where they are equal; NULL rows have 0. O(n log n) for TEXT."""
+    """int64[n] that order as the values do, equal where they are equal; NULL rows have 0. O(n log n) for TEXT."""
     if column.type.kind is not Kind.TEXT:
         keys = column.order_keys()
         return keys if column.valid is None else np.where(column.valid, keys, 0)

@@ -15,9 +15,11 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.kernels.columns import bits_to_offsets, mask_to_bits, merge_runs
+from psoup.kernels.columns import bits_to_offsets, mask_to_bits, merge_runs, slot_range
 
 _FIRST_ROWS = 16
+_TIER = 16
+"""Runs of like size that are merged at once, a power of two. Merging two by two cost more than the join itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class OpenView:
             count = bits_to_offsets(self.rows[row], start, stop, found)
             parts.append(found[:count])
         for slots, offsets in self.runs:
-            low, high = np.searchsorted(slots, [slot, slot + 1])
+            low, high = slot_range(slots, slot)
             if low < high:
                 run = offsets[low:high]
                 parts.append(run[np.searchsorted(run, start) : np.searchsorted(run, stop)].astype(np.int64))
@@ -61,7 +63,7 @@ class OpenView:
     def form(self, slot: int) -> str:
         """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
         row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < len(self.rows)
-        run = any(np.searchsorted(s, slot) < np.searchsorted(s, slot + 1) for s, _ in self.runs)
+        run = any(low < high for low, high in (slot_range(slots, slot) for slots, _ in self.runs))
         return "+".join(name for name, there in (("row", row), ("run", run)) if there) or "empty"
 
 
@@ -98,13 +100,18 @@ class OpenResults:
         self._row_count = needed
 
     def append_run(self, slots: Array, offsets: Array) -> None:
-        """Add matches, uint32 slots and uint16 offsets sorted by (slot, offset), later than all of those slots' others."""
+        """Add matches, uint32 slots and uint16 offsets, sorted by (slot, offset).
+
+        They are later than all other matches of their slots.
+        """
         if not len(slots):
             return
         self.runs.append((slots, offsets))
-        while len(self.runs) > 1 and 2 * len(self.runs[-1][0]) > len(self.runs[-2][0]):
-            later, earlier = self.runs.pop(), self.runs.pop()
-            self.runs.append(merge_runs(earlier[0], earlier[1], later[0], later[1]))
+        while len(self.runs) >= _TIER and len(self.runs[-_TIER][0]) <= _TIER * len(self.runs[-1][0]):
+            tier, self.runs[-_TIER:] = self.runs[-_TIER:], []
+            while len(tier) > 1:
+                tier = [merge_runs(*a, *b) for a, b in zip(tier[::2], tier[1::2], strict=True)]
+            self.runs.append(tier[0])
 
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""

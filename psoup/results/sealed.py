@@ -19,8 +19,8 @@ import numpy as np
 from bitarray import frozenbitarray
 
 from psoup.columns import Array
-from psoup.kernels.columns import bits_to_offsets
-from psoup.kernels.pack import rows_to_lists, set_bits
+from psoup.kernels.columns import bits_to_offsets, rows_to_offsets
+from psoup.kernels.pack import set_bits
 from psoup.results.open import OpenView
 
 
@@ -127,7 +127,7 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
     starts = np.zeros(len(small) + 1, np.int64)
     np.cumsum(row_counts[small], out=starts[1:])
     converted: Array = np.empty(int(starts[-1]), np.uint16)
-    rows_to_lists(rows, small, starts, converted)
+    rows_to_offsets(rows, small, 64 * words, starts[:-1], converted)
     big = np.flatnonzero(row_counts > list_limit)
     ids = sqc_of_slot[np.concatenate([list_slots, row_slots[small], row_slots[big]]).astype(np.int64)]
     counts = np.concatenate([list_counts, row_counts[small], row_counts[big]]).astype(np.int32)

@@ -132,7 +132,9 @@ def _join(
     prefix = scratch.get("prefix", (int(coded.starts[-1]) if use_prefix.any() else 0, words), np.uint64)
     if use_prefix.any():
         prefix_bitmaps(coded.codes, coded.ranks, coded.starts, use_prefix, piece.start & 63, prefix)
-    emitter = _Emitter(part, coded, order, prefix, piece.start, limit, results, run, scratch)
+    rows = len(results.rows) + int(np.count_nonzero(work.walked < 0))
+    most = limit if rows > config.generous_rows else limit // 4
+    emitter = _Emitter(part, coded, order, prefix, piece.start, most, results, run, scratch)
     found, needs = emitter.emit(work)
     if len(needs):
         results.ensure_rows(index.slots[work.clauses[needs]].astype(np.int64))
@@ -173,7 +175,7 @@ class _Emitter:
     order: Array
     prefix: Array
     start: int
-    limit: int
+    most: int
     results: OpenResults
     run: Runner
     scratch: Scratch
@@ -205,7 +207,7 @@ class _Emitter:
             done[k] = emit(
                 cuts[k], cuts[k + 1], work.clauses, work.walked, work.room, index.slots, index.clause_ptr,
                 index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, coded.codes, coded.counts, coded.ranks,
-                self.order, self.prefix, self.start, self.limit, row_of_slot, rows, slots, offsets, needs,
+                self.order, self.prefix, self.start, self.most, row_of_slot, rows, slots, offsets, needs,
             )  # fmt: skip
 
         return task

@@ -96,11 +96,15 @@ class QuerySteM:
     # Clauses ---------------------------------------------------------------------------------------------
 
     def add(self, slot: int, factors: tuple[Factor, ...]) -> tuple[int, ...]:
-        """Let the clause of `slot` take part in probes from now on. O(its size * log), amortised over freezes."""
+        """Let the clause of `slot` take part in probes from now on; returns the IDs of its attributes, ascending.
+
+        O(its size * log), amortised over freezes.
+        """
         if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
             raise Internal(f"slot {slot} holds a clause already; remove it first")
         resolved = [(factor, [self._attribute_id(term.attribute) for term in factor.terms]) for factor in factors]
         self._delta.add(slot, resolved)
+        return tuple(sorted({attribute for _, attributes in resolved for attribute in attributes}))
 
     def remove(self, slot: int) -> None:
         """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""

@@ -37,7 +37,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class WindowRange:
-    """A window applied: IDs [low, high), the closed time interval it stands for, and whether older tuples are missing."""
+    """A window applied: IDs [low, high), the closed time interval behind them, and whether older tuples are missing."""
 
     low: int
     high: int
@@ -56,9 +56,10 @@ def apply_window(
     edge = retention_edge(timeline, retention, current)
     if now is None:
         return WindowRange(edge, edge, None, None, False)
+    begin: int | None = None
+    end: int | None = now
     if window.by_rows:
         low, high, wanted = _rows(window, timeline, edge, now)
-        begin, end = None, now
         lost = wanted < edge and edge > 0
     else:
         begin, end = _time(window.begin, now), _time(window.end, now)

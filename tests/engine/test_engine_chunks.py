@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+
 from psoup.columns import Batch, columns_from_arrow
 from psoup.model import BIGINT, TEXT, Attribute, Schema
 from psoup.stems.chunk import OpenChunk

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.results.chunk_results import ChunkResults
@@ -25,7 +26,9 @@ def config(list_limit: int) -> EngineConfig:
     return EngineConfig(chunk_rows=ROWS, list_limit=list_limit, dense_share=8)
 
 
-def fill(pieces: list[tuple[set[tuple[int, int]], bool]], settings_: EngineConfig) -> tuple[OpenResults, set[tuple[int, int]]]:
+def fill(
+    pieces: list[tuple[set[tuple[int, int]], bool]], settings_: EngineConfig
+) -> tuple[OpenResults, set[tuple[int, int]]]:
     """Pieces of 16 tuples; in every piece either all clauses go to rows or all to runs."""
     results, expected = OpenResults(settings_, SLOTS), set()
     for number, (matches, dense) in enumerate(pieces):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 import pytest
+
 from psoup.errors import OutOfRange
 from psoup.model import NOW, START, Anchor, Bound, Retention, WindowClause
 from psoup.stems.windows import Timeline, apply_window, refuse_truncation, retention_edge
