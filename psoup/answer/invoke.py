@@ -67,6 +67,15 @@ class Answer:
         """Tuples of the window that satisfy WHERE: the rows of the answer, before DISTINCT and LIMIT."""
         return sum(len(m.offsets) for m in self._found)
 
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The tuple IDs of the first and the last match, in stream order; None if nothing matches."""
+        found = [m for m in self._found if len(m.offsets)]
+        if not found:
+            return None
+        first, last = found[0], found[-1]
+        return first.entry.data.first_id + int(first.offsets[0]), last.entry.data.first_id + int(last.offsets[-1])
+
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
         query = self.record.query

@@ -44,8 +44,8 @@ class PushRequest(_message.Message):
     its numbers takes a greater epoch, for instance the time in microseconds.
     """
     number: _builtins.int
-    """The producer sequence: 0, 1, 2, … in each epoch without a gap. A number that comes again with the same rows is
-    replied to as before, and is not taken again.
+    """The producer sequence: 0, 1, 2, … in each epoch without a gap. A number that comes again with the same bytes in
+    `arrow_ipc` is replied to as before, and is not taken again; the last 1,024 are remembered.
     """
     def __init__(
         self,

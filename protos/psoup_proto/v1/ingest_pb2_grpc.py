@@ -69,7 +69,7 @@ class IngestServiceServicer(object):
         INVALID_ARGUMENT: the batch does not fit the stream; the message names column and row.
         NOT_FOUND: no such stream.
         RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help.
-        ABORTED: the same number was used for other rows (reason CONFLICT). Do not retry.
+        ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
         has replaced; the message names what is expected.
         UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
@@ -82,7 +82,8 @@ class IngestServiceServicer(object):
         """Pushes batch after batch without waiting for the replies: the fast way in. One reply comes for each batch, in
         order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
         has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
-        are taken, batches after it are not. A server ends a stream that is old or idle with UNAVAILABLE: all batches
+        are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
+        faster). A server ends a stream that is old or idle with UNAVAILABLE: all batches
         that were replied to are taken; open a new stream and go on from the first that was not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

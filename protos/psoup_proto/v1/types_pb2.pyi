@@ -251,26 +251,22 @@ class Completeness(_message.Message):
     final: _builtins.bool
     """True: no tuple can join this window any more. False: the answer may still grow."""
     late: _builtins.int
-    """Tuples of the stream that were refused because they came after the watermark had passed their time, and
-    whose time lies inside this window.
-    """
+    """Tuples of the stream refused so far, because they came after the watermark had passed their time."""
     ahead: _builtins.int
-    """Tuples of the stream that were refused because their time was too far past the clock, and lies inside
-    this window.
-    """
+    """Tuples of the stream refused so far, because their time was too far past the clock."""
     pending: _builtins.int
-    """Tuples inside this window that are taken, but wait for the watermark, and so are not in the answer yet."""
+    """Tuples of the stream that are taken, but wait for the watermark, and so are in no answer yet."""
     truncated: _builtins.bool
     """The window began before what is retained, and the caller said that he accepts that."""
     errors: _builtins.int
-    """Tuples inside the chunks read for which an expression of WHERE failed (overflow, a bad CAST); they count
-    as not matching.
+    """Evaluations of the WHERE clause that failed (overflow, a bad CAST) in the chunks that the window touches; what
+    failed counts as not matching.
     """
     window_kind: Global___WindowKind.ValueType
     """The kind of the window."""
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """What NOW was in this answer."""
+        """What NOW was in this answer. Unset: the stream has seen nothing yet."""
 
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
@@ -278,11 +274,11 @@ class Completeness(_message.Message):
 
     @_builtins.property
     def begin(self) -> _timestamp_pb2.Timestamp:
-        """The window's first instant, included. Unset: it reaches back to the oldest tuple."""
+        """The window's first instant, included. Unset: it reaches back to the oldest tuple, or there is none."""
 
     @_builtins.property
     def end(self) -> _timestamp_pb2.Timestamp:
-        """The window's last instant, included. Unset: the window counts rows and there are none."""
+        """The window's last instant, included. Unset: the stream has seen nothing yet."""
 
     def __init__(
         self,

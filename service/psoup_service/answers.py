@@ -1,0 +1,103 @@
+"""Answers as bytes: Arrow IPC in one piece or in several, and pages of rows.
+
+    Answer ── batches ──> schema message | batch | batch | … | end mark        one Arrow IPC stream, however it is cut
+
+Whole answers are made by `whole`, on whichever thread the caller is; pieces by `Pieces`, one at a time, so that an
+answer of any size takes the memory of one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from psoup.answer import Answer
+from psoup_proto.v1 import queries_pb2
+from psoup_service.convert import completeness
+
+END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""What ends an Arrow IPC stream."""
+
+_TEXT_BYTES = 32
+"""A guess at the length of a text, for the number of rows to gather at once; pieces are cut by true sizes after."""
+
+
+def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
+    """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
+    found = completeness(answer.completeness)
+    parts = [answer.schema.serialize().to_pybytes()]
+    size, count = len(parts[0]) + len(END_MARK), 0
+    if answer.record.query.limit is None and not answer.record.query.distinct and answer.matched > 8 * max_bytes:
+        return queries_pb2.InvokeResponse(completeness=found, too_large=True)  # a row takes a bit at the least
+    for batch in answer.batches(rows_in(answer.schema, max_bytes)):
+        if size + batch.nbytes > max_bytes:
+            return queries_pb2.InvokeResponse(completeness=found, too_large=True)
+        parts.append(batch.serialize().to_pybytes())
+        size += len(parts[-1])
+        count += batch.num_rows
+    if size > max_bytes:
+        return queries_pb2.InvokeResponse(completeness=found, too_large=True)
+    parts.append(END_MARK)
+    return queries_pb2.InvokeResponse(completeness=found, arrow_ipc=b"".join(parts), rows=count)
+
+
+def rows_in(schema: pa.Schema, size: int) -> int:
+    """About how many rows take `size` bytes; at least one, at most 65,536."""
+    width = sum(_TEXT_BYTES if pa.types.is_string(kind) else max(kind.bit_width // 8, 1) for kind in schema.types)
+    return max(1, min(size // max(width, 1), 65_536))
+
+
+class Pieces:
+    """The messages of a streamed answer. `next` is called on a reader thread, one call at a time."""
+
+    def __init__(self, answer: Answer, chunk_bytes: int) -> None:
+        self._messages = self._all(answer, chunk_bytes)
+
+    def next(self) -> queries_pb2.InvokeStreamResponse | None:
+        """The next message, or None after the last. Raises what the answer raises."""
+        return next(self._messages, None)
+
+    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[queries_pb2.InvokeStreamResponse]:
+        yield queries_pb2.InvokeStreamResponse(
+            completeness=completeness(answer.completeness), arrow_ipc=answer.schema.serialize().to_pybytes()
+        )
+        for batch in answer.batches(rows_in(answer.schema, chunk_bytes)):
+            for part in _cut(batch, chunk_bytes):
+                yield queries_pb2.InvokeStreamResponse(arrow_ipc=part.serialize().to_pybytes(), rows=part.num_rows)
+        yield queries_pb2.InvokeStreamResponse(arrow_ipc=END_MARK)
+
+
+def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of at most about twice `size` bytes, or of one row."""
+    if batch.num_rows <= 1 or batch.nbytes <= 2 * size:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from _cut(batch.slice(0, middle), size)
+    yield from _cut(batch.slice(middle), size)
+
+
+def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.RecordBatch | None, bool]:
+    """At most `rows` rows from the `offset`-th on, fewer if they take more than `max_bytes`; and whether more follow.
+
+    None if there is no row. O(offset + rows): the rows before are gathered too.
+    """
+    wanted = rows + 1
+    found: list[pa.RecordBatch] = []
+    seen = held = 0
+    for batch in answer.batches(max(wanted, 1_024)):
+        part = batch.slice(max(offset - seen, 0), wanted - held)
+        seen += batch.num_rows
+        if part.num_rows:
+            found.append(part)
+            held += part.num_rows
+        if held >= wanted:
+            break
+    if not found:
+        return None, False
+    whole_page = pa.concat_batches(found)
+    kept = whole_page.slice(0, rows)
+    while kept.num_rows > 1 and kept.nbytes > max_bytes:
+        kept = kept.slice(0, kept.num_rows // 2)
+    return kept, kept.num_rows < whole_page.num_rows

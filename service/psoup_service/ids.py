@@ -1,0 +1,113 @@
+"""Identities and page tokens as clients see them: opaque text, bound to one incarnation of the data.
+
+    query 12 of incarnation 7f3a91c2  <──>  "q-7f3a91c2-12"
+
+A store in memory begins a new incarnation at each start, so an ID that a client kept from before names nothing, instead
+of naming somebody else's query. A page token is bound to the list that it continues. Neither is a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import secrets
+from typing import Any
+
+from psoup.errors import InvalidInput, NotFound
+
+_FORM = re.compile(r"([qs])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
+_MAX_TOKEN = 4_096
+_SHOWN = 60
+
+
+def new_incarnation() -> str:
+    """A name for the data of one store: eight random hexadecimal digits."""
+    return secrets.token_hex(4)
+
+
+class Ids:
+    """Writes and reads the IDs of one incarnation."""
+
+    def __init__(self, incarnation: str) -> None:
+        self.incarnation = incarnation
+
+    def query(self, query_id: int) -> str:
+        """A query's ID on the wire."""
+        return f"q-{self.incarnation}-{query_id}"
+
+    def stream(self, stream_id: int) -> str:
+        """A stream's ID on the wire."""
+        return f"s-{self.incarnation}-{stream_id}"
+
+    def read_query(self, text: str) -> int:
+        """The engine's query ID; InvalidInput if `text` is no ID, NotFound if it is another incarnation's."""
+        return self._read("q", "query", text)
+
+    def read_stream(self, text: str) -> int:
+        """The engine's stream ID; raises as `read_query`."""
+        return self._read("s", "stream", text)
+
+    def _read(self, letter: str, what: str, text: str) -> int:
+        field = f"{what}_id"
+        if not text:
+            raise InvalidInput(f"{field} is empty; give the ID that came with the {what}", field=field)
+        match = _FORM.fullmatch(text)
+        if match is None or match[1] != letter:
+            example = f"{letter}-{self.incarnation}-1"
+            raise InvalidInput(f"{text[:_SHOWN]!r} is no {what} ID; one looks like {example!r}", field=field)
+        if match[2] != self.incarnation:
+            raise NotFound(
+                f"{what} {text!r} is from another incarnation of this service's data ({match[2]}, now"
+                f" {self.incarnation}): it was lost at a restart, or belongs to another service; register again",
+                reason="FOREIGN_INCARNATION",
+                incarnation=self.incarnation,
+            )
+        return int(match[3])
+
+
+def unknown_query(text: str) -> NotFound:
+    """No such query, named as the client named it."""
+    return NotFound(
+        f"there is no query {text!r}: it was unregistered, or never registered; list the queries to see what stands",
+        reason="UNKNOWN_QUERY",
+        query_id=text,
+    )
+
+
+def page_token(kind: str, **state: Any) -> str:
+    """A token for the page after `state` of the list `kind`."""
+    raw = json.dumps([kind, state], separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def read_page_token(kind: str, token: str, **shape: type) -> dict[str, Any] | None:
+    """The state in a token of `page_token(kind, …)`, with the fields and types of `shape`; None for the first page.
+
+    Raises InvalidInput for anything else; what comes back is of the right types and otherwise not to be trusted.
+    """
+    if not token:
+        return None
+    try:
+        if len(token) > _MAX_TOKEN:
+            raise ValueError
+        found, state = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+        if found != kind or not isinstance(state, dict) or set(state) != set(shape):
+            raise ValueError
+        if any(type(state[name]) is not kind_of for name, kind_of in shape.items()):
+            raise ValueError
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        raise InvalidInput(
+            f"page_token {token[:_SHOWN]!r} is not one that this list gave; leave it empty to start at the first page",
+            reason="PAGE_TOKEN",
+            field="page_token",
+        ) from None
+    return state
+
+
+def page_size(asked: int, default: int, limit: int) -> int:
+    """The size of a page: 0 is the default, and more than the limit is the limit; InvalidInput if negative."""
+    if asked < 0:
+        raise InvalidInput(f"page_size is {asked}; it must not be negative", field="page_size")
+    return min(asked or default, limit)

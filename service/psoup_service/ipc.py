@@ -1,0 +1,182 @@
+"""Arrow IPC off the wire: a push's bytes as a table, or InvalidBatch. Nothing that a client sends gets further.
+
+    bytes ── envelope: messages, declared sizes ──> pa.ipc ──> types, view and dictionary sizes ──> pa.Table
+             (before anything is decompressed)                 (before anything is expanded)
+
+A few bytes can stand for many: compressed buffers, a dictionary or a view that names one long text a million times, a
+column of type null with a billion rows. So every size is computed before it is allocated. Whether offsets and UTF-8
+are sound is checked by the admission, when it reads the columns; here only where sizes are computed from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.errors import InvalidBatch
+from psoup_service.limits import Limits
+
+_ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
+_FAILURES = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, struct.error, OverflowError, IndexError)
+_RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
+
+
+def digest(payload: bytes) -> bytes:
+    """16 bytes that identify a payload; the same rows encoded otherwise have another. O(bytes)."""
+    return hashlib.blake2b(payload, digest_size=16).digest()
+
+
+def decode(payload: bytes, limits: Limits) -> pa.Table:
+    """The table in an Arrow IPC stream, sharing memory with `payload` where it is not compressed.
+
+    Raises InvalidBatch for anything else: what is wrong, and what to send instead. O(messages) when not compressed.
+    """
+    if not payload:
+        raise InvalidBatch("arrow_ipc is empty; send an Arrow IPC stream (a schema message, then record batches)")
+    try:
+        _check_envelope(payload, limits)
+        with pa.ipc.open_stream(pa.py_buffer(payload), options=_ALIGNED) as reader:
+            _check_schema(reader.schema, limits)
+            table = reader.read_all()
+        _check_expansion(table, limits)
+    except InvalidBatch:
+        raise
+    except MemoryError as problem:
+        raise InvalidBatch("the batch asks for more memory than there is; send smaller batches") from problem
+    except _FAILURES as problem:
+        said = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
+        raise InvalidBatch(
+            f"arrow_ipc is no Arrow IPC stream: {said}; send a schema message, then record batches",
+            reason="NOT_ARROW",
+        ) from problem
+    return table
+
+
+def _check_envelope(payload: bytes, limits: Limits) -> None:
+    """Rows and decoded bytes as the messages declare them; reads no buffer but the lengths in compressed ones."""
+    rows = size = 0
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(payload)):
+        table = _header(memoryview(message.metadata))
+        if table is None:
+            continue
+        count, compressed = _declared(table, message.body)
+        rows += count if message.type == "record batch" else 0
+        size += compressed
+        if rows > limits.batch_rows or count < 0:
+            raise _too_large("rows", rows, limits.batch_rows)
+        if size > limits.batch_decoded_bytes:
+            raise _too_large("bytes once decompressed", size, limits.batch_decoded_bytes)
+
+
+def _too_large(what: str, found: int, limit: int) -> InvalidBatch:
+    return InvalidBatch(
+        f"the batch has {found:,} {what}; {limit:,} is the most in one push, send it in parts",
+        reason="BATCH_TOO_LARGE",
+        found=found,
+        limit=limit,
+    )
+
+
+class _Flat:
+    """A FlatBuffers table, just enough of it: Message, DictionaryBatch and RecordBatch of Arrow's Message.fbs."""
+
+    def __init__(self, raw: memoryview, position: int) -> None:
+        self.raw = raw
+        self.position = position
+        self.vtable = position - struct.unpack_from("<i", raw, position)[0]
+        self.fields = (struct.unpack_from("<H", raw, self.vtable)[0] - 4) // 2
+
+    def place(self, field: int) -> int | None:
+        """Where the field's value is, or None if it has its default."""
+        if field >= self.fields:
+            return None
+        offset = struct.unpack_from("<H", self.raw, self.vtable + 4 + 2 * field)[0]
+        return self.position + offset if offset else None
+
+    def table(self, field: int) -> _Flat | None:
+        """The table that the field refers to."""
+        place = self.place(field)
+        return None if place is None else _Flat(self.raw, place + struct.unpack_from("<I", self.raw, place)[0])
+
+
+def _header(metadata: memoryview) -> _Flat | None:
+    """The RecordBatch of a message, or of a dictionary message; None for a schema."""
+    message = _Flat(metadata, struct.unpack_from("<I", metadata, 0)[0])
+    place = message.place(1)
+    kind = metadata[place] if place is not None else 0
+    if kind == _RECORD_BATCH:
+        return message.table(2)
+    dictionary = message.table(2) if kind == _DICTIONARY_BATCH else None
+    return dictionary.table(1) if dictionary is not None else None
+
+
+def _declared(batch: _Flat, body: pa.Buffer | None) -> tuple[int, int]:
+    """(rows, bytes of the decompressed buffers), as declared; without compression the bytes are those of the body."""
+    place = batch.place(0)
+    rows = struct.unpack_from("<q", batch.raw, place)[0] if place is not None else 0
+    held = body.size if body is not None else 0
+    if batch.place(3) is None:
+        return rows, held
+    vector = batch.place(2)
+    if vector is None or body is None:
+        return rows, held
+    start = vector + struct.unpack_from("<I", batch.raw, vector)[0]
+    count = struct.unpack_from("<I", batch.raw, start)[0]
+    places = np.frombuffer(batch.raw, np.int64, 2 * count, start + 4).reshape(count, 2)
+    content = memoryview(body)
+    total = 0
+    for offset, length in places.tolist():
+        if length >= 8:
+            declared = struct.unpack_from("<q", content, offset)[0]
+            total += length if declared == -1 else max(declared, 0)
+    return rows, total
+
+
+def _check_schema(schema: pa.Schema, limits: Limits) -> None:
+    if len(schema) > limits.batch_columns:
+        raise _too_large("columns", len(schema), limits.batch_columns)
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if isinstance(kind, pa.ExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+            raise InvalidBatch(
+                f"column {field.name!r} is {field.type}, which no stream can hold; send plain columns",
+                column=field.name,
+            )
+
+
+def _check_expansion(table: pa.Table, limits: Limits) -> None:
+    """Bytes of dictionary and view columns once they are laid out."""
+    size = 0
+    for field, column in zip(table.schema, table.columns, strict=True):
+        dictionary, view = pa.types.is_dictionary(field.type), pa.types.is_string_view(field.type)
+        if not (dictionary or view):
+            continue
+        column.validate(full=True)
+        for chunk in column.chunks:
+            size += _dictionary_bytes(chunk) if dictionary else int(_lengths(chunk).sum())
+    if size > limits.batch_decoded_bytes:
+        raise _too_large("bytes once decoded", size, limits.batch_decoded_bytes)
+
+
+def _dictionary_bytes(chunk: pa.DictionaryArray) -> int:
+    """Bytes of a dictionary column with every value written out."""
+    if not len(chunk.dictionary):
+        return 0
+    indices = chunk.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return int(_lengths(chunk.dictionary)[indices].sum())
+
+
+def _lengths(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """int64[n]: the bytes of each value."""
+    kind = array.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)
+        return views[array.offset : array.offset + len(array), 0].astype(np.int64)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        width = np.int64 if pa.types.is_large_string(kind) else np.int32
+        offsets = np.frombuffer(array.buffers()[1], width)[array.offset : array.offset + len(array) + 1]
+        return np.diff(offsets).astype(np.int64)
+    return np.full(len(array), 16, np.int64)

@@ -1,0 +1,100 @@
+"""What a caller must keep to, in one place: sizes, numbers and times of calls.
+
+The transport enforces the message and metadata sizes that hold for all calls (`channel_options`); the rest is
+enforced where a call begins (`psoup_service.calls`) and where a batch is decoded (`psoup_service.ipc`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from google.protobuf import duration_pb2
+
+from psoup_proto.v1 import server_pb2
+
+_KIB = 1024
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Read once at the composition root. A zero refuses everything; negative values are refused by the settings."""
+
+    ingest_message_bytes: int = 16 * _MIB
+    """Bytes of a request that carries tuples."""
+
+    control_message_bytes: int = 4 * _MIB
+    """Bytes of any other request."""
+
+    metadata_bytes: int = 8 * _KIB
+    """Bytes of a call's metadata."""
+
+    statement_bytes: int = 64 * _KIB
+    """Bytes of a statement; checked by the SQL front end too."""
+
+    batch_rows: int = 1_048_576
+    """Rows of one push."""
+
+    batch_columns: int = 4_096
+    """Columns of one push."""
+
+    batch_decoded_bytes: int = 256 * _MIB
+    """Bytes of one push once it is decompressed and laid out in the stream's columns."""
+
+    concurrent_calls: int = 1_024
+    """Calls under way at once, over all clients."""
+
+    streams_per_connection: int = 256
+    """Calls under way at once on one connection; more wait at the client."""
+
+    pipelined_batches: int = 32
+    """Batches of one PushStream that may wait for their acknowledgement."""
+
+    default_deadline_s: float = 30.0
+    """Deadline of a unary call that comes without one."""
+
+    stream_age_s: float = 3_600.0
+    """A streaming call is ended after this time."""
+
+    stream_idle_s: float = 300.0
+    """A streaming call on which nothing moves is ended after this time."""
+
+    chunk_bytes: int = _MIB
+    """Bytes of Arrow IPC in one message of a streamed answer, about."""
+
+    answer_bytes: int = 3 * _MIB
+    """Most bytes of an answer that comes in one message: a client takes 4 MiB by default."""
+
+    def channel_options(self) -> list[tuple[str, int]]:
+        """The part that gRPC itself enforces."""
+        return [
+            ("grpc.max_receive_message_length", self.ingest_message_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_metadata_size", self.metadata_bytes),
+            ("grpc.absolute_max_metadata_size", self.metadata_bytes),
+            ("grpc.max_concurrent_streams", self.streams_per_connection),
+            ("grpc.so_reuseport", 0),  # a second service on the same port must fail
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.keepalive_time_ms", 60_000),  # finds clients that vanished without a word
+            ("grpc.keepalive_timeout_ms", 20_000),
+        ]
+
+    def to_proto(self) -> server_pb2.Limits:
+        """The part that a client should know."""
+        return server_pb2.Limits(
+            ingest_message_bytes=self.ingest_message_bytes,
+            control_message_bytes=self.control_message_bytes,
+            metadata_bytes=self.metadata_bytes,
+            statement_bytes=self.statement_bytes,
+            batch_rows=self.batch_rows,
+            batch_decoded_bytes=self.batch_decoded_bytes,
+            concurrent_calls=self.concurrent_calls,
+            default_deadline=_seconds(self.default_deadline_s),
+            stream_age=_seconds(self.stream_age_s),
+            stream_idle=_seconds(self.stream_idle_s),
+        )
+
+
+def _seconds(value: float) -> duration_pb2.Duration:
+    whole = int(value)
+    return duration_pb2.Duration(seconds=whole, nanos=int((value - whole) * 1_000_000_000))

@@ -1,0 +1,83 @@
+"""`psoup serve`: the one composition root of a process that is a service.
+
+settings ─> logs ─> Service ─> SERVING ── SIGTERM, SIGINT ──> drain ─> exit code 0
+                                 └────── the host fails ─────────────> exit code 1, the reason in the log
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from psoup.errors import PSoupError
+from psoup_service import log
+from psoup_service.service import Service
+from psoup_service.settings import Settings, load
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+_log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> int:
+    """Serve until a signal comes; returns the exit code. `ready` is told the address once calls are served."""
+    log.configure(settings.log_format, settings.log_level)
+    try:
+        return asyncio.run(_serve(settings, ready))
+    except PSoupError as problem:
+        print(f"error: {problem.message}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int:
+    service = Service(settings)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await service.start()
+    _announce(service)
+    if ready is not None:
+        ready(service.address)
+    signalled = asyncio.create_task(stop.wait())
+    ended = asyncio.create_task(service.ended())
+    await asyncio.wait([signalled, ended], return_when=asyncio.FIRST_COMPLETED)
+    failure = service.host.failure
+    _log.info("draining" if not failure else "stopping after a failure", extra={"failure": failure} if failure else {})
+    finished = await service.stop()
+    signalled.cancel()
+    ended.cancel()
+    if failure:
+        print(f"error: the service stopped: {failure}", file=sys.stderr)
+        return EXIT_FAILED
+    if not finished:
+        _log.warning("not all work was finished in time", extra={"drain_s": settings.drain_s})
+    return EXIT_OK
+
+
+def _announce(service: Service) -> None:
+    """What whoever started it should know, on standard error."""
+    print(f"psoup listens on {service.address}", file=sys.stderr)
+    if service.metrics_address:
+        print(f"metrics are at http://{service.metrics_address}/metrics", file=sys.stderr)
+    if not service.store.durable:
+        print("nothing survives a restart yet: streams, tuples and queries are kept in memory only", file=sys.stderr)
+    if service.settings.data_dir is not None and not service.store.durable:
+        print(f"--data-dir {service.settings.data_dir} is not used yet: no file is written", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def main() -> int:
+    """Serve with settings from the environment and psoup.toml alone; `psoup serve` has the flags."""
+    try:
+        settings = load().settings
+    except PSoupError as problem:
+        print(f"error: {problem.message}", file=sys.stderr)
+        return EXIT_USAGE
+    return serve(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""A running service: host, servicers, health, reflection and metrics, started and stopped in the right order.
+
+    start   warm up ─> listen (NOT_SERVING) ─> host replays ─> SERVING
+    stop    NOT_SERVING ─> no new commands, those accepted are finished ─> calls end within the grace ─> closed
+
+Several can live in one process, each with its own engine, on port 0: tests do that. Signals are `main`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from psoup.admission import Admission
+from psoup.answer import Snapshot, bill
+from psoup.clock import Clock
+from psoup.engine import Engine
+from psoup.errors import Internal, InvalidInput
+from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, streams_pb2_grpc
+from psoup_service.calls import Calls
+from psoup_service.clock import SystemClock
+from psoup_service.host import Host
+from psoup_service.ids import Ids, new_incarnation
+from psoup_service.metrics import Metrics, MetricsServer
+from psoup_service.runner import TaskPool
+from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.ingest import IngestServicer
+from psoup_service.servicers.queries import QueryServicer
+from psoup_service.servicers.server import ServerServicer
+from psoup_service.servicers.streams import StreamServicer
+from psoup_service.settings import Settings
+from psoup_service.warmup import warm_up
+from psoup_storage.contract import Store
+from psoup_storage.memory import MemoryStore
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """One service. `address` is where it listens, once started."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, store: Store | None = None) -> None:
+        self.settings = settings
+        self.address = ""
+        self.metrics_address = ""
+        clock = clock or SystemClock()
+        config = settings.engine_config()
+        self._pool = TaskPool(settings.threads)
+        self._store = store or MemoryStore()
+        self.host: Host[Snapshot] = Host(
+            Engine(config, self._pool),
+            Admission(config),
+            self._store,
+            clock,
+            queue_bytes=settings.queue_mib * 1024 * 1024,
+            readers=settings.readers,
+            pending=settings.pending,
+        )
+        self._limits = settings.limits()
+        self._metrics = Metrics(self._figures)
+        self._backend = Backend(
+            self.host, self._store, Ids(new_incarnation()), self._limits, self._metrics, clock.now()
+        )
+        self._decoder = ThreadPoolExecutor(1, "psoup-decoder")
+        self._metrics_server: MetricsServer | None = None
+        self._health = health.aio.HealthServicer()
+        self._services: list[str] = []
+        self._watch: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    @property
+    def store(self) -> Store:
+        """Where events are kept."""
+        return self._store
+
+    async def start(self, *, warm: bool = True) -> None:
+        """Listen, replay, serve. Raises InvalidInput if a port cannot be had."""
+        try:
+            if warm:
+                await asyncio.to_thread(warm_up)
+            self._server, self._calls = self._make_server()
+            self.address = self._listen()
+            self._start_metrics()
+            await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+            await self._server.start()
+            await asyncio.to_thread(self.host.start)
+            await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+        except BaseException:
+            await self._release()
+            raise
+        self._watch = asyncio.create_task(self._watch_host())
+
+    async def stop(self) -> bool:
+        """Drain and close; whether everything accepted was finished. Idempotent."""
+        if self._stopped:
+            return True
+        self._stopped = True
+        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._calls.drain()
+        finished = await self.host.drain(self.settings.drain_s)
+        if not await self._calls.finished(self.settings.drain_s):
+            _log.warning("calls are cut off", extra={"calls": self._calls.open})
+        await self._server.stop(0)
+        await self._release()
+        return finished
+
+    async def ended(self) -> None:
+        """Return when the host has stopped or failed."""
+        await self.host.ended()
+
+    def _make_server(self) -> tuple[grpc.aio.Server, Calls]:
+        server = grpc.aio.server(options=self._limits.channel_options())
+        calls = Calls(self._limits, self._metrics)
+        for register, servicer in (
+            (streams_pb2_grpc.add_StreamServiceServicer_to_server, StreamServicer(self._backend)),
+            (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend, self._decoder)),
+            (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
+            (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
+        ):
+            self._services += calls.add(register, servicer, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+        return server, calls
+
+    def _listen(self) -> str:
+        host = self.settings.host
+        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        try:
+            port = self._server.add_insecure_port(f"{host}:{self.settings.port}")
+        except RuntimeError as problem:
+            raise InvalidInput(
+                f"{host}:{self.settings.port} cannot be listened on; is another service there? choose another --port,"
+                " or 0 for a free one",
+                reason="ADDRESS_IN_USE",
+            ) from problem
+        return f"{host}:{port}"
+
+    def _start_metrics(self) -> None:
+        if self.settings.metrics_port < 0:
+            return
+        host = self.settings.host.strip("[]")
+        try:
+            self._metrics_server = MetricsServer(self._metrics, host, self.settings.metrics_port)
+        except OSError as problem:
+            raise InvalidInput(
+                f"{host}:{self.settings.metrics_port} cannot be listened on for /metrics ({problem.strerror}); choose"
+                " another --metrics-port, 0 for a free one, or -1 for none",
+                reason="ADDRESS_IN_USE",
+            ) from problem
+        self.metrics_address = f"{host}:{self._metrics_server.port}"
+
+    def _figures(self) -> dict[str, int]:
+        return {**bill(self.host.snapshot()), **self.host.counters()}
+
+    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in ("", *self._services):
+            await self._health.set(name, status)
+
+    async def _watch_host(self) -> None:
+        """A host that fails takes the health with it."""
+        await self.host.ended()
+        if not self._stopped:
+            await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def _release(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._metrics_server is not None:
+            await asyncio.to_thread(self._metrics_server.close)
+        await asyncio.to_thread(self.host.close)
+        self._decoder.shutdown()
+        self._pool.close()
+
+
+@asynccontextmanager
+async def running_service(
+    settings: Settings | None = None, *, clock: Clock | None = None, warm: bool = False
+) -> AsyncIterator[Service]:
+    """A service on a free port of loopback, stopped at the end: `async with running_service() as service`.
+
+    Raises Internal at the end if the host failed meanwhile.
+    """
+    service = Service(settings or Settings(port=0), clock=clock)
+    await service.start(warm=warm)
+    try:
+        yield service
+    finally:
+        failure = service.host.failure
+        await service.stop()
+        if failure:
+            raise Internal(f"the host failed: {failure}")

@@ -1,0 +1,56 @@
+"""What every servicer is given: the host, the IDs of its incarnation, the limits, the metrics. One per service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import grpc
+
+from psoup.answer import Snapshot
+from psoup.events import Acknowledgement, Command
+from psoup.model import DEFAULT_TENANT
+from psoup_service.host import Host
+from psoup_service.ids import Ids
+from psoup_service.limits import Limits
+from psoup_service.metrics import Metrics
+from psoup_storage.contract import Store
+
+Context: TypeAlias = grpc.aio.ServicerContext
+
+PATIENCE_S = 5.0
+"""How long a command waits in line when the service is busy, before it is refused."""
+
+_WAIT_S = 3_600.0
+"""Bound for waits that the call's own deadline ends sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The parts that servicers share. `started` is the clock's time of the start, in microseconds."""
+
+    host: Host[Snapshot]
+    store: Store
+    ids: Ids
+    limits: Limits
+    metrics: Metrics
+    started: int
+
+    def tenant(self, context: Context) -> str:
+        """Whose call it is. There is one tenant until calls carry credentials."""
+        return DEFAULT_TENANT
+
+    def now(self) -> int:
+        """The clock's time in microseconds."""
+        return self.host.clock.now()
+
+    async def visible(self, sequence: int) -> Snapshot:
+        """The snapshot once it reflects `sequence`; the call's deadline ends the wait."""
+        if sequence > self.host.applied:
+            await self.host.wait_for(sequence, _WAIT_S)
+        return self.host.snapshot()
+
+    async def change(self, command: Command) -> tuple[Acknowledgement, Snapshot]:
+        """Submit a command that is no push, and wait until every call sees its effect."""
+        done = await self.host.submit(command, patience=PATIENCE_S)
+        return done, await self.visible(done.sequence)

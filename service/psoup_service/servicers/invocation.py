@@ -1,0 +1,217 @@
+"""The invoking half of QueryService: the answer in one message, in pieces, or as pages of rows.
+
+    Invoke        on the loop if the query's last answer was quick, else on a reader thread (the common case)
+    InvokeStream  piece by piece on a reader thread; the client's pace is the pace
+    InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
+
+A hop to a thread costs more than most answers do. An invocation of the query's own window is near in cost to the one
+before; so the last measured cost decides where the next one runs, and a slow one is never on the loop twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+from psoup.answer import Answer, Snapshot, invoke
+from psoup.errors import FailedPrecondition, InvalidInput, NotFound
+from psoup.model import WindowClause
+from psoup.sql import window_clause
+from psoup_proto.v1 import queries_pb2
+from psoup_service import answers, convert
+from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
+from psoup_service.servicers.backend import Backend, Context
+
+_QUICK_S = 0.000_5
+"""An answer that took less than this is made on the loop the next time."""
+
+_REMEMBERED = 65_536
+"""Queries whose cost is remembered."""
+
+_DEFAULT_BYTES = 1024 * 1024
+_ROWS, _MAX_ROWS = 100, 10_000
+
+Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An invocation, read from its request."""
+
+    query_id: int
+    name: str
+    tenant: str
+    now: int
+    as_of: int | None
+    window: WindowClause | None
+    accept_truncation: bool
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it is the query's own window at the present NOW."""
+        return self.as_of is None and self.window is None
+
+    def answer(self, snapshot: Snapshot) -> Answer:
+        """Evaluate up to the matches; NotFound names the query as the client did."""
+        try:
+            return invoke(
+                snapshot,
+                self.query_id,
+                tenant=self.tenant,
+                now=self.now,
+                as_of=self.as_of,
+                window=self.window,
+                accept_truncation=self.accept_truncation,
+            )
+        except NotFound:
+            raise unknown_query(self.name) from None
+
+
+class Invocation:
+    """Base of the query servicer; see the module."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._costs: dict[int, float] = {}
+
+    async def Invoke(self, request: queries_pb2.InvokeRequest, context: Context) -> queries_pb2.InvokeResponse:
+        """The answer in one message."""
+        if request.max_bytes < 0:
+            raise InvalidInput(f"max_bytes is {request.max_bytes}; it must not be negative", field="max_bytes")
+        max_bytes = min(request.max_bytes or _DEFAULT_BYTES, self._backend.limits.answer_bytes)
+        wanted = await self._wanted(request, context)
+
+        def make(snapshot: Snapshot) -> queries_pb2.InvokeResponse:
+            return answers.whole(wanted.answer(snapshot), max_bytes)
+
+        if not wanted.ordinary:
+            response = await self._backend.host.read(make)
+        elif self._costs.get(wanted.query_id, _QUICK_S) < _QUICK_S:
+            response = self._timed(wanted, make, self._backend.host.snapshot())
+        else:
+            response = await self._backend.host.read(lambda snapshot: self._timed(wanted, make, snapshot))
+        self._backend.metrics.answered(response.rows)
+        return response
+
+    async def InvokeStream(
+        self, request: queries_pb2.InvokeStreamRequest, context: Context
+    ) -> AsyncIterator[queries_pb2.InvokeStreamResponse]:
+        """The answer in pieces."""
+        backend = self._backend
+        wanted = await self._wanted(request, context)
+        pieces = await backend.host.read(
+            lambda snapshot: answers.Pieces(wanted.answer(snapshot), backend.limits.chunk_bytes)
+        )
+        while (message := await backend.host.read(lambda _: pieces.next())) is not None:
+            backend.metrics.answered(message.rows)
+            yield message
+
+    async def InvokeRows(
+        self, request: queries_pb2.InvokeRowsRequest, context: Context
+    ) -> queries_pb2.InvokeRowsResponse:
+        """A page of rows."""
+        size = page_size(request.page_size, _ROWS, _MAX_ROWS)
+        state = read_page_token("rows", request.page_token, now=int, offset=int, request=str, answer=str)
+        wanted = await self._wanted(request, context)
+        page = _Page(size, self._backend.limits.answer_bytes)
+        if state is not None:
+            if state["request"] != _fingerprint(request) or not -(2**63) <= state["now"] < 2**63:
+                raise InvalidInput(
+                    "page_token belongs to another invocation; repeat all fields but page_size, or leave it empty",
+                    reason="PAGE_TOKEN",
+                    field="page_token",
+                )
+            wanted = replace(wanted, as_of=state["now"])
+            page = replace(page, offset=max(state["offset"], 0), expected=state["answer"])
+        response = await self._backend.host.read(lambda snapshot: _page(snapshot, wanted, request, page))
+        self._backend.metrics.answered(len(response.rows))
+        return response
+
+    async def _wanted(self, request: Request, context: Context) -> _Wanted:
+        """Read the request, and wait for `min_sequence`."""
+        backend = self._backend
+        query_id = backend.ids.read_query(request.query_id)
+        as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
+        window = window_clause(request.window) if request.window else None
+        if request.min_sequence < 0:
+            raise InvalidInput(f"min_sequence is {request.min_sequence}; events count from 1", field="min_sequence")
+        if request.min_sequence:
+            await backend.visible(request.min_sequence)
+        return _Wanted(
+            query_id,
+            request.query_id,
+            backend.tenant(context),
+            backend.now(),
+            as_of,
+            window,
+            request.accept_truncation,
+        )
+
+    def _timed(
+        self, wanted: _Wanted, make: Callable[[Snapshot], queries_pb2.InvokeResponse], snapshot: Snapshot
+    ) -> queries_pb2.InvokeResponse:
+        started = time.perf_counter()
+        try:
+            return make(snapshot)
+        finally:
+            if len(self._costs) >= _REMEMBERED:
+                self._costs.clear()
+            self._costs[wanted.query_id] = time.perf_counter() - started
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Which rows; `expected` is the likeness of the answer on the first page."""
+
+    rows: int
+    max_bytes: int
+    offset: int = 0
+    expected: str | None = None
+
+
+def _page(
+    snapshot: Snapshot, wanted: _Wanted, request: queries_pb2.InvokeRowsRequest, page: _Page
+) -> queries_pb2.InvokeRowsResponse:
+    answer = wanted.answer(snapshot)
+    likeness = _likeness(answer)
+    if page.expected is not None and likeness != page.expected:
+        raise FailedPrecondition(
+            f"the answer of {wanted.name!r} has changed since its first page; start again without page_token",
+            reason="PAGE_EXPIRED",
+        )
+    found = answer.completeness
+    response = queries_pb2.InvokeRowsResponse(
+        completeness=convert.completeness(found), columns=convert.query_columns(answer.record)
+    )
+    batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
+    if batch is not None:
+        response.rows.extend(convert.rows(batch, answer.record))
+        if more and found.now is not None:
+            response.next_page_token = page_token(
+                "rows",
+                now=found.now,
+                offset=page.offset + batch.num_rows,
+                request=_fingerprint(request),
+                answer=likeness,
+            )
+    return response
+
+
+def _likeness(answer: Answer) -> str:
+    """Equal as long as the answer at one NOW has not changed: its first and last match, and how many there are.
+
+    At one NOW tuples only join an answer behind its last match, or leave it before its first.
+    """
+    return f"{answer.ends}/{answer.matched}"
+
+
+def _fingerprint(request: queries_pb2.InvokeRowsRequest) -> str:
+    """Identifies everything in a request that shapes the answer."""
+    same = queries_pb2.InvokeRowsRequest()
+    same.CopyFrom(request)
+    same.ClearField("page_size")
+    same.ClearField("page_token")
+    same.ClearField("min_sequence")
+    return hashlib.blake2b(same.SerializeToString(deterministic=True), digest_size=9).hexdigest()

@@ -1,0 +1,159 @@
+"""QueryService: register, list, unregister, explain, and what a tuple matched. Invocation is in `invocation`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from psoup.answer import explain, get_query, list_queries, matches
+from psoup.errors import InvalidInput, NotFound
+from psoup.events import QueryAcknowledgement, Register, Unregister
+from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
+from psoup_service import convert
+from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
+from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.invocation import Invocation
+
+_PAGE, _MAX_PAGE = 100, 1_000
+_MATCHES, _MAX_MATCHES = 1_000, 10_000
+_MAX_REQUEST_ID = 256
+
+
+class QueryServicer(Invocation, queries_pb2_grpc.QueryServiceServicer):
+    """See queries.proto."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._backend = backend
+
+    async def Register(self, request: queries_pb2.RegisterRequest, context: Context) -> queries_pb2.RegisterResponse:
+        """Register, and wait until it is visible."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        if len(request.request_id.encode()) > _MAX_REQUEST_ID:
+            raise InvalidInput(
+                f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
+            )
+        done, snapshot = await backend.change(Register(request.statement, request.request_id, tenant))
+        assert isinstance(done, QueryAcknowledgement)
+        with naming(backend.ids.query(done.query_id)):
+            record = get_query(snapshot, done.query_id, tenant=tenant)
+        return queries_pb2.RegisterResponse(
+            query=convert.query(record, backend.ids), sequence=done.sequence, duplicate=done.duplicate
+        )
+
+    async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
+        """One query; O(1), so on the loop."""
+        backend = self._backend
+        query_id = backend.ids.read_query(request.query_id)
+        with naming(request.query_id):
+            record = get_query(backend.host.snapshot(), query_id, tenant=backend.tenant(context))
+        return queries_pb2.GetQueryResponse(query=convert.query(record, backend.ids))
+
+    async def ListQueries(
+        self, request: queries_pb2.ListQueriesRequest, context: Context
+    ) -> queries_pb2.ListQueriesResponse:
+        """A page, in the order of registration."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        size = page_size(request.page_size, _PAGE, _MAX_PAGE)
+        state = read_page_token("queries", request.page_token, after=int, stream=str)
+        if state and state["stream"] != request.stream:
+            raise InvalidInput(
+                "page_token belongs to a list of another stream", reason="PAGE_TOKEN", field="page_token"
+            )
+        after = max(state["after"], -1) if state else -1
+        found = await backend.host.read(
+            lambda snapshot: list_queries(
+                snapshot, tenant=tenant, after=after, limit=size + 1, stream=request.stream or None
+            )
+        )
+        more = len(found) > size
+        return queries_pb2.ListQueriesResponse(
+            queries=[convert.query(record, backend.ids) for record in found[:size]],
+            next_page_token=page_token("queries", after=found[size - 1].query_id, stream=request.stream)
+            if more
+            else "",
+        )
+
+    async def Unregister(
+        self, request: queries_pb2.UnregisterRequest, context: Context
+    ) -> queries_pb2.UnregisterResponse:
+        """Forget, and wait until nobody sees it any more."""
+        backend = self._backend
+        try:
+            with naming(request.query_id):
+                query_id = backend.ids.read_query(request.query_id)
+                done, _ = await backend.change(Unregister(query_id, backend.tenant(context)))
+        except NotFound:
+            if not request.allow_missing:
+                raise
+            return queries_pb2.UnregisterResponse()
+        return queries_pb2.UnregisterResponse(sequence=done.sequence)
+
+    async def Explain(self, request: queries_pb2.ExplainRequest, context: Context) -> queries_pb2.ExplainResponse:
+        """How the query is kept."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        query_id = backend.ids.read_query(request.query_id)
+        now = backend.now()
+        with naming(request.query_id):
+            found = await backend.host.read(lambda snapshot: explain(snapshot, query_id, tenant=tenant, now=now))
+        lines = found.lines()
+        lines[0] = lines[0].replace(f"query {query_id} ", f"query {request.query_id} ", 1)
+        response = queries_pb2.ExplainResponse(lines=lines)
+        details = {**found.to_dict(), "query_id": request.query_id}
+        response.details.update({name: _plain(value) for name, value in details.items()})
+        return response
+
+    async def Matches(self, request: queries_pb2.MatchesRequest, context: Context) -> queries_pb2.MatchesResponse:
+        """The queries that a tuple matched."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        size = page_size(request.page_size, _MATCHES, _MAX_MATCHES)
+        state = read_page_token("matches", request.page_token, after=int)
+        after = max(state["after"], -1) if state else -1
+        sequence, found = await backend.host.read(
+            lambda snapshot: (
+                snapshot.sequence,
+                matches(snapshot, request.stream, request.tuple_id, tenant=tenant, after=after, limit=size + 1),
+            )
+        )
+        more = len(found) > size
+        return queries_pb2.MatchesResponse(
+            query_ids=[backend.ids.query(query_id) for query_id in found[:size]],
+            next_page_token=page_token("matches", after=found[size - 1]) if more else "",
+            sequence=sequence,
+        )
+
+    async def WaitForSequence(
+        self, request: queries_pb2.WaitForSequenceRequest, context: Context
+    ) -> queries_pb2.WaitForSequenceResponse:
+        """Read your own writes."""
+        if request.sequence < 0:
+            raise InvalidInput(f"sequence is {request.sequence}; events count from 1", field="sequence")
+        snapshot = await self._backend.visible(request.sequence)
+        return queries_pb2.WaitForSequenceResponse(sequence=snapshot.sequence)
+
+
+@contextmanager
+def naming(query_id: str) -> Iterator[None]:
+    """The engine knows queries by number; the client is told of its own ID."""
+    try:
+        yield
+    except NotFound as problem:
+        if problem.reason != "UNKNOWN_QUERY":
+            raise
+        raise unknown_query(query_id) from None
+
+
+def _plain(value: Any) -> Any:
+    """As Struct takes it: no tuples, and whole numbers only where a double holds them."""
+    match value:
+        case dict():
+            return {str(name): _plain(one) for name, one in value.items()}
+        case tuple() | list():
+            return [_plain(one) for one in value]
+        case bool() | str() | None | float():
+            return value
+        case int():
+            return value if abs(value) < 2**53 else str(value)
+        case _:
+            return str(value)

@@ -1,0 +1,52 @@
+"""ServerService: what one talks to."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from psoup.answer import bill
+from psoup_proto.v1 import server_pb2, server_pb2_grpc
+from psoup_service.convert import timestamp
+from psoup_service.servicers.backend import Backend, Context
+
+FEATURES: tuple[str, ...] = ()
+"""What is there beyond the first version of the contract."""
+
+
+def server_version() -> str:
+    """The version of the installed distribution; "unknown" when run from a source tree that is not installed."""
+    try:
+        return version("psoup")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class ServerServicer(server_pb2_grpc.ServerServiceServicer):
+    """See server.proto."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._version = server_version()
+        self._limits = backend.limits.to_proto()
+
+    async def GetServerInfo(
+        self, request: server_pb2.GetServerInfoRequest, context: Context
+    ) -> server_pb2.GetServerInfoResponse:
+        """Counters only: served on the loop."""
+        backend = self._backend
+        host = backend.host
+        memory = {name: count for name, count in bill(host.snapshot()).items() if name.endswith("_bytes")}
+        counters = host.counters()
+        memory.update({name: count for name, count in counters.items() if name.endswith("_bytes")})
+        return server_pb2.GetServerInfoResponse(
+            version=self._version,
+            incarnation=backend.ids.incarnation,
+            store=backend.store.name,
+            durable=backend.store.durable,
+            state=host.state,
+            start_time=timestamp(backend.started),
+            sequence=host.applied,
+            limits=self._limits,
+            features=FEATURES,
+            memory=memory,
+        )

@@ -1,0 +1,97 @@
+"""StreamService: create, list, describe, drop."""
+
+from __future__ import annotations
+
+from psoup.answer import describe_stream, list_streams
+from psoup.errors import AlreadyExists, NotFound
+from psoup.events import CreateStream, DropStream, StreamAcknowledgement
+from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
+from psoup_service import convert
+from psoup_service.ids import page_size, page_token, read_page_token
+from psoup_service.servicers.backend import Backend, Context
+
+_PAGE, _MAX_PAGE = 100, 1_000
+
+
+class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
+    """See streams.proto."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def CreateStream(
+        self, request: streams_pb2.CreateStreamRequest, context: Context
+    ) -> streams_pb2.CreateStreamResponse:
+        """Create, and wait until it is visible."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        try:
+            done, snapshot = await backend.change(CreateStream(request.statement, tenant))
+        except AlreadyExists as problem:
+            if not request.allow_existing or problem.facts.get("identical") != "true":
+                raise
+            sequence = backend.host.counters()["sequence"]
+            found = describe_stream(
+                await backend.visible(sequence), problem.facts["stream"], tenant=tenant, now=backend.now()
+            )
+            return streams_pb2.CreateStreamResponse(
+                stream=convert.stream(found, backend.ids), sequence=sequence, duplicate=True
+            )
+        assert isinstance(done, StreamAcknowledgement)
+        name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
+        found = describe_stream(snapshot, name, tenant=tenant, now=backend.now())
+        return streams_pb2.CreateStreamResponse(stream=convert.stream(found, backend.ids), sequence=done.sequence)
+
+    async def ListStreams(
+        self, request: streams_pb2.ListStreamsRequest, context: Context
+    ) -> streams_pb2.ListStreamsResponse:
+        """A page, in the order of names."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        size = page_size(request.page_size, _PAGE, _MAX_PAGE)
+        state = read_page_token("streams", request.page_token, after=str)
+        after = state["after"] if state else ""
+        now = backend.now()
+        found = await backend.host.read(
+            lambda snapshot: list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
+        )
+        more = len(found) > size
+        return streams_pb2.ListStreamsResponse(
+            streams=[convert.stream(one, backend.ids) for one in found[:size]],
+            next_page_token=page_token("streams", after=found[size - 1].spec.name) if more else "",
+        )
+
+    async def GetStream(self, request: streams_pb2.GetStreamRequest, context: Context) -> streams_pb2.GetStreamResponse:
+        """One stream; O(1), so on the loop."""
+        backend = self._backend
+        found = describe_stream(
+            backend.host.snapshot(), request.name, tenant=backend.tenant(context), now=backend.now()
+        )
+        return streams_pb2.GetStreamResponse(stream=convert.stream(found, backend.ids))
+
+    async def DropStream(
+        self, request: streams_pb2.DropStreamRequest, context: Context
+    ) -> streams_pb2.DropStreamResponse:
+        """Drop, and wait until nobody sees it any more."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        try:
+            if request.stream_id:
+                await self._check_identity(request, tenant)
+            done, _ = await backend.change(DropStream(request.name, tenant))
+        except NotFound:
+            if not request.allow_missing:
+                raise
+            return streams_pb2.DropStreamResponse()
+        return streams_pb2.DropStreamResponse(sequence=done.sequence)
+
+    async def _check_identity(self, request: streams_pb2.DropStreamRequest, tenant: str) -> None:
+        """NotFound if the name has been given to another stream."""
+        backend = self._backend
+        wanted = backend.ids.read_stream(request.stream_id)
+        snapshot = await backend.visible(backend.host.counters()["sequence"])
+        found = snapshot.stream(request.name, tenant)
+        if found.stream_id != wanted:
+            raise NotFound(
+                f"stream {request.name!r} is no longer {request.stream_id!r} but"
+                f" {backend.ids.stream(found.stream_id)!r}; nothing was dropped",
+                reason="OTHER_STREAM",
+                stream=request.name,
+            )

@@ -1,0 +1,231 @@
+"""The service's settings: what they are, where each value came from, and what is refused.
+
+    flag  >  environment PSOUP_NAME  >  table [service] of psoup.toml  >  default
+
+A key that nobody knows is an error, with the nearest known one: a limit that is misspelt and silently not in force is
+worse than a service that does not start. Read once, by whoever composes the service.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from psoup.config import EngineConfig
+from psoup.errors import InvalidInput
+from psoup.model import SECOND
+from psoup_service.limits import Limits
+
+PREFIX = "PSOUP_"
+CONFIG_FILE = "psoup.toml"
+CONFIG_VARIABLE = "PSOUP_CONFIG"
+TABLE = "service"
+_OTHER_TABLES = frozenset({"client"})
+_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT", "PSOUP_VERIFY"})
+_NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
+"""Variables with our prefix that belong to clients, tests and benchmarks."""
+
+_MIB = 1024 * 1024
+
+
+class Settings(BaseModel):
+    """Every setting, with its unit in its name. Zero and what it means is said where it means something."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    host: str = "127.0.0.1"
+    """address to listen on; loopback only, as there is no TLS yet"""
+
+    port: int = Field(default=7433, ge=0, le=65_535)
+    """port for gRPC; 0 takes a free one"""
+
+    metrics_port: int = Field(default=-1, ge=-1, le=65_535)
+    """port for /metrics; 0 takes a free one, -1 is off"""
+
+    data_dir: Path | None = None
+    """directory for data; not used yet, everything is kept in memory"""
+
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, else json"""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """least level that is logged"""
+
+    memory_mib: int = Field(default=4_096, ge=0)
+    """budget for tuples; a push beyond it is refused, with 0 every push"""
+
+    results_mib: int = Field(default=4_096, ge=0)
+    """budget for kept results; what is over it is evaluated again when asked for"""
+
+    queue_mib: int = Field(default=256, ge=1)
+    """pushed data that may wait to be applied"""
+
+    sort_rows: int = Field(default=5_000_000, ge=0)
+    """rows that ORDER BY or DISTINCT may hold in one invocation"""
+
+    max_ahead_s: int = Field(default=86_400, ge=0)
+    """how far past the clock a tuple's time may lie"""
+
+    readers: int = Field(default=2, ge=1, le=256)
+    """threads that evaluate answers"""
+
+    threads: int = Field(default=1, ge=1, le=256)
+    """threads that join tuples with queries"""
+
+    pending: int = Field(default=1_024, ge=1)
+    """commands, and reads, that may be under way"""
+
+    concurrent_calls: int = Field(default=1_024, ge=1)
+    """calls that may be under way over all clients"""
+
+    default_deadline_s: float = Field(default=30.0, gt=0, le=86_400)
+    """deadline of a unary call that comes without one"""
+
+    stream_age_s: float = Field(default=3_600.0, gt=0, le=31_536_000)
+    """a streaming call is ended after this time"""
+
+    stream_idle_s: float = Field(default=300.0, gt=0, le=31_536_000)
+    """a streaming call on which nothing moves is ended after this time"""
+
+    drain_s: float = Field(default=10.0, ge=0, le=3_600)
+    """time that calls have to end when the service is told to stop"""
+
+    @field_validator("host")
+    @classmethod
+    def _loopback(cls, host: str) -> str:
+        try:
+            loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise ValueError(
+                f"{host!r} is not a loopback address, and this version has neither TLS nor authentication; use"
+                " 127.0.0.1 and a tunnel"
+            )
+        return host
+
+    def engine_config(self) -> EngineConfig:
+        """The engine's part."""
+        return EngineConfig(
+            memory_bytes=self.memory_mib * _MIB,
+            results_bytes=self.results_mib * _MIB,
+            sort_rows=self.sort_rows,
+            max_ahead=self.max_ahead_s * SECOND,
+        )
+
+    def limits(self) -> Limits:
+        """The part that calls must keep to."""
+        return Limits(
+            concurrent_calls=self.concurrent_calls,
+            default_deadline_s=self.default_deadline_s,
+            stream_age_s=self.stream_age_s,
+            stream_idle_s=self.stream_idle_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting for `psoup config show`. `origin` is "flag", "PSOUP_…", a file's path, or "default"."""
+
+    name: str
+    value: Any
+    origin: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings and the origin of each."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def show(self) -> list[Setting]:
+        """All settings in their order, with their origins."""
+        return [
+            Setting(name, getattr(self.settings, name), self.origins[name], field.description or "")
+            for name, field in Settings.model_fields.items()
+        ]
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Merge the sources. `flags` that are None were not given. `config` must exist; without it, PSOUP_CONFIG or
+    ./psoup.toml if there is one. Raises InvalidInput that names the setting, the value and where it came from.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    for origin_of, found in (
+        _from_file(config, environ),
+        _from_environment(environ),
+        (lambda name: "flag", {name: value for name, value in (flags or {}).items() if value is not None}),
+    ):
+        for name, value in found.items():
+            if name not in Settings.model_fields:
+                raise _unknown(origin_of(name), name)
+            values[name] = value
+            origins[name] = origin_of(name)
+    try:
+        return Loaded(Settings(**values), origins)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        raise InvalidInput(
+            f"{name} = {values.get(name)!r} (from {origins.get(name, '?')}) is refused: {first['msg']}",
+            reason="SETTING",
+            field=name,
+        ) from problem
+
+
+def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
+    path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    if path is None and not Path(CONFIG_FILE).is_file():
+        return str, {}
+    path = path or Path(CONFIG_FILE)
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except OSError as problem:
+        raise InvalidInput(
+            f"the settings file {path} cannot be read: {problem.strerror}", reason="SETTING"
+        ) from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InvalidInput(f"the settings file {path} is no TOML: {problem}", reason="SETTING") from problem
+    for name in set(found) - _OTHER_TABLES - {TABLE}:
+        raise InvalidInput(
+            f"{path} has {name!r} at its top level; the service's settings stand in the table [{TABLE}], those"
+            " of client commands in [client]",
+            reason="UNKNOWN_SETTING",
+            field=name,
+        )
+    table = found.get(TABLE, {})
+    if not isinstance(table, dict):
+        raise InvalidInput(f"{path}: {TABLE} must be a table, [{TABLE}]", reason="SETTING", field=TABLE)
+    return (lambda name: str(path)), table
+
+
+def _from_environment(environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
+    found = {
+        variable.removeprefix(PREFIX).lower(): value
+        for variable, value in environ.items()
+        if variable.startswith(PREFIX) and variable not in _NOT_OURS and not variable.startswith(_NOT_OURS_PREFIXES)
+    }
+    return (lambda name: PREFIX + name.upper()), found
+
+
+def _unknown(origin: str, name: str) -> InvalidInput:
+    near = get_close_matches(name, Settings.model_fields, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(Settings.model_fields)}"
+    return InvalidInput(f"there is no setting {name!r} (from {origin}); {hint}", reason="UNKNOWN_SETTING", field=name)

@@ -1,0 +1,59 @@
+"""A small workload through an engine of its own, so that the kernels are compiled before the first client comes.
+
+Compiling takes seconds the first time and is cached on disk; afterwards this takes some hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+
+_STREAM = (
+    "CREATE STREAM warm (a BIGINT, b DOUBLE, c TEXT, d DECIMAL(9,2), e DATE, f BOOLEAN, t TIMESTAMP) TIMESTAMP BY t"
+)
+_WHERE = (
+    "a > 3",
+    "a BETWEEN 2 AND 9 AND b < 0.5",
+    "c = 'x1'",
+    "c LIKE 'x%' AND a IN (1, 5, 7)",
+    "d >= 1.5 OR f",
+    "e IS NOT NULL AND a = 1",
+    "a + 1 > 5 AND c LIKE '%1%'",
+)
+_ROWS = 512
+
+
+def warm_up() -> int:
+    """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=256))
+    soup.execute(_STREAM)
+    queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
+    queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(64)]
+    start = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    for number in range(3):
+        soup.push("warm", _batch(start + dt.timedelta(hours=number)))
+    soup.maintain()
+    queries.append(soup.register("SELECT a, c FROM warm WHERE a > 2 ORDER BY a, c LIMIT 5 BEGIN (NOW - 600) END (NOW)"))
+    rows = sum(soup.invoke(query).to_table().num_rows for query in queries)
+    soup.matches("warm", 0)
+    return rows
+
+
+def _batch(start: dt.datetime) -> pa.Table:
+    numbers = range(_ROWS)
+    return pa.table(
+        {
+            "a": [n % 64 for n in numbers],
+            "b": [n / _ROWS if n % 7 else None for n in numbers],
+            "c": [f"x{n % 9}" for n in numbers],
+            "d": pa.array([Decimal(n) / 4 for n in numbers], pa.decimal128(9, 2)),
+            "e": [(start + dt.timedelta(days=n % 30)).date() for n in numbers],
+            "f": [n % 2 == 0 for n in numbers],
+            "t": [start + dt.timedelta(seconds=n) for n in numbers],
+        }
+    )
