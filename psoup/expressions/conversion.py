@@ -133,6 +133,8 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         return left, right
     if kinds == {Kind.DECIMAL, Kind.DOUBLE}:
         return cast(left, DOUBLE), cast(right, DOUBLE)
+    if kinds == {Kind.BOOLEAN, Kind.DECIMAL}:
+        return tuple(cast(side, BIGINT) if side.type == BOOLEAN else side for side in (left, right))  # type: ignore[return-value]
     if Kind.BOOLEAN in kinds and kinds & NUMBERS:
         return _towards(left, right, Kind.BOOLEAN)
     if kinds == TIMES:

@@ -16,6 +16,8 @@ from psoup.expressions.tree import Call
 from psoup.model import DataType, Kind
 
 LEAST = np.int64(-(2**63))
+LAST_DAY = 2**31 - 2
+"""The last DATE; DuckDB keeps the ends of int32 for infinite ones."""
 _DOUBT = 9.2e18
 """Products whose DOUBLE estimate is below this certainly fit int64 (2**63 is 9.223e18)."""
 
@@ -73,8 +75,10 @@ def _arithmetic(exact: Callable[[Array, Array], tuple[Array, Array]], real: np.u
 
 
 def _days(call: Call, columns: list[Column], exact: Callable[[Array, Array], tuple[Array, Array]]) -> Column:
-    days, overflow = exact(columns[0].values.astype(np.int64), columns[1].values)
-    return finish(call.type, days.astype(np.int32), columns, overflow | (days != days.astype(np.int32)))
+    shift = columns[1].values
+    days, overflow = exact(columns[0].values.astype(np.int64), shift)
+    failed = overflow | (np.abs(days) > LAST_DAY) | (shift > LAST_DAY + 1) | (shift < -LAST_DAY - 2)
+    return finish(call.type, np.where(failed, 0, days), columns, failed)
 
 
 def divide(call: Call, frame: Frame) -> Column:

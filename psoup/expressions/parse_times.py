@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from psoup.columns import Array, Column
 from psoup.expressions.civil import DAY_MICROS, days_from_civil, days_in_month
 from psoup.expressions.frame import booleans, to_large_string
-from psoup.expressions.numeric import add_int64, mul_int64, sub_int64
+from psoup.expressions.numeric import LAST_DAY, add_int64, mul_int64, sub_int64
 from psoup.model import DataType
 
 _SPACE = r"[ \t\n\v\f\r]*"
@@ -30,10 +30,8 @@ _TIME = (
 _ONLY_DATE = rf"\A{_SPACE}{_DATE}{_SPACE}\z"
 _DATE_TIME = rf"\A{_SPACE}{_DATE}(?:(?:T|[ \t\n\v\f\r]+){_TIME}{_SPACE})?\z"
 _EPOCH = rf"(?i)\A{_SPACE}epoch{_SPACE}\z"
-_LAST_DAY = 2**31 - 2
-"""DuckDB keeps the ends of int32 for infinite dates."""
 _LAST_MICRO = 2**63 - 2
-"""And the greatest int64 for the infinite TIMESTAMP."""
+"""The last TIMESTAMP; DuckDB keeps the greatest int64 for the infinite one."""
 
 
 class _Fields:
@@ -66,7 +64,7 @@ def to_date(column: Column, target: DataType) -> tuple[Array, Array]:
     if len(rest):
         micros, bad = to_timestamp(column.take(rest), target)
         days[rest], failed[rest] = micros // DAY_MICROS, bad
-    return days, failed | (np.abs(days) > _LAST_DAY)
+    return days, failed | (np.abs(days) > LAST_DAY)
 
 
 def _days(fields: _Fields) -> tuple[Array, Array]:

@@ -121,7 +121,10 @@ def _operands(call: Call) -> list[str]:
 
 
 def _infix(call: Call) -> str:
-    text = f" {_INFIX[call.name]} ".join(_operands(call))
+    texts = _operands(call)
+    if call.type.kind is Kind.DATE:  # DuckDB adds INTEGER days only
+        texts[1] = f"CAST({texts[1]} AS INTEGER)"
+    text = f" {_INFIX[call.name]} ".join(texts)
     if call.type.kind is Kind.DECIMAL and _wider(call) > MAX_DECIMAL_PRECISION:
         return f"CAST({text} AS {call.type})"
     return text
