@@ -24,6 +24,7 @@ stable word in its `google.rpc.ErrorInfo` (`reason`) makes it finer. The message
 from __future__ import annotations
 
 import grpc
+from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
@@ -173,11 +174,12 @@ BY_CODE: dict[grpc.StatusCode, type[PSoupError]] = {
 }
 """The class for every gRPC code but OK."""
 
-BY_REASON: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
-    (grpc.StatusCode.INVALID_ARGUMENT, InvalidData.reason): InvalidData,
-    (grpc.StatusCode.UNIMPLEMENTED, NotSupported.reason): NotSupported,
+BY_FIELD: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
+    (grpc.StatusCode.INVALID_ARGUMENT, "statement"): InvalidStatement,
+    (grpc.StatusCode.INVALID_ARGUMENT, "arrow_ipc"): InvalidData,
+    (grpc.StatusCode.UNIMPLEMENTED, "statement"): NotSupported,
 }
-"""Finer classes, where code and `reason` together say more. A place in a statement makes an InvalidStatement."""
+"""Finer classes: where the `google.rpc.BadRequest` of a reply names this field of the request."""
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -186,38 +188,43 @@ def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
     """The SDK's error for a failed call; `address` is named where nobody answered."""
     code: grpc.StatusCode = problem.code()
     message: str = problem.details() or code.name
-    info, retry_after = _read_details(problem)
-    facts = dict(info.metadata)
-    kind = BY_CODE[code]
-    if code is grpc.StatusCode.INVALID_ARGUMENT and "line" in facts:
-        kind = InvalidStatement
-    kind = BY_REASON.get((code, info.reason), kind)
+    details = _Details(problem)
+    info, retry_after = details.info, details.retry_after
+    kind = BY_FIELD.get((code, details.field), BY_CODE[code])
     if kind is Unavailable and not info.reason and address:
         message = f"no PSoup service answers at {address} ({message}); start one with: psoup serve"
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; allow more time with timeout="
-    return kind(message, reason=info.reason or None, facts=facts, retry_after=retry_after)
+    return kind(message, reason=info.reason or None, facts=dict(info.metadata), retry_after=retry_after)
 
 
-def _read_details(problem: grpc.RpcError) -> tuple[error_details_pb2.ErrorInfo, float | None]:
-    """The ErrorInfo and the RetryInfo's delay that came with a status; empty ones if none did."""
-    info, retry_after = error_details_pb2.ErrorInfo(), None
-    trailers = problem.trailing_metadata() or () if hasattr(problem, "trailing_metadata") else ()
-    for key, value in trailers:
-        if key != _DETAILS_KEY:
-            continue
-        try:
-            details = status_pb2.Status.FromString(value).details
-        except DecodeError:  # whoever sent it was no PSoup; code and message still hold
-            continue
-        for detail in details:
-            retry = error_details_pb2.RetryInfo()
-            if detail.Is(info.DESCRIPTOR):
-                detail.Unpack(info)
-            elif detail.Is(retry.DESCRIPTOR):
-                detail.Unpack(retry)
-                retry_after = retry.retry_delay.ToTimedelta().total_seconds()
-    return info, retry_after
+class _Details:
+    """The `google.rpc` details that came with a status; empty where none did.
+
+    `field`: the first field that a BadRequest names. `retry_after`: seconds, from RetryInfo.
+    """
+
+    def __init__(self, problem: grpc.RpcError) -> None:
+        self.info = error_details_pb2.ErrorInfo()
+        self.field = ""
+        self.retry_after: float | None = None
+        for key, value in problem.trailing_metadata() or ():
+            if key != _DETAILS_KEY:
+                continue
+            try:
+                for part in status_pb2.Status.FromString(value).details:
+                    self._add(part)
+            except DecodeError:  # whoever sent it was no PSoup; code and message still hold
+                continue
+
+    def _add(self, part: any_pb2.Any) -> None:
+        retry, request = error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()
+        if part.Unpack(self.info):
+            return
+        if part.Unpack(retry):
+            self.retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+        elif part.Unpack(request) and request.field_violations:
+            self.field = request.field_violations[0].field
 
 
 def _number(text: str | None) -> int:

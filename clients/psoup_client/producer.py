@@ -183,10 +183,8 @@ class Producer:
                 before = self._acknowledged
             problem = self._one_call()
             with self._changed:
-                if self._acknowledged > before:
+                if self._acknowledged > before or not self._window:
                     patience.reset()
-                if self._closing:
-                    return
                 pause = patience.next(problem)
                 self._changed.wait_for(lambda: self._closing, pause)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.json_format import MessageToDict
 
 from psoup_client.answer import Answer, AnswerStream, Completeness
+from psoup_client.errors import OutOfRange
 from psoup_client.payload import read
 from psoup_client.schema import QueryInfo
 from psoup_client.times import Instant, to_proto
@@ -14,6 +16,8 @@ from psoup_proto.v1 import queries_pb2
 
 if TYPE_CHECKING:
     from psoup_client.client import Client
+
+T = TypeVar("T")
 
 ONE_MESSAGE_BYTES = 1024 * 1024
 """Answers up to this size come in one message; larger ones in pieces."""
@@ -64,15 +68,16 @@ class Query:
         outside what is kept (see `accept_truncation`) or known.
         """
         request = queries_pb2.InvokeRequest(
-            query_id=self.id,
-            window=window,
-            accept_truncation=accept_truncation,
-            min_sequence=self._client.last_sequence if wait_for is None else wait_for,
-            max_bytes=ONE_MESSAGE_BYTES,
+            query_id=self.id, window=window, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES
         )
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
-        reply = self._client.connection.call(self._invoke, request, timeout)
+
+        def attempt(sequence: int) -> Any:
+            request.min_sequence = sequence
+            return self._client.connection.call(self._invoke, request, timeout)
+
+        reply = self._reflecting(wait_for, attempt)
         if not reply.too_large:
             return Answer(read(reply.arrow_ipc), Completeness.of(reply.completeness))
         with self.stream(
@@ -90,16 +95,16 @@ class Query:
         timeout: float | None = None,
     ) -> AnswerStream:
         """The same answer in pieces, for a `with` statement; `timeout` is for all of it."""
-        request = queries_pb2.InvokeStreamRequest(
-            query_id=self.id,
-            window=window,
-            accept_truncation=accept_truncation,
-            min_sequence=self._client.last_sequence if wait_for is None else wait_for,
-        )
+        request = queries_pb2.InvokeStreamRequest(query_id=self.id, window=window, accept_truncation=accept_truncation)
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
         connection = self._client.connection
-        return AnswerStream(connection, connection.open(connection.queries.InvokeStream, request, timeout))
+
+        def attempt(sequence: int) -> AnswerStream:
+            request.min_sequence = sequence
+            return AnswerStream(connection, connection.open(connection.queries.InvokeStream, request, timeout))
+
+        return self._reflecting(wait_for, attempt)
 
     def explain(self) -> Explanation:
         """How the service keeps the query, and what an invocation would read."""
@@ -110,6 +115,18 @@ class Query:
     def unregister(self) -> None:
         """Forget the query, for every client."""
         self._client.unregister(self.id)
+
+    def _reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
+        """Call `attempt` with the sequence that the answer must reflect."""
+        if wait_for is not None:
+            return attempt(wait_for)
+        try:
+            return attempt(self._client.last_sequence)
+        except OutOfRange as problem:
+            if problem.reason != "UNKNOWN_SEQUENCE":
+                raise
+            self._client.last_sequence = 0  # the service has restarted since, and counts anew
+            return attempt(0)
 
 
 class Explanation:

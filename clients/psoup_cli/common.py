@@ -1,0 +1,86 @@
+"""What all commands share: the options of a client command, and errors as exit codes.
+
+0 ok   1 error   2 usage   3 unavailable   4 not found   5 conflict   130 interrupted
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.settings import client_settings
+from psoup_client import (
+    AlreadyExists,
+    Client,
+    Conflict,
+    DeadlineExceeded,
+    FailedPrecondition,
+    NotFound,
+    PSoupError,
+    Unavailable,
+)
+
+EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
+    (Unavailable, 3),
+    (DeadlineExceeded, 3),
+    (NotFound, 4),
+    (AlreadyExists, 5),
+    (Conflict, 5),
+    (FailedPrecondition, 5),
+    (PSoupError, 1),
+)
+"""The first class that fits decides."""
+
+INTERRUPTED = 130
+
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", help="Where the service is (or PSOUP_ADDRESS, or psoup.toml)."),
+]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this time.", min=0.001)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on standard output.")]
+
+
+def exit_code(problem: PSoupError) -> int:
+    """The exit code of the `psoup` command for an error of the SDK."""
+    return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
+
+
+def message(text: str) -> None:
+    """A line for people, on standard error."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def connect(address: str | None, timeout: float | None = None) -> Iterator[Client]:
+    """A client for one command, after flags, environment and psoup.toml."""
+    settings = client_settings(address, timeout)
+    with Client(settings.address, timeout=settings.timeout_seconds) as client:
+        yield client
+
+
+class ErrorGroup(TyperGroup):
+    """Runs commands; what the SDK raises becomes a message on standard error and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the line names."""
+        try:
+            return super().invoke(ctx)
+        except PSoupError as problem:
+            message(f"psoup: {problem.message}")
+            raise typer.Exit(exit_code(problem)) from None
+        except KeyboardInterrupt:
+            message("psoup: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise  # whoever read the output has left; handled by the command line's own machinery
+        except OSError as problem:
+            message(f"psoup: {problem}")
+            raise typer.Exit(1) from None

@@ -1,0 +1,46 @@
+"""psoup config show: the settings in force here, and where each came from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.common import Address, AsJson
+from psoup_cli.output import print_json, print_table
+from psoup_cli.service import load_settings
+from psoup_cli.settings import client_settings
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def config() -> None:
+    """The settings: flag > environment PSOUP_NAME > psoup.toml > default."""
+
+
+@app.command("show", short_help="Show every setting and where it came from.")
+def show(
+    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")] = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup config show
+      PSOUP_PORT=8000 psoup config show --json
+
+    Show every setting that `psoup serve` and the client commands would use here, and where it came from.
+    """
+    client = client_settings(address)
+    rows: list[tuple[str, Any, str, str]] = [
+        ("address", client.address, client.origin, "where client commands look for the service")
+    ]
+    rows += [(s.name, s.value, s.origin, s.description) for s in load_settings({}, config).show()]
+    if as_json:
+        for name, value, origin, description in rows:
+            shown = value if isinstance(value, bool | int | float) else None if value is None else str(value)
+            print_json({"name": name, "value": shown, "origin": origin, "description": description})
+        return
+    print_table(["setting", "value", "from", "what it is"], rows)

@@ -1,0 +1,150 @@
+"""Files of rows, read piece by piece: CSV, JSON lines, Parquet, Arrow; also from standard input.
+
+    open_rows(path, format, stream)  ->  pieces: (rows for `Client.push`, bytes read so far)
+
+The stream's schema says how text is read: in CSV every value is text, in JSON times, dates and decimals are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from psoup_client import InvalidData, StreamInfo
+
+FORMATS = {
+    ".csv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+}
+"""Formats by the end of a file's name."""
+
+PIECE_ROWS = 65_536
+_READ_BYTES = 8 * 1024 * 1024
+
+Piece = tuple[Any, int]
+
+
+def format_of(path: str, asked: str | None) -> str:
+    """The format that was asked for, or the one that the name says; raises ValueError."""
+    if asked:
+        return asked
+    if path == "-":
+        raise ValueError("say what comes on standard input: --format csv, json, parquet or arrow")
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}; add --format")
+    return FORMATS[suffix]
+
+
+def open_rows(path: str, format: str, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+    """The rows of a file ("-": standard input), in pieces; raises InvalidData that names the place, or OSError."""
+    reader = {"csv": _csv, "json": _json_lines, "parquet": _parquet, "arrow": _arrow}[format]
+    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
+        try:
+            yield from reader(file, stream, nulls)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+            raise InvalidData(f"{path} cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
+
+
+def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+    header = _peek_line(file)
+    if not header.strip():
+        return
+    types = {column.name.lower(): _csv_type(column.arrow) for column in stream.columns}
+    names = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
+    convert = pyarrow.csv.ConvertOptions(
+        column_types={name: types[name.lower()] for name in names if name.lower() in types},
+        null_values=list(nulls),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        true_values=["true", "TRUE", "True", "t", "1"],
+        false_values=["false", "FALSE", "False", "f", "0"],
+    )
+    read = pyarrow.csv.ReadOptions(block_size=_READ_BYTES)
+    done = len(header)
+    with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as batches:
+        for batch in batches:
+            done += batch.nbytes
+            yield batch, _position(file, done)
+
+
+def _csv_type(arrow: pa.DataType) -> pa.DataType:
+    """Times stay text: the SDK reads them with and without a zone."""
+    return pa.string() if pa.types.is_timestamp(arrow) else arrow
+
+
+def _peek_line(file: Any) -> bytes:
+    """The first line, left in the file for the next reader."""
+    start = file.peek(1)
+    end = start.find(b"\n")
+    return bytes(start[: end + 1] if end >= 0 else start)
+
+
+def _json_lines(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+    rows: list[dict[str, Any]] = []
+    done = size = 0
+    for number, line in enumerate(file, start=1):
+        done += len(line)
+        size += len(line)
+        if line.strip():
+            rows.append(_json_row(line, number))
+        if len(rows) == PIECE_ROWS or size >= _READ_BYTES:
+            yield rows, done
+            rows, size = [], 0
+    if rows:
+        yield rows, done
+
+
+def _json_row(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as problem:
+        raise InvalidData(f"line {number} is no JSON: {problem}; write one object on each line") from None
+    if not isinstance(row, dict):
+        raise InvalidData(f"line {number} is a JSON {type(row).__name__}; write one object on each line")
+    return row
+
+
+def _parquet(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+    source: Any = file if file.seekable() else pa.BufferReader(file.read())  # the index is at the end
+    with pq.ParquetFile(source) as parquet:
+        total = _size(file)
+        rows = max(1, parquet.metadata.num_rows)
+        done = 0
+        for batch in parquet.iter_batches(batch_size=PIECE_ROWS):
+            done += batch.num_rows
+            yield batch, total * done // rows
+
+
+def _arrow(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+    done = 0
+    with pa.ipc.open_stream(file) as batches:
+        for batch in batches:
+            done += batch.nbytes
+            yield batch, _position(file, done)
+
+
+def _position(file: BinaryIO, otherwise: int) -> int:
+    return file.tell() if file.seekable() else otherwise
+
+
+def _size(file: BinaryIO) -> int:
+    if not file.seekable():
+        return 0
+    position = file.tell()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(position)
+    return size

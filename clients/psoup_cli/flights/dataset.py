@@ -1,0 +1,30 @@
+"""The flights: the stream's definition, and its rows in the order of departure. See `psoup_cli/data/DATA.md`."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+YEAR_START = "2013-01-01T05:00:00Z"
+"""Midnight in New York, as an instant."""
+
+LAST_HEARTBEAT = "2014-01-01T06:00:00Z"
+"""After the last departure, which was at 0:26 on New Year's Day: nothing before this will come."""
+
+
+def create_statement(stream: str) -> str:
+    """The CREATE STREAM statement; what may be missing for a cancelled flight may be NULL."""
+    return (
+        f"CREATE STREAM {stream} (departure TIMESTAMP NOT NULL, scheduled TIMESTAMP NOT NULL, carrier TEXT NOT NULL,"
+        " flight BIGINT NOT NULL, tailnum TEXT, origin TEXT NOT NULL, dest TEXT NOT NULL, dep_delay BIGINT,"
+        " arr_delay BIGINT, air_time BIGINT, distance BIGINT NOT NULL, cancelled BOOLEAN NOT NULL,"
+        " airline TEXT NOT NULL) TIMESTAMP BY departure"
+    )
+
+
+def load() -> pa.Table:
+    """All 336,776 flights in the order of departure."""
+    with as_file(files("psoup_cli").joinpath("data", "flights.parquet")) as path:
+        return pq.read_table(path)

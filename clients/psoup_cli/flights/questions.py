@@ -1,0 +1,101 @@
+"""The dozen standing queries, and when each is registered.
+
+A question is a SELECT with a window; `{flights}` stands for the stream. Literals are UTC: New York is five hours
+behind in winter and four in summer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_COLUMNS = "departure, airline, flight, origin, dest, dep_delay"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A standing query: `name` for the demo's own use, `title` for people, `sql` as it is registered."""
+
+    name: str
+    title: str
+    sql: str
+
+
+BEFORE = (
+    Question(
+        "jfk",
+        "Delays at JFK now: at least 15 minutes, in the last hour",
+        f"SELECT {_COLUMNS} FROM {{flights}} WHERE origin = 'JFK' AND dep_delay >= 15"
+        " ORDER BY dep_delay DESC BEGIN (NOW - 1 HOUR)",
+    ),
+    Question(
+        "late",
+        "More than two hours late, in the last hour, all airports",
+        f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 120 ORDER BY dep_delay DESC BEGIN (NOW - 1 HOUR)",
+    ),
+    Question(
+        "hawaiian",
+        "Hawaiian Airlines since January: departures more than half an hour late",
+        "SELECT departure, flight, dest, dep_delay, arr_delay FROM {flights} WHERE carrier = 'HA' AND dep_delay > 30"
+        " BEGIN TIMESTAMP '2013-01-01 05:00:00'",
+    ),
+    Question(
+        "cancelled",
+        "Cancelled in the last 24 hours",
+        "SELECT scheduled, airline, flight, origin, dest FROM {flights} WHERE cancelled BEGIN (NOW - 24 HOURS)",
+    ),
+    Question(
+        "caribbean",
+        "Bound for the Caribbean among the last 300 departures",
+        f"SELECT {_COLUMNS} FROM {{flights}} WHERE dest IN ('SJU', 'STT', 'BQN', 'PSE') BEGIN (NOW - 300 ROWS)",
+    ),
+)
+"""Registered before the first flight: new data meets old queries."""
+
+DURING = (
+    Question(
+        "blizzard",
+        "The blizzard of 8 and 9 February: cancelled flights",
+        "SELECT scheduled, airline, flight, origin, dest FROM {flights} WHERE cancelled"
+        " BEGIN TIMESTAMP '2013-02-08 05:00:00' END TIMESTAMP '2013-02-10 04:59:59'",
+    ),
+    Question(
+        "caught_up",
+        "Left at least an hour late, landed on time, in the last 7 days",
+        "SELECT departure, airline, flight, dest, dep_delay, arr_delay FROM {flights}"
+        " WHERE dep_delay >= 60 AND arr_delay <= 0 BEGIN (NOW - 7 DAYS)",
+    ),
+    Question(
+        "plane",
+        "Where the plane N725MQ has been in the last two days",
+        "SELECT departure, flight, origin, dest, dep_delay FROM {flights} WHERE tailnum = 'N725MQ'"
+        " BEGIN (NOW - 2 DAYS)",
+    ),
+)
+"""Registered in March: new queries meet old data, and what comes."""
+
+AFTER = (
+    Question(
+        "record",
+        "The longest delays of the year: more than 15 hours",
+        f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 15 * 60 ORDER BY dep_delay DESC BEGIN (START)",
+    ),
+    Question(
+        "thanksgiving",
+        "The evening before Thanksgiving: over an hour late out of LaGuardia or Newark",
+        f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 AND origin <> 'JFK'"
+        " BEGIN TIMESTAMP '2013-11-27 22:00:00' END TIMESTAMP '2013-11-28 05:00:00'",
+    ),
+    Question(
+        "fastest",
+        "Tailwind: faster than 9 miles a minute over more than 1,000 miles",
+        "SELECT departure, airline, flight, dest, distance, air_time, round(60 * distance / air_time) AS mph"
+        " FROM {flights} WHERE distance / air_time > 9 AND distance > 1000 ORDER BY mph DESC BEGIN (START)",
+    ),
+    Question(
+        "stranded",
+        "Long flights cancelled since summer: more than 2,500 miles",
+        "SELECT scheduled, airline, flight, origin, dest, distance FROM {flights} WHERE cancelled AND distance > 2500"
+        " BEGIN TIMESTAMP '2013-06-21 04:00:00'",
+    ),
+)
+"""Registered after the replay: the whole year is old data by then."""

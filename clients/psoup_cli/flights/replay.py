@@ -1,0 +1,91 @@
+"""Flights into the stream at the pace of a replayed year, with a progress bar and the rate."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from psoup_cli.flights.show import clock
+from psoup_client import Producer, PushResult
+
+YEAR_SECONDS = 30.0
+"""How long the year takes at speed 1."""
+
+BATCH_ROWS = 1_024
+
+
+class Replay:
+    """Pushes `flights` in order of departure, up to one moment after the other.
+
+    `speed` 1 takes 30 seconds for the year, 2 half of that, 0 does not wait at all.
+    """
+
+    def __init__(self, console: Console, producer: Producer, flights: pa.Table, speed: float) -> None:
+        self._console = console
+        self._producer = producer
+        self._flights = flights
+        self._speed = speed
+        self._done = 0
+        self._busy = 0.0  # seconds of replaying, without the pauses in which answers are read
+
+    @property
+    def rate(self) -> float:
+        """Flights a second so far, while replaying."""
+        return self._done / self._busy if self._busy else 0.0
+
+    def until(self, moment: dt.datetime | None) -> PushResult:
+        """Push all flights that left before `moment` (None: all), and wait until they are acknowledged."""
+        stop = self._flights.num_rows
+        if moment is not None:
+            stop = pc.sum(pc.less(self._flights["departure"], pa.scalar(moment))).as_py()
+        start_row, start = self._done, time.monotonic()
+        before = self._busy
+        with self._bar(stop) as (progress, task):
+            while self._done < stop:
+                rows = min(BATCH_ROWS, stop - self._done)
+                batch = self._flights.slice(self._done, rows)
+                self._producer.push(batch)
+                self._done += rows
+                self._pause(start + self._due(start_row, self._done))
+                self._busy = before + time.monotonic() - start
+                day = clock(batch["departure"][-1].as_py())
+                progress.update(task, completed=self._done, description=day, rate=f"{self.rate:,.0f} flights/s")
+            result = self._producer.flush()
+        self._busy = before + time.monotonic() - start
+        return result
+
+    def _due(self, first: int, last: int) -> float:
+        """Seconds that rows first to last take at this speed, in proportion to the time between them."""
+        if not self._speed or first >= last:
+            return 0.0
+        departures = self._flights["departure"]
+        span = departures[last - 1].as_py() - departures[first].as_py()
+        return span / dt.timedelta(days=365) * YEAR_SECONDS / self._speed
+
+    @staticmethod
+    def _pause(until: float) -> None:
+        left = until - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+
+    @contextmanager
+    def _bar(self, stop: int) -> Iterator[tuple[Progress, TaskID]]:
+        progress = Progress(
+            TextColumn("{task.description:>22}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        with progress:
+            yield progress, progress.add_task("", total=self._flights.num_rows, completed=self._done, rate="")
+        if not self._console.is_terminal:
+            self._console.print(f"  {stop:,} of {self._flights.num_rows:,} flights, {self.rate:,.0f} flights/s")

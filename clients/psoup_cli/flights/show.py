@@ -1,0 +1,78 @@
+"""How the demo prints: answers as small tables, times as New York's clocks show them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from psoup_client import Answer, Completeness
+
+NEW_YORK = ZoneInfo("America/New_York")
+SHOWN_ROWS = 5
+_WIDTH = 100  # of a file or pipe; a terminal has its own
+
+
+def make_console() -> Console:
+    """Standard output, readable as a file too; NO_COLOR holds."""
+    width = None if sys.stdout.isatty() else _WIDTH
+    return Console(highlight=False, emoji=False, markup=False, width=width)
+
+
+def clock(moment: dt.datetime) -> str:
+    """An instant in New York: Thu 4 Jul 2013 15:30."""
+    local = moment.astimezone(NEW_YORK)
+    return f"{local:%a} {local.day} {local:%b %Y %H:%M}"
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """A line of the story."""
+    console.print(Text(text, style=style))
+
+
+def print_answer(console: Console, title: str, answer: Answer) -> None:
+    """Title, the first rows, how many there are, and how complete the answer is."""
+    console.print()
+    console.print(Text(title, style="bold cyan"))
+    if len(answer):
+        console.print(_table(answer))
+    console.print(Text(f"  {_count(answer)}. {_window(answer.completeness)}", style="dim"))
+    console.print(Text(f"  {answer.completeness.sentence()}", style="dim"))
+
+
+def _table(answer: Answer) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1), header_style="")
+    rows = answer.to_arrow().slice(0, SHOWN_ROWS).to_pylist()
+    for name in answer.columns:
+        number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in rows)
+        table.add_column(Text(name.replace("_", " ")), justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(_value(value)) for value in row.values()))
+    return table
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, dt.datetime):
+        return clock(value)
+    if isinstance(value, float):
+        return f"{value:.0f}"
+    return str(value)
+
+
+def _count(answer: Answer) -> str:
+    rows = "1 row" if len(answer) == 1 else f"{len(answer):,} rows" if len(answer) else "No rows"
+    return f"{rows}, the first {SHOWN_ROWS} above" if len(answer) > SHOWN_ROWS else rows
+
+
+def _window(completeness: Completeness) -> str:
+    begin = clock(completeness.begin) if completeness.begin else "the oldest flight"
+    end = clock(completeness.end) if completeness.end else "now"
+    return f"A {completeness.window_kind} window, from {begin} to {end}"

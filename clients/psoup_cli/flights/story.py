@@ -1,0 +1,149 @@
+"""The order of things: register, replay, go away, come back, ask.
+
+    before      five queries wait for flights
+    March       three more are registered, over what has already flown
+    April       the client goes away; flights go on
+    10 July     a new client comes back with nothing but the IDs
+    New Year    a heartbeat ends the year; four more queries are answered over all of it
+
+Everything goes through the public SDK. Two clients: one is the airports' (it pushes), one the person's (it asks).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rich.console import Console
+
+from psoup_cli.flights.dataset import LAST_HEARTBEAT, create_statement
+from psoup_cli.flights.questions import AFTER, BEFORE, DURING, Question
+from psoup_cli.flights.replay import Replay
+from psoup_cli.flights.show import clock, print_answer, say
+from psoup_client import Answer, Client, Query
+
+MARCH = dt.datetime(2013, 3, 8, 22, 30, tzinfo=dt.UTC)
+APRIL = dt.datetime(2013, 4, 10, 16, 0, tzinfo=dt.UTC)
+JULY = dt.datetime(2013, 7, 10, 23, 0, tzinfo=dt.UTC)
+INDEPENDENCE_DAY = dt.datetime(2013, 7, 4, 16, 0, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer that was printed: of which question, and asked how."""
+
+    question: Question
+    answer: Answer
+    as_of: dt.datetime | None = None
+    window: str = ""
+
+
+class Story:
+    """One run of the demo against the service at `address`."""
+
+    def __init__(self, console: Console, address: str, flights: pa.Table, speed: float) -> None:
+        self._console = console
+        self._address = address
+        self._flights = flights
+        self._speed = speed
+        self._queries: dict[str, str] = {}
+        self._sequence = 0
+        self.stream = ""
+        self.shown: list[Shown] = []
+
+    def run(self) -> None:
+        """All of it; raises PSoupError when the service fails it."""
+        with Client(self._address) as airports:
+            self.stream = self._create(airports)
+            asking = Client(self._address)
+            try:
+                self._register(asking, BEFORE, "Five standing queries are registered before the first flight.")
+                with airports.producer(self.stream, name="airports", batch_rows=4_096) as producer:
+                    replay = Replay(self._console, producer, self._flights, self._speed)
+                    self._until_july(asking, replay)
+                    asking.close()
+                    asking = self._come_back(replay)
+                    self._replay(replay, None, "The rest of the year.")
+                airports.heartbeat(self.stream, LAST_HEARTBEAT)
+                self._sequence = airports.last_sequence
+                self._end_of_year(asking, replay)
+            finally:
+                asking.close()
+
+    def _create(self, client: Client) -> str:
+        """A stream of its own: a service that has seen the demo before keeps that year, and gets another."""
+        taken = {stream.name for stream in client.streams()}
+        names = ["flights", *(f"flights_{number}" for number in range(2, len(taken) + 3))]
+        name = next(name for name in names if name not in taken)
+        client.create_stream(create_statement(name))
+        say(self._console, f"Created the stream {name}: an event is a departure; cancelled flights have theirs")
+        say(self._console, "at the time they were due. Times are shown as New York's clocks show them.")
+        return name
+
+    def _until_july(self, client: Client, replay: Replay) -> None:
+        self._replay(replay, MARCH, f"Replaying 2013 from January to {clock(MARCH)}.")
+        self._ask(client, BEFORE[0])
+        self._ask(client, BEFORE[1])
+        self._register(client, DURING, "Three more queries: they are answered at once, over flights that left before.")
+        for question in DURING:
+            self._ask(client, question)
+        self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
+
+    def _come_back(self, replay: Replay) -> Client:
+        """The asking client is gone; what it had registered goes on without it."""
+        say(self._console, "\nThe client goes away: its connection is closed. The flights go on.", "yellow")
+        self._replay(replay, JULY, f"Until {clock(JULY)}, with nobody asking.")
+        say(self._console, "\nA new client comes back, with nothing but the queries' IDs.", "yellow")
+        client = Client(self._address)
+        for question in BEFORE:
+            self._ask(client, question)
+        return client
+
+    def _end_of_year(self, client: Client, replay: Replay) -> None:
+        say(self._console, "\nThe year is over; a heartbeat says that nothing older will come.", "yellow")
+        say(self._console, f"{self._flights.num_rows:,} flights at {replay.rate:,.0f} a second.")
+        self._ask(client, BEFORE[2])
+        self._ask(client, BEFORE[2], as_of=INDEPENDENCE_DAY)
+        self._ask(client, BEFORE[0], as_of=JULY, window="BEGIN (NOW - 15 MINUTES)")
+        self._register(client, AFTER, "Four new queries, over the whole year that has passed.")
+        for question in AFTER:
+            self._ask(client, question)
+        self._which_queries(client)
+
+    def _which_queries(self, client: Client) -> None:
+        """The other direction: a tuple, and the queries that it matched."""
+        worst = client.query(self._queries["record"])
+        identified = client.register(worst.sql.replace("SELECT ", "SELECT _id, ", 1))
+        row = next(iter(identified.invoke(wait_for=self._sequence)))
+        found = set(client.matches(self.stream, row["_id"]))
+        identified.unregister()
+        titles = [q.title for q in (*BEFORE, *DURING, *AFTER) if self._queries[q.name] in found]
+        say(self._console, "\nAnd the other way round: which queries did the longest delay match?", "bold cyan")
+        for title in titles:
+            say(self._console, f"  {title}")
+
+    def _replay(self, replay: Replay, moment: dt.datetime | None, text: str) -> None:
+        say(self._console, f"\n{text}", "yellow")
+        self._sequence = replay.until(moment).sequence
+
+    def _register(self, client: Client, questions: Sequence[Question], text: str) -> None:
+        say(self._console, f"\n{text}", "yellow")
+        for question in questions:
+            query = client.register(question.sql.format(flights=self.stream))
+            self._queries[question.name] = query.id
+            say(self._console, f"  {query.window_kind:>8}  {question.title}")
+
+    def _ask(self, client: Client, question: Question, as_of: dt.datetime | None = None, window: str = "") -> None:
+        query: Query = client.query(self._queries[question.name])
+        answer = query.invoke(as_of=as_of, window=window, wait_for=self._sequence)
+        self.shown.append(Shown(question, answer, as_of, window))
+        title = question.title
+        title += f" — as of {clock(as_of)}" if as_of else ""
+        title += f" — with {window}" if window else ""
+        print_answer(self._console, title, answer)
+
+    def query_id(self, name: str) -> str:
+        """The ID of a question's query."""
+        return self._queries[name]

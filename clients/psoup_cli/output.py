@@ -1,0 +1,140 @@
+"""How rows leave on standard output: tables for people, JSON lines, CSV or Arrow for programs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.csv
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 10_000  # columns when nobody looks: a table that is read by a program is not folded
+
+
+def console(file: TextIO | None = None) -> Console:
+    """A console for `file` (standard output by default); NO_COLOR holds, and a pipe gets whole lines."""
+    file = file or sys.stdout
+    return Console(file=file, highlight=False, emoji=False, markup=False, width=None if file.isatty() else WIDE)
+
+
+def show(value: Any) -> str:
+    """A value as people read it: times in UTC without needless digits, NULL for None."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dt.datetime):
+        return iso(value).replace("T", " ")
+    if isinstance(value, str):
+        return value.translate({code: f"\\x{code:02x}" for code in (*range(32), 127)})
+    return str(value)
+
+
+def iso(value: dt.datetime) -> str:
+    """ISO 8601 in UTC: 2013-07-04T12:00:00Z."""
+    return value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: times and decimals are text, and so are NaN and the infinities."""
+    if isinstance(value, dt.datetime):
+        return iso(value)
+    if isinstance(value, dt.date | Decimal):
+        return str(value)
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    if isinstance(value, Mapping):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def print_json(row: Mapping[str, Any]) -> None:
+    """One object on one line."""
+    print(json.dumps(plain(row), ensure_ascii=False, allow_nan=False))
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[bool] = ()) -> None:
+    """A table without borders; `right` says which columns are aligned to the right."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for position, name in enumerate(names):
+        aligned = position < len(right) and right[position]
+        table.add_column(Text(name), justify="right" if aligned else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(show(value)) for value in row))
+    console().print(table)
+
+
+def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
+    """Names and values, one pair on a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(Text(name, style="bold"), Text(show(value)))
+    console().print(table)
+
+
+def numeric(schema: pa.Schema) -> list[bool]:
+    """Which columns hold numbers."""
+    t = pa.types
+    return [t.is_integer(f.type) or t.is_floating(f.type) or t.is_decimal(f.type) for f in schema]
+
+
+def print_batches(format: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Rows as `csv`, `json` or `arrow` (an IPC stream), as they come; returns how many."""
+    writers = {"csv": _csv, "json": _json, "arrow": _arrow}
+    return writers[format](schema, batches)
+
+
+def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    count = 0
+    for batch in batches:
+        columns = [column.to_pylist() for column in batch.columns]
+        for row in zip(*columns, strict=True):
+            print_json(dict(zip(schema.names, row, strict=True)))
+        count += batch.num_rows
+    return count
+
+
+def _csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    sys.stdout.flush()
+    sink = sys.stdout.buffer
+    text = pa.schema([pa.field(f.name, pa.string() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
+    count = 0
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    with pyarrow.csv.CSVWriter(sink, text, write_options=options) as writer:
+        for batch in batches:
+            writer.write_batch(pa.RecordBatch.from_arrays([_times_as_text(c) for c in batch.columns], schema=text))
+            count += batch.num_rows
+    sink.flush()
+    return count
+
+
+def _times_as_text(column: pa.Array) -> pa.Array:
+    if not pa.types.is_timestamp(column.type):
+        return column
+    return pa.array([None if value is None else iso(value) for value in column.to_pylist()], pa.string())
+
+
+def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    sys.stdout.flush()
+    count = 0
+    with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    sys.stdout.buffer.flush()
+    return count

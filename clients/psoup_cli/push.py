@@ -1,0 +1,116 @@
+"""psoup push: rows of a file into a stream."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.files import format_of, open_rows
+from psoup_cli.output import iso, print_json
+from psoup_client import Client, InvalidData, Producer, PushResult
+
+
+class FileFormat(StrEnum):
+    """Formats that can be read."""
+
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+    arrow = "arrow"
+
+
+def push(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Where the rows go.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)],
+    format: Annotated[
+        FileFormat | None, typer.Option("--format", help="What the file is, if its name does not say.")
+    ] = None,
+    null: Annotated[
+        list[str] | None, typer.Option("--null", metavar="TEXT", help="CSV: this means NULL (besides an empty field).")
+    ] = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup push flights flights.parquet
+      psoup push flights flights.csv --null NA
+      tail -f events.jsonl | psoup push events - --format json
+
+    Push the rows of a CSV, JSON lines, Parquet or Arrow file. Columns are found by name; types come from the stream.
+    Lost connections are repaired on the way, and no row is taken twice. A batch that does not fit ends the push;
+    the message says how many rows were taken before it.
+    """
+    try:
+        kind = format_of(file, format.value if format else None)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+    if file != "-" and not Path(file).is_file():
+        raise typer.BadParameter(f"{file} is no file")
+    with connect(address, timeout) as client:
+        result = _push_file(client, stream, file, kind, ("", *(null or ())))
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    else:
+        message(summary(result))
+
+
+def _push_file(client: Client, stream: str, file: str, kind: str, nulls: tuple[str, ...]) -> PushResult:
+    info = client.describe(stream)
+    with client.producer(stream) as producer, _bar() as progress:
+        task = progress.add_task(f"{info.name}", total=Path(file).stat().st_size if file != "-" else None)
+        rows = 0
+        try:
+            for piece, position in open_rows(file, kind, info, nulls):
+                producer.push(piece)
+                rows += len(piece)
+                progress.update(task, completed=position)
+                if file == "-":
+                    producer.flush()  # whoever types or tails wants his rows in now
+            return producer.flush()
+        except InvalidData as problem:
+            raise _located(problem, producer, file, rows) from None
+
+
+def _located(problem: InvalidData, producer: Producer, file: str, rows: int) -> InvalidData:
+    """The same problem with the row's place in the file, after what was sent before it has arrived."""
+    try:
+        taken = producer.flush().accepted
+    except InvalidData:
+        taken = producer.result.accepted
+    row = problem.facts.get("row", "")
+    place = f" (row {rows + int(row)} of the file, counted from 0)" if row.isdigit() and rows else ""
+    return InvalidData(
+        f"{file}: {problem.message}{place}\n{taken:,} rows before it were taken.",
+        reason=problem.reason,
+        facts=problem.facts,
+    )
+
+
+def summary(result: PushResult) -> str:
+    """What became of the rows, in a sentence."""
+    refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
+    text = f"{result.accepted:,} rows taken in {result.batches:,} batches"
+    text += f"; refused: {', '.join(refused)}" if refused else ""
+    return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )

@@ -1,0 +1,47 @@
+"""psoup queries: the standing queries of the service."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.output import print_json, print_table
+from psoup_client import Query
+
+
+def facts(query: Query) -> dict[str, Any]:
+    """A query as a JSON object."""
+    row = dataclasses.asdict(query.info)
+    row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in query.info.columns]
+    return row
+
+
+def queries(
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
+    ] = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup queries
+      psoup queries --stream flights --json
+
+    List the standing queries in the order of their registration.
+    """
+    with connect(address, timeout) as client:
+        found = client.queries(stream)
+    if as_json:
+        for query in found:
+            print_json(facts(query))
+        return
+    if not found:
+        message('There are no queries yet. Register one: psoup register "SELECT ..."')
+        return
+    rows = [(q.id, q.info.window_kind, " ".join(q.sql.split())) for q in found]
+    print_table(["id", "window", "query"], rows)

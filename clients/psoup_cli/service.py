@@ -1,0 +1,26 @@
+"""The service, for the commands that run or configure it; imported only when one of them is used.
+
+Everything else of the command line works with the service's code absent or broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from psoup_service.settings import Loaded
+
+
+def load_settings(flags: Mapping[str, Any], config: str | None) -> Loaded:
+    """The service's settings; a refused one is a usage error, exit code 2."""
+    from psoup.errors import InvalidInput
+    from psoup_service.settings import load
+
+    try:
+        return load(flags, config=Path(config) if config else None)
+    except InvalidInput as problem:
+        raise typer.BadParameter(problem.message) from None

@@ -1,0 +1,124 @@
+"""psoup stream create|list|describe|drop: streams."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.output import print_json, print_pairs, print_table
+from psoup_client import StreamInfo
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, in any case.", show_default=False)]
+
+
+def facts(info: StreamInfo) -> dict[str, Any]:
+    """A stream as a JSON object."""
+    row = dataclasses.asdict(info)
+    row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in info.columns]
+    return row
+
+
+@app.command("create", short_help="Create a stream from a CREATE STREAM statement.")
+def create(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="CREATE STREAM ...", show_default=False)],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Be content with an equal stream of that name.")
+    ] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
+      psoup stream create "CREATE STREAM trades (at TIMESTAMP NOT NULL, symbol TEXT, price DECIMAL(12,4))
+        TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 7 DAYS"
+
+    Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE.
+    """
+    with connect(address, timeout) as client:
+        info = client.create_stream(sql, if_not_exists=if_not_exists)
+    if as_json:
+        print_json(facts(info))
+    else:
+        message(f"Created stream {info.name} with {len(info.columns)} columns.")
+
+
+@app.command("list", short_help="List the streams.")
+def list_streams(as_json: AsJson = False, address: Address = None, timeout: Timeout = None) -> None:
+    """\b
+    Examples:
+      psoup stream list
+      psoup stream list --json
+
+    List the streams in the order of their names.
+    """
+    with connect(address, timeout) as client:
+        streams = client.streams()
+    if as_json:
+        for info in streams:
+            print_json(facts(info))
+        return
+    if not streams:
+        message('There are no streams yet. Create one: psoup stream create "CREATE STREAM ..."')
+        return
+    rows = [(s.name, f"{s.tuples:,}", f"{s.queries:,}", f"{s.bytes:,}", s.watermark) for s in streams]
+    print_table(["stream", "tuples", "queries", "bytes", "watermark"], rows, [False, True, True, True, False])
+
+
+@app.command("describe", short_help="Describe one stream.")
+def describe(name: Name, as_json: AsJson = False, address: Address = None, timeout: Timeout = None) -> None:
+    """\b
+    Examples:
+      psoup stream describe flights
+      psoup stream describe flights --json
+
+    Describe a stream: its columns, its time, and how much it holds.
+    """
+    with connect(address, timeout) as client:
+        info = client.describe(name)
+    if as_json:
+        print_json(facts(info))
+        return
+    print_pairs(
+        [
+            ("stream", info.name),
+            ("time", f"{info.time_column}, up to {info.lateness} late" if info.time_column else "the clock at arrival"),
+            ("retention", _retention(info)),
+            ("created", info.created),
+            ("now", info.now),
+            ("watermark", info.watermark),
+            ("tuples", f"{info.tuples:,} in {info.chunks:,} chunks, {info.bytes:,} bytes"),
+            ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
+            ("pending", f"{info.pending:,} wait for the watermark"),
+            ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
+            ("queries", f"{info.queries:,}"),
+        ]
+    )
+    print()
+    print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
+
+
+def _retention(info: StreamInfo) -> str:
+    if info.retention is not None:
+        return f"{info.retention} (days, hours:minutes:seconds)" if info.retention.days else str(info.retention)
+    return f"{info.retention_rows:,} rows" if info.retention_rows is not None else "everything"
+
+
+@app.command("drop", short_help="Drop a stream and its tuples.")
+def drop(name: Name, address: Address = None, timeout: Timeout = None) -> None:
+    """\b
+    Examples:
+      psoup stream drop clicks
+
+    Forget a stream and its tuples. Refused while queries use it: unregister them first.
+    """
+    with connect(address, timeout) as client:
+        client.drop(name)
+    message(f"Dropped stream {name}.")
