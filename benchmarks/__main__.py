@@ -30,7 +30,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
 
 def main() -> int:
     """Measure what was asked for. 0, or 1 with --strict and a missed target."""
-    parser = argparse.ArgumentParser(prog="make bench ARGS=…", description="Measure PSoup beside its peers.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure PSoup beside its peers.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
     parser.add_argument("--quick", action="store_true", help="the headline rows alone, with fewer samples")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="where rows go")

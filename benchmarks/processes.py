@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
-from psoup_client import Client
+from psoup_client import Client, Unavailable
 
+START_SECONDS = 90
 STOP_SECONDS = 20
 
 
@@ -19,14 +20,13 @@ STOP_SECONDS = 20
 def service() -> Iterator[str]:
     """The address of a fresh `psoup serve`; it is stopped at the end of the block."""
     port = _free_port()
-    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, open(os.devnull, "w") as silence:
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-c", "from psoup_cli.main import main; main()", "serve"]
         command += ["--port", str(port), "--data-dir", folder]
-        process = subprocess.Popen(command, stdout=silence, stderr=silence)
+        process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             address = f"127.0.0.1:{port}"
-            with Client(address) as client:
-                client.wait_ready(60)
+            _wait_ready(address, process, log)
             yield address
         finally:
             _stop(process)
@@ -42,6 +42,19 @@ def empty_service() -> Iterator[str]:
         yield f"127.0.0.1:{int(process.stdout.readline())}"
     finally:
         _stop(process)
+
+
+def _wait_ready(address: str, process: subprocess.Popen[bytes], log: IO[str]) -> None:
+    with Client(address) as client:
+        for _ in range(START_SECONDS):
+            try:
+                client.wait_ready(1)
+                return
+            except Unavailable:
+                if process.poll() is not None:
+                    break
+    log.seek(0)
+    raise RuntimeError(f"psoup serve did not start: {log.read()}")
 
 
 def _stop(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

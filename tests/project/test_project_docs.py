@@ -1,0 +1,114 @@
+"""What the documents say is true: examples run and print what is shown, paths exist, targets exist.
+
+README holds a session in Python (`>>>` in a python block) and one in the shell (`$ ` in a console block). Both run
+here, verbatim and in order, against a service started for them; only the incarnation in IDs may differ.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.processes import service
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / document).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def same_incarnation(text: str) -> str:
+    return INCARNATION.sub(r"\1-00000000-", text)
+
+
+class AnyIncarnation(doctest.OutputChecker):
+    """Compares after making all incarnations the same."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return super().check_output(same_incarnation(want), same_incarnation(got), optionflags)
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with service() as where:
+        yield where
+
+
+def test_python_session_prints_what_the_readme_shows(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSOUP_ADDRESS", address)
+    source = "\n".join(block for block in blocks("README.md", "python") if ">>>" in block)
+    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
+    assert len(test.examples) >= 8
+    report: list[str] = []
+    doctest.DocTestRunner(AnyIncarnation()).run(test, out=report.append)
+    assert report == []
+
+
+def shell_steps(source: str) -> Iterator[tuple[str, str]]:
+    """(command, what it prints) of each step of a console block; a command may go on after a backslash."""
+    for step in re.split(r"^\$ ", source, flags=re.MULTILINE)[1:]:
+        lines = step.split("\n")
+        length = next(n for n, line in enumerate(lines, 1) if not line.endswith("\\"))
+        yield "\n".join(lines[:length]), "\n".join(lines[length:]).rstrip()
+
+
+def test_shell_session_prints_what_the_readme_shows(address: str, tmp_path: Path) -> None:
+    steps = [step for block in blocks("README.md", "console") for step in shell_steps(block)]
+    assert len(steps) >= 6
+    search = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = os.environ | {"PSOUP_ADDRESS": address, "PATH": search, "COLUMNS": "120", "NO_COLOR": "1"}
+    incarnation = ""
+    for command, expected in steps:
+        if incarnation:
+            command = INCARNATION.sub(rf"\1-{incarnation}-", command)
+        done = subprocess.run(
+            ["bash", "-c", command],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            timeout=60,
+            check=False,
+        )
+        shown = "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines()).rstrip()
+        assert same_incarnation(shown) == same_incarnation(expected), command
+        found = INCARNATION.search(shown)
+        incarnation = found[0].split("-")[1] if found else incarnation
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_a_document_names_exist(document: str) -> None:
+    text = (ROOT / document).read_text()
+    named = set(re.findall(r"`((?:psoup|protos|storage|service|clients|tests|benchmarks|\.ci)/[\w./*-]*)`", text))
+    named |= {target.split("#")[0] for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text)}
+    missing = [name for name in sorted(named) if not list(ROOT.glob(name.rstrip("/")))]
+    assert missing == []
+
+
+def test_architecture_follows_a_batch_and_a_query_by_file() -> None:
+    named = re.findall(r"`((?:psoup|storage|service|clients)/[\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert len(set(named)) >= 25
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_make_targets_that_a_document_names_exist(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^    |`)make ([a-z-]+)", (ROOT / document).read_text(), re.MULTILINE))
+    assert named - targets == set()
+
+
+def test_every_make_target_has_a_sentence() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert phony is not None
+    described = set(re.findall(r"^([a-z-]+):.*## .+\.$", makefile, re.MULTILINE))
+    assert set(phony[1].split()) == described

@@ -1,0 +1,33 @@
+"""Examples in docstrings do what they show."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = {
+    "psoup": ".",
+    "psoup_storage": "storage",
+    "psoup_service": "service",
+    "psoup_client": "clients",
+    "psoup_cli": "clients",
+}
+
+
+def modules_with_examples() -> list[str]:
+    names = []
+    for package, folder in PLACES.items():
+        for path in sorted((ROOT / folder / package).rglob("*.py")):
+            if ">>> " in path.read_text():
+                parts = path.relative_to(ROOT / folder).with_suffix("").parts
+                names.append(".".join(part for part in parts if part != "__init__"))
+    return names
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_of_a_module(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert results.failed == 0
+    assert results.attempted > 0
