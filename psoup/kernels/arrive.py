@@ -9,6 +9,7 @@ clauses that can match at all, each with the factor to *walk* (few tuples pass i
 AND the prefix bitmaps, 64 tuples at a time). Emit does the work; parts of the list can be emitted in parallel.
 """
 
+# mypy: allow-untyped-defs, no-check-untyped-defs
 from __future__ import annotations
 
 import numpy as np
@@ -112,11 +113,19 @@ def _walk(
 
 @njit(cache=True, nogil=True)
 def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either):
-    """AND the bitmaps of the clause's factors into `bits`, which holds the bits of the piece."""
+    """AND the bitmaps of the clause's factors into `bits`; factors of one interval go two at a time."""
     words = bits.shape[0]
-    for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+    factor, end = clause_ptr[clause], clause_ptr[clause + 1]
+    while factor < end:
         first, last = factor_ptr[factor], factor_ptr[factor + 1]
         high, low = prefix[ranks[iv_hi[first]]], prefix[ranks[iv_lo[first]]]
+        if factor + 1 < end and factor_ptr[factor + 2] == first + 2 and last == first + 1:
+            high_2, low_2 = prefix[ranks[iv_hi[last]]], prefix[ranks[iv_lo[last]]]
+            for w in range(words):
+                bits[w] &= high[w] & ~low[w] & high_2[w] & ~low_2[w]
+            factor += 2
+            continue
+        factor += 1
         if last == first + 1:
             for w in range(words):
                 bits[w] &= high[w] & ~low[w]
@@ -134,7 +143,7 @@ def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bi
 @njit(cache=True, nogil=True)
 def emit(
     first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
-    codes, counts, ranks, order, prefix, start, limit, row_of_slot, rows, out_slots, out_offsets, needs,
+    codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
 ):  # fmt: skip
     """Find the matches of work first to last; write them into the slot's row of bits, or as pairs.
 
@@ -142,7 +151,7 @@ def emit(
     `count_codes`, `sort_tuples`, `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
     row_of_slot: int32[capacity], -1 = the slot has no row, read. rows: uint64[R, words], ORed into.
     out_slots: uint32, out_offsets: uint16, written from room[first] on: the matches of slots without a row, sorted by
-    (slot, offset). needs: int32, written from `first` on: positions of work with more than `limit` matches, found by
+    (slot, offset). needs: int32, written from `first` on: positions of work with more than `most` matches, found by
     bitmaps, and no row; nothing of them is written: emit them again when they have one.
     Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
     """
@@ -178,7 +187,7 @@ def emit(
         matches = 0
         for w in range(words):
             matches += np.int64(_popcount(bits[w]))
-        if matches > limit:
+        if matches > most:
             needs[first + needed] = j
             needed += 1
             continue

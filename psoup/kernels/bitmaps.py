@@ -9,6 +9,7 @@
 Only codes that occur have a bitmap, so there are at most n + 1 for each attribute however many constants it has.
 """
 
+# mypy: allow-untyped-defs, no-check-untyped-defs
 from __future__ import annotations
 
 import numpy as np

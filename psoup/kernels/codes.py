@@ -8,6 +8,7 @@ A code is kept as a *row*, `base + code`, where `base` is the attribute's place 
 attributes; an interval of values is then a pair of rows. Rows mean nothing outside the index that made them.
 """
 
+# mypy: allow-untyped-defs, no-check-untyped-defs
 from __future__ import annotations
 
 import numpy as np

@@ -3,6 +3,7 @@
 Masks are uint8, 1 = yes, so that they combine with & and |. Nothing here is shared between clauses.
 """
 
+# mypy: allow-untyped-defs, no-check-untyped-defs
 from __future__ import annotations
 
 from numba import njit

@@ -59,9 +59,7 @@ class Bounds:
         if self.offsets is None:
             kernels.encode_int64(values.keys, self.keys, self.table, self.low, base, out)
         else:
-            kernels.encode_text(
-                values.offsets, values.data, values.keys, self.offsets, self.data, self.keys, base, out
-            )
+            kernels.encode_text(values.offsets, values.data, values.keys, self.offsets, self.data, self.keys, base, out)
         if values.valid is not None:
             kernels.mark_rows(values.valid, 0, base + len(self) + 1, out)
         if values.error is not None:

@@ -158,7 +158,9 @@ class Delta:
             self._compact()
         attributes = sorted(set(self._attributes))
         bounds = tuple(
-            text_bounds(list(self.bounds[a])) if a in self._text else int_bounds(np.array(list(self.bounds[a]), np.int64))
+            text_bounds(list(self.bounds[a]))
+            if a in self._text
+            else int_bounds(np.array(list(self.bounds[a]), np.int64))
             for a in attributes
         )
         base = bases(bounds)
@@ -193,4 +195,3 @@ class Delta:
             rows.low,
             rows.high,
         )
-

@@ -60,7 +60,7 @@ class OpenResults(Protocol):
     rows: Array
 
     def ensure_rows(self, slots: Array) -> None:
-        """Give each of `slots` (int64[k], ascending) a row of zeros if it has none; `rows` may be another array then."""
+        """Give each of `slots` (int64[k], ascending) a row of zeros if it has none; `rows` may become another array."""
 
     def append_run(self, slots: Array, offsets: Array) -> None:
         """Keep pairs: slots uint32[k], offsets uint16[k] in the chunk, sorted by (slot, offset), now the callee's.

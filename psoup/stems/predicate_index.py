@@ -12,6 +12,7 @@ ones are made by `psoup.stems.delta`, larger ones here, out of others, without a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -102,7 +103,7 @@ class PredicateIndex:
             problems.append("an interval is empty or leaves its attribute")  # counts would be taken across attributes
         for bounds, rows in zip(self.bounds, np.diff(self.base), strict=True):
             keys = [bounds.key(k) for k in range(len(bounds))]
-            if rows != len(bounds) + _EXTRA_ROWS or any(a >= b for a, b in zip(keys, keys[1:], strict=False)):  # type: ignore[operator]
+            if rows != len(bounds) + _EXTRA_ROWS or any(a >= b for a, b in itertools.pairwise(keys)):  # type: ignore[operator]
                 problems.append("boundaries are not ascending, or have a wrong number of rows")
         if problems:
             raise Internal(f"predicate index of {len(self)} clauses: {'; '.join(problems)}: {self!r}")
@@ -223,9 +224,7 @@ def _common_bounds(attribute: int, sources: Sequence[tuple[PredicateIndex, Array
     return union(parts)
 
 
-def _translate(
-    index: PredicateIndex, rows: Rows, attributes: Array, bounds: Sequence[Bounds], base: Array
-) -> Rows:
+def _translate(index: PredicateIndex, rows: Rows, attributes: Array, bounds: Sequence[Bounds], base: Array) -> Rows:
     """The clauses with the rows of the new boundaries."""
     target = np.zeros(index.rows, np.int32)
     for local, attribute in enumerate(index.attributes):
@@ -236,9 +235,7 @@ def _translate(
         target[first] = base[new]
         target[first + 1 : first + size + 1] = base[new] + bounds[new].positions(index.bounds[local])
         target[first + size + 1 : first + size + 4] = base[new] + len(bounds[new]) + np.arange(1, 4)
-    return Rows(
-        rows.slots, rows.clause_ptr, rows.factor_ptr, rows.attributes, target[rows.low], target[rows.high]
-    )
+    return Rows(rows.slots, rows.clause_ptr, rows.factor_ptr, rows.attributes, target[rows.low], target[rows.high])
 
 
 def _concatenate(parts: Sequence[Rows]) -> Rows:

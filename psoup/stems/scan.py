@@ -67,7 +67,7 @@ def scan(factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times
 
 
 def zone_excludes(factors: Sequence[Factor], zones: Mapping[int, Zone]) -> bool:
-    """Whether no row of a chunk can match. `zones`: by schema position (-1 `_id`, -2 `_time`); unknown ones may match."""
+    """Whether no row of a chunk can match. `zones`: by schema position, -1 `_id`, -2 `_time`; others may match."""
     return any(all(_zone_excludes_term(term, zones) for term in factor.terms) for factor in factors)
 
 
@@ -118,7 +118,7 @@ def _single_interval(term: Term, values: Values, mask: Array) -> None:
 
 def _bounds_of(intervals: Sequence[Interval], text: bool) -> Bounds:
     keys = {key for interval in intervals for key in (interval.low, interval.high) if key is not None}
-    ordered = sorted(keys)  # type: ignore[type-var]
+    ordered = sorted(keys)
     return text_bounds(ordered) if text else int_bounds(np.array(ordered, np.int64))  # type: ignore[arg-type]
 
 

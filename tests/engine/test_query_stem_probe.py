@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 
 from psoup.columns import Column
 from psoup.config import EngineConfig
@@ -18,6 +17,7 @@ from psoup.query import Factor, Interval, Term
 from psoup.results.open import OpenResults
 from psoup.stems.piece import Piece, Runner, Task, serial
 from psoup.stems.query_stem import QuerySteM
+from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 
 CHUNK = 256
 CONFIGS = {
@@ -96,7 +96,7 @@ def test_subset_covers_like_the_whole(seed: int) -> None:
         if slot == 40:
             maintain(stem)
     stem.remove(7)
-    chosen = np.array(rng.sample(range(60), 20) + [7, 300], np.int64)
+    chosen = np.array([*rng.sample(range(60), 20), 7, 300], np.int64)
     results, piece = OpenResults(config, 64), random_piece(rng, 200, 0)
     subset = stem.subset(chosen)
     subset.probe(piece, results)

@@ -86,10 +86,10 @@ def random_factors(rng: random.Random) -> tuple[Factor, ...]:
     return tuple(factors)
 
 
-def row_keys(expr: Expr, columns: tuple[Column, ...], ids: np.ndarray, times: np.ndarray) -> list[Key | None | str]:
+def row_keys(expr: Expr, columns: tuple[Column, ...], ids: np.ndarray, times: np.ndarray) -> list[Key | str | None]:
     """The order key of each row; None for NULL, "error" for an error."""
     column = column_of(expr, columns, ids, times)
-    keys: list[Key | None | str] = []
+    keys: list[Key | str | None] = []
     for i in range(len(ids)):
         if column.error is not None and column.error[i]:
             keys.append("error")
@@ -102,7 +102,7 @@ def row_keys(expr: Expr, columns: tuple[Column, ...], ids: np.ndarray, times: np
     return keys
 
 
-def _passes(term: Term, key: Key | None | str) -> bool:
+def _passes(term: Term, key: Key | str | None) -> bool:
     if key is None or isinstance(key, str):
         return key is None and term.nulls
     return any(
@@ -113,7 +113,7 @@ def _passes(term: Term, key: Key | None | str) -> bool:
 
 def naive_matches(factors: tuple[Factor, ...], piece: Piece) -> list[int]:
     """The rows of the piece that pass every factor, one row and one term at a time."""
-    known: dict[Expr, list[Key | None | str]] = {}
+    known: dict[Expr, list[Key | str | None]] = {}
     for factor in factors:
         for term in factor.terms:
             if term.attribute not in known:

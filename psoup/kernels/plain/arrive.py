@@ -18,8 +18,9 @@ def plan(
         factors = range(clause_ptr[clause], clause_ptr[clause + 1])
         spans = {f: slice(factor_ptr[f], factor_ptr[f + 1]) for f in factors}
         passed = {f: int((counts[iv_hi[s]] - counts[iv_lo[s]]).sum()) for f, s in spans.items()}
+        passed = {f: count for f, count in passed.items() if count <= rows}
         best = min(passed, key=lambda f: passed[f], default=-1)
-        fewest = min(passed.get(best, rows + 1), rows + 1)
+        fewest = passed.get(best, rows + 1)
         if not alive[clause] or fewest == 0:
             continue
         walk = best >= 0 and fewest <= limit
@@ -36,7 +37,7 @@ def plan(
 def emit(
     first: int, last: int, work: Array, walked: Array, room: Array, slots: Array, clause_ptr: Array,
     factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array, ranks: Array,
-    order: Array, prefix: Array, start: int, limit: int, row_of_slot: Array, rows: Array, out_slots: Array,
+    order: Array, prefix: Array, start: int, most: int, row_of_slot: Array, rows: Array, out_slots: Array,
     out_offsets: Array, needs: Array,
 ) -> tuple[int, int]:  # fmt: skip
     """See the kernel."""
@@ -54,7 +55,7 @@ def emit(
         if row_of_slot[slot] >= 0:
             for offset in offsets:
                 rows[row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
-        elif walked[j] < 0 and len(offsets) > limit:
+        elif walked[j] < 0 and len(offsets) > most:
             needs[first + needed] = j
             needed += 1
         else:

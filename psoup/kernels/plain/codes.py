@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from psoup.kernels.plain import Array
@@ -13,7 +15,7 @@ def encode_int64(keys: Array, bounds: Array, table: Array, low: int, base: int, 
 
 
 def _texts(offsets: Array, data: Array) -> list[bytes]:
-    return [data[a:b].tobytes() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [data[a:b].tobytes() for a, b in itertools.pairwise(offsets)]
 
 
 def prefix_keys(offsets: Array, data: Array, out: Array) -> None:

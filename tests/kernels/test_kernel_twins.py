@@ -1,0 +1,254 @@
+"""Every kernel agrees with its plain twin: the walk over both packages, and a case for each kernel.
+
+A case is a function `rng -> arguments` in CASES; arrays are compared after the call, so what a kernel writes in
+place counts as much as what it returns. A kernel without a twin, or without a case, fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import psoup.kernels
+from psoup.kernels import plain
+from psoup.kernels.plain import codes as plain_codes
+from psoup.kernels.plain.arrive import plan as plain_plan
+from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+def _functions(package: Any) -> dict[str, Callable[..., Any]]:
+    """Public functions by "module.name", for every module of the package."""
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        if info.ispkg:
+            continue
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for name, value in vars(module).items():
+            source = getattr(value, "py_func", value)
+            if not name.startswith("_") and inspect.isfunction(source) and source.__module__ == module.__name__:
+                found[f"{info.name}.{name}"] = value
+    return found
+
+
+KERNELS, TWINS = _functions(psoup.kernels), _functions(plain)
+
+
+def _words(rng: Rng, *shape: int) -> Any:
+    density = rng.choice([0.02, 0.5, 1.0])
+    bits = rng.random((*shape[:-1], shape[-1] * 64)) < density
+    return np.packbits(bits, axis=-1, bitorder="little").view(np.uint64)
+
+
+def _mask_to_bits(rng: Rng) -> Arguments:
+    return rng.integers(0, 2, int(rng.integers(0, 150))).astype(np.uint8), int(rng.integers(0, 100)), _words(rng, 4)
+
+
+def _span(rng: Rng, bits: int) -> tuple[int, int]:
+    low, high = sorted(rng.integers(0, bits + 1, 2).tolist())
+    return (0, bits) if rng.random() < 0.2 else (low, high)
+
+
+def _run(rng: Rng) -> tuple[Any, Any]:
+    keys = np.unique(rng.integers(0, 6 << 16, int(rng.integers(0, 60))) & 0x7000F)
+    return (keys >> 16).astype(np.uint32), (keys & 0xFFFF).astype(np.uint16)
+
+
+def _rows_to_offsets(rng: Rng) -> Arguments:
+    rows, stop = _words(rng, 5, 3), int(rng.integers(0, 193))
+    which = rng.permutation(5)[:3].astype(np.int64)
+    sizes = [len(np.flatnonzero(np.unpackbits(rows[r].view(np.uint8), bitorder="little")[:stop])) for r in which]
+    starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+    return rows, which, stop, starts, np.zeros(sum(sizes), np.uint16)
+
+
+def _ints(rng: Rng) -> Arguments:
+    bounds = np.unique(rng.integers(-20, 20, int(rng.integers(0, 12)))) * int(rng.choice([1, 10**12]))
+    extremes = [-(2**63), 2**63 - 1, 0, -1]
+    ties = rng.choice(bounds, 20) if len(bounds) else bounds
+    keys = np.concatenate([rng.integers(-25, 25, 40), ties, np.array(extremes, np.int64)])
+    table, low = np.zeros(0, np.int32), 0
+    if len(bounds) and int(bounds[-1]) - int(bounds[0]) < 100:
+        low = int(bounds[0])
+        table = np.searchsorted(bounds, np.arange(low, int(bounds[-1]) + 1), "right").astype(np.int32)
+    return keys, bounds, table, low, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
+
+
+def _texts(rng: Rng, count: int, unique: bool) -> tuple[Any, Any]:
+    words = [
+        bytes(rng.choice([0, 97, 98, 255], int(rng.choice([0, 1, 2, 7, 8, 9, 10]))).tolist()) for _ in range(count)
+    ]
+    if unique:
+        words = sorted(set(words))
+    offsets = np.cumsum([0, *map(len, words)]).astype(np.int64)
+    return offsets, np.frombuffer(bytearray(b"".join(words)), np.uint8)
+
+
+def _prefixed(rng: Rng, count: int, unique: bool) -> tuple[Any, Any, Any]:
+    offsets, data = _texts(rng, count, unique)
+    keys = np.zeros(len(offsets) - 1, np.uint64)
+    plain_codes.prefix_keys(offsets, data, keys)
+    return offsets, data, keys
+
+
+def _encode_text(rng: Rng) -> Arguments:
+    texts = _prefixed(rng, 40, False)
+    return *texts, *_prefixed(rng, int(rng.integers(0, 20)), True), 5, np.zeros(len(texts[2]), np.int32)
+
+
+def _coded(rng: Rng) -> tuple[Any, Any]:
+    """Codes of three attributes with 1, 5 and 30 boundaries, and their bases."""
+    sizes, rows = [1, 5, 30], int(rng.integers(1, 150))
+    base = np.cumsum([0, *(s + 4 for s in sizes)]).astype(np.int64)
+    codes = np.stack([base[a] + rng.integers(0, s + 3, rows) for a, s in enumerate(sizes)]).astype(np.int32)
+    return codes, base
+
+
+def _count_codes(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    return codes, base, np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
+
+
+def _counted(rng: Rng) -> Arguments:
+    arguments = _count_codes(rng)
+    plain_codes.count_codes(*arguments)
+    return arguments
+
+
+def _sort_tuples(rng: Rng) -> Arguments:
+    codes, base, counts, _, _ = _counted(rng)
+    use = rng.integers(0, 2, 3).astype(np.uint8)
+    return codes, base, counts, use, np.full(len(counts), -7, np.int32), np.zeros(codes.shape, np.int32)
+
+
+def _prefix_bitmaps(rng: Rng) -> Arguments:
+    codes, _, _, ranks, starts = _counted(rng)
+    shift = int(rng.integers(0, 64))
+    prefix = np.zeros((starts[-1], (shift + codes.shape[1] + 63) >> 6), np.uint64)
+    return codes, ranks, starts, rng.integers(0, 2, 3).astype(np.uint8), shift, prefix
+
+
+def _clauses(rng: Rng, base: Any) -> tuple[Any, ...]:
+    """clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr of some clauses; terms of a factor have different attributes."""
+    clause_ptr, factor_ptr, low, high, attr = [0], [0], [], [], []
+    for _ in range(30):
+        for _ in range(rng.choice([0, 1, 1, 2, 3, 4])):
+            for a in sorted(rng.permutation(3)[: rng.choice([0, 1, 1, 1, 1, 2])].tolist()):
+                edges = base[a] + np.sort(rng.permutation(base[a + 1] - base[a] - 1)[: 2 * rng.choice([1, 1, 2])])
+                low.extend(edges[0:-1:2])
+                high.extend(edges[1::2])
+                attr.extend([a] * (len(edges) // 2))
+            factor_ptr.append(len(low))
+        clause_ptr.append(len(factor_ptr) - 1)
+    return tuple(np.array(own, np.int32) for own in (clause_ptr, factor_ptr, low, high, attr))
+
+
+def _plan(rng: Rng) -> Arguments:
+    codes, base, counts, _, _ = _counted(rng)
+    index = _clauses(rng, base)
+    candidates = np.sort(rng.permutation(30)[:25]).astype(np.int32)
+    alive = (rng.random(30) < 0.8).astype(np.uint8)
+    n, limit = codes.shape[1], int(rng.choice([0, 5, 1000]))
+    out = [np.zeros(25, np.int32), np.zeros(25, np.int32), np.zeros(26, np.int64)]
+    return candidates, alive, *index, counts, n, limit, *out, np.zeros(3, np.uint8), np.zeros(3, np.uint8)
+
+
+def _emit(rng: Rng) -> Arguments:
+    codes, base, counts, ranks, starts = _counted(rng)
+    n, start, every = codes.shape[1], int(rng.integers(0, 100)), np.ones(3, np.uint8)
+    order = np.zeros(codes.shape, np.int32)
+    plain_codes.sort_tuples(codes, base, counts, every, np.zeros(len(counts), np.int32), order)
+    prefix = np.zeros((starts[-1], ((start & 63) + n + 63) >> 6), np.uint64)
+    plain_prefix(codes, ranks, starts, every, start & 63, prefix)
+    index = _clauses(rng, base)
+    work, walked, room = np.zeros(30, np.int32), np.zeros(30, np.int32), np.zeros(31, np.int64)
+    limit = int(rng.choice([0, 5, 1000]))
+    alive, flags = np.ones(30, np.uint8), (np.zeros(3, np.uint8), np.zeros(3, np.uint8))
+    size = plain_plan(np.arange(30), alive, *index, counts, n, limit, work, walked, room, *flags)
+    row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
+    slots = np.sort(rng.permutation(70)[:30]).astype(np.uint32)
+    out = np.zeros(room[size], np.uint32), np.zeros(room[size], np.uint16), np.zeros(30, np.int32)
+    first = int(rng.integers(0, size + 1))
+    clause_ptr, factor_ptr, low, high, attr = index
+    return (
+        first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
+        prefix, start, min(limit, 3), row_of_slot, _words(rng, 70, 4) & np.uint64(0), *out,
+    )  # fmt: skip
+
+
+def _set_bits(rng: Rng) -> Arguments:
+    return _words(rng, 5, 3), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 192, 20).astype(np.uint16)
+
+
+CASES: dict[str, Callable[[Rng], Arguments]] = {
+    "columns.mask_to_bits": _mask_to_bits,
+    "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
+    "columns.bits_to_offsets": lambda rng: (_words(rng, 4), *_span(rng, 256), np.zeros(256, np.int64)),
+    "columns.offsets_to_bits": lambda rng: (rng.integers(0, 192, 20).astype(np.uint16), _words(rng, 3)),
+    "columns.count_rows": lambda rng: (_words(rng, 5, 3), int(rng.integers(0, 193)), np.zeros(5, np.int64)),
+    "columns.rows_to_offsets": _rows_to_offsets,
+    "columns.merge_runs": lambda rng: (*_run(rng), *_run(rng)),
+    "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
+    "columns.gather_int64": lambda rng: (rng.integers(0, 99, 9), rng.integers(0, 9, 20), np.zeros(20, np.int64)),
+    "pack.set_bits": _set_bits,
+    "codes.encode_int64": _ints,
+    "codes.prefix_keys": lambda rng: (*_texts(rng, 30, False), np.zeros(30, np.uint64)),
+    "codes.encode_text": _encode_text,
+    "codes.mark_rows": lambda rng: (rng.integers(0, 2, 30).astype(np.uint8), 1, 77, np.zeros(30, np.int32)),
+    "codes.count_codes": _count_codes,
+    "codes.sort_tuples": _sort_tuples,
+    "bitmaps.prefix_bitmaps": _prefix_bitmaps,
+    "select.range_mask": lambda rng: (rng.integers(-5, 5, 40), -2, 3, np.zeros(40, np.uint8)),
+    "select.allowed_mask": lambda rng: (
+        rng.integers(0, 5, 40).astype(np.int32), rng.integers(0, 2, 5).astype(np.uint8), np.zeros(40, np.uint8),
+    ),
+    "arrive.plan": _plan,
+    "arrive.emit": _emit,
+}  # fmt: skip
+
+SCRATCH = {"codes.sort_tuples": (4,), "arrive.emit": (20, 21)}
+"""Arguments whose content after the call means nothing, or only in part."""
+
+
+def _emitted(arguments: Arguments, returned: tuple[int, int]) -> Any:
+    place = arguments[4][arguments[0]]
+    return [own[place : place + returned[0]] for own in arguments[20:22]]
+
+
+def test_every_kernel_has_a_twin_and_a_case() -> None:
+    assert KERNELS.keys() == TWINS.keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_twins_have_one_signature(name: str) -> None:
+    kernel = getattr(KERNELS[name], "py_func", KERNELS[name])
+    assert list(inspect.signature(kernel).parameters) == list(inspect.signature(TWINS[name]).parameters)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_kernel_agrees_with_its_twin(name: str) -> None:
+    for seed in range(40):
+        fast, slow = CASES[name](np.random.default_rng(seed)), CASES[name](np.random.default_rng(seed))
+        returned, wanted = KERNELS[name](*fast), TWINS[name](*slow)
+        np.testing.assert_equal(returned, wanted, err_msg=f"{name}, seed {seed}: returned")
+        if name == "arrive.emit":
+            np.testing.assert_equal(_emitted(fast, returned), _emitted(slow, wanted), err_msg=f"{name}, seed {seed}")
+        for position, (own, other) in enumerate(zip(fast, slow, strict=True)):
+            if position in SCRATCH.get(name, ()):
+                continue
+            np.testing.assert_array_equal(own, other, err_msg=f"{name}, seed {seed}: argument {position} afterwards")
+
+
+def test_kernels_release_the_lock_and_are_cached() -> None:
+    for name, kernel in KERNELS.items():
+        options = getattr(kernel, "targetoptions", None)
+        assert options is None or options.get("nogil"), name
+        assert options is None or not options.get("parallel"), name
