@@ -99,7 +99,8 @@ def free_port(wanted: int) -> int:
 
 
 def _stop_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 4_096):  # the descriptor itself: a thread inside a buffered file blocks the interpreter's end
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -59,10 +59,10 @@ DURING = (
         " BEGIN TIMESTAMP '2013-02-08 05:00:00' END TIMESTAMP '2013-02-10 04:59:59'",
     ),
     Question(
-        "caught_up",
-        "Left at least an hour late, landed on time, in the last 7 days",
+        "made_up",
+        "Made up at least 45 minutes in the air, in the last 7 days",
         "SELECT departure, airline, flight, dest, dep_delay, arr_delay FROM {flights}"
-        " WHERE dep_delay >= 60 AND arr_delay <= 0 BEGIN (NOW - 7 DAYS)",
+        " WHERE dep_delay - arr_delay >= 45 BEGIN (NOW - 7 DAYS)",
     ),
     Question(
         "plane",

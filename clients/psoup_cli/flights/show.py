@@ -36,13 +36,13 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style))
 
 
-def print_answer(console: Console, title: str, answer: Answer) -> None:
-    """Title, the first rows, how many there are, and how complete the answer is."""
+def print_answer(console: Console, title: str, answer: Answer, window: str) -> None:
+    """Title, the first rows, how many there are, and how complete the answer is; `window` is the query's."""
     console.print()
     console.print(Text(title, style="bold cyan"))
     if len(answer):
         console.print(_table(answer))
-    console.print(Text(f"  {_count(answer)}. {_window(answer.completeness)}", style="dim"))
+    console.print(Text(f"  {_count(answer)}. {_window(answer.completeness, window)}", style="dim"))
     console.print(Text(f"  {answer.completeness.sentence()}", style="dim"))
 
 
@@ -72,7 +72,10 @@ def _count(answer: Answer) -> str:
     return f"{rows}, the first {SHOWN_ROWS} above" if len(answer) > SHOWN_ROWS else rows
 
 
-def _window(completeness: Completeness) -> str:
-    begin = clock(completeness.begin) if completeness.begin else "the oldest flight"
+def _window(completeness: Completeness, window: str) -> str:
+    kind = f"{completeness.window_kind.capitalize()} window"
     end = clock(completeness.end) if completeness.end else "now"
-    return f"A {completeness.window_kind} window, from {begin} to {end}"
+    if "ROWS" in window:
+        return f"{kind} of so many departures up to {end}"
+    begin = clock(completeness.begin) if completeness.begin else "the oldest flight"
+    return f"{kind} from {begin} to {end}"

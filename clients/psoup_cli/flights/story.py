@@ -104,6 +104,7 @@ class Story:
     def _end_of_year(self, client: Client, replay: Replay) -> None:
         say(self._console, "\nThe year is over; a heartbeat says that nothing older will come.", "yellow")
         say(self._console, f"{self._flights.num_rows:,} flights at {replay.rate:,.0f} a second.")
+        self._ask(client, BEFORE[0])
         self._ask(client, BEFORE[2])
         self._ask(client, BEFORE[2], as_of=INDEPENDENCE_DAY)
         self._ask(client, BEFORE[0], as_of=JULY, window="BEGIN (NOW - 15 MINUTES)")
@@ -142,7 +143,7 @@ class Story:
         title = question.title
         title += f" — as of {clock(as_of)}" if as_of else ""
         title += f" — with {window}" if window else ""
-        print_answer(self._console, title, answer)
+        print_answer(self._console, title, answer, window or query.info.window)
 
     def query_id(self, name: str) -> str:
         """The ID of a question's query."""

@@ -1,0 +1,63 @@
+"""A real service on a free port of loopback, in a thread of the test's process, for clients that block."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psoup.clock import Clock
+from psoup_service.service import Service, running_service
+from psoup_service.settings import Settings
+
+
+class Serving:
+    """A service that runs until `stop`; `address` is where. `service` is its own object, of another thread."""
+
+    def __init__(self, settings: Settings | None = None, clock: Clock | None = None) -> None:
+        self._settings = settings or Settings(port=0)
+        self._clock = clock
+        self._ready = threading.Event()
+        self._stop: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._problem: BaseException | None = None
+        self.service: Service
+        self._thread = threading.Thread(target=self._run, name="service", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._problem is not None:
+            raise self._problem
+        self.address = self.service.address
+        self.port = int(self.address.rpartition(":")[2])
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as problem:
+            self._problem = problem
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        async with running_service(self._settings, clock=self._clock) as service:
+            self._loop, self._stop, self.service = asyncio.get_running_loop(), asyncio.Event(), service
+            self._ready.set()
+            await self._stop.wait()
+
+    def stop(self) -> None:
+        """Drain and stop; raises if the service had failed. May be called twice."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+        if self._problem is not None:
+            raise self._problem
+
+
+@contextmanager
+def serving(settings: Settings | None = None, clock: Clock | None = None) -> Iterator[Serving]:
+    """A `Serving` for a `with` statement."""
+    service = Serving(settings, clock)
+    try:
+        yield service
+    finally:
+        service.stop()
