@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup_service.clock import SystemClock
 
 _STREAM = (
     "CREATE STREAM warm (a BIGINT, b DOUBLE, c TEXT, d DECIMAL(9,2), e DATE, f BOOLEAN, t TIMESTAMP) TIMESTAMP BY t"
@@ -30,7 +31,7 @@ _ROWS = 512
 
 def warm_up() -> int:
     """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
-    soup = LocalPSoup(EngineConfig(chunk_rows=256))
+    soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
     queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(64)]
