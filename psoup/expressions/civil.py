@@ -10,6 +10,12 @@ import numpy as np
 from psoup.columns import Array
 
 DAY_MICROS = 86_400_000_000
+FIRST_MICRO = -9_223_372_022_400_000_000
+"""The first TIMESTAMP that functions make: midnight of the first day that int64 microseconds hold whole."""
+LAST_MICRO = 2**63 - 2
+"""The last TIMESTAMP; DuckDB keeps the greatest int64 for the infinite one."""
+LAST_DAY = 2**31 - 2
+"""The last DATE; DuckDB keeps the ends of int32 for infinite ones."""
 
 EXTRACT_PARTS = (
     "year",

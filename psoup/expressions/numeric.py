@@ -11,13 +11,12 @@ from collections.abc import Callable
 import numpy as np
 
 from psoup.columns import Array, Column
+from psoup.expressions.civil import LAST_DAY
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.tree import Call
 from psoup.model import DataType, Kind
 
 LEAST = np.int64(-(2**63))
-LAST_DAY = 2**31 - 2
-"""The last DATE; DuckDB keeps the ends of int32 for infinite ones."""
 _DOUBT = 9.2e18
 """Products whose DOUBLE estimate is below this certainly fit int64 (2**63 is 9.223e18)."""
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
-from psoup.expressions.civil import DAY_MICROS, days_from_civil, days_in_month
+from psoup.expressions.civil import DAY_MICROS, FIRST_MICRO, LAST_DAY, LAST_MICRO, days_from_civil, days_in_month
 from psoup.expressions.frame import booleans, to_large_string
-from psoup.expressions.numeric import LAST_DAY, add_int64, mul_int64, sub_int64
+from psoup.expressions.numeric import add_int64, mul_int64, sub_int64
 from psoup.model import DataType
 
 _SPACE = r"[ \t\n\v\f\r]*"
@@ -30,8 +30,6 @@ _TIME = (
 _ONLY_DATE = rf"\A{_SPACE}{_DATE}{_SPACE}\z"
 _DATE_TIME = rf"\A{_SPACE}{_DATE}(?:(?:T|[ \t\n\v\f\r]+){_TIME}{_SPACE})?\z"
 _EPOCH = rf"(?i)\A{_SPACE}epoch{_SPACE}\z"
-_LAST_MICRO = 2**63 - 2
-"""The last TIMESTAMP; DuckDB keeps the greatest int64 for the infinite one."""
 
 
 class _Fields:
@@ -94,6 +92,6 @@ def to_timestamp(column: Column, target: DataType) -> tuple[Array, Array]:
     midnight, too_far = mul_int64(days, np.full(len(days), DAY_MICROS))
     local, over = add_int64(midnight, of_day)
     values, beyond = sub_int64(local, offset)
-    failed |= too_far | over | beyond | (values > _LAST_MICRO) | (values < -_LAST_MICRO)
+    failed |= too_far | over | beyond | (values > LAST_MICRO) | (values < FIRST_MICRO)
     epoch = booleans(pc.match_substring_regex(text, pattern=_EPOCH))
     return np.where(failed, 0, values), failed & ~epoch

@@ -78,7 +78,8 @@ def _round_bigint(call: Call, columns: list[Column]) -> Column:
     rounded = base + step
     overflow = ((base ^ rounded) & (step ^ rounded)) < 0
     gone = places > 18
-    return finish(call.type, np.where(gone, 0, rounded), columns, overflow & ~gone)
+    overflow = np.where(gone, (digits == -19) & (np.abs(values.astype(np.float64)) >= 5e18), overflow)
+    return finish(call.type, np.where(gone, 0, rounded), columns, overflow)
 
 
 def _round_double(values: Array, digits: Array) -> Array:
@@ -86,7 +87,8 @@ def _round_double(values: Array, digits: Array) -> Array:
     unit = np.power(10.0, np.abs(digits).astype(np.float64))
     fine = round_half_away(values * unit) / unit
     coarse = round_half_away(values / unit) * unit
-    return np.where(up, np.where(np.isfinite(fine), fine, values), np.where(np.isfinite(coarse), coarse, 0.0))
+    coarse = np.where(np.isfinite(coarse), coarse, np.where(np.isfinite(values), 0.0, values))
+    return np.where(up, np.where(np.isfinite(fine), fine, values), coarse)
 
 
 def floor(call: Call, frame: Frame) -> Column:

@@ -12,6 +12,8 @@ import numpy as np
 from psoup.columns import Array, Column
 from psoup.expressions.civil import (
     DAY_MICROS,
+    FIRST_MICRO,
+    LAST_MICRO,
     civil_from_days,
     days_from_civil,
     days_in_month,
@@ -143,7 +145,8 @@ def add_interval(call: Call, frame: Frame) -> Column:
         values, overflow = add_int64(midnight, rest)
         failed = failed | overflow
     values, overflow = add_int64(values, np.full(frame.rows, micros))
-    return finish(TIMESTAMP, values, [column], failed | overflow)
+    failed = failed | overflow | (values > LAST_MICRO) | (values < FIRST_MICRO)
+    return finish(TIMESTAMP, values, [column], failed)
 
 
 def _constant(call: Call, position: int) -> int:
