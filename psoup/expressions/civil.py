@@ -120,14 +120,16 @@ def days_from_civil(year: Array, month: Array, day: Array) -> Array:
     year_of_era = from_march - era * 400
     of_year = (153 * np.where(month > 2, month - 3, month + 9) + 2) // 5 + day - 1
     of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + of_year
-    return era * 146_097 + of_era - 719_468
+    days: Array = era * 146_097 + of_era - 719_468
+    return days
 
 
 def days_in_month(year: Array, month: Array) -> Array:
     """28 to 31."""
-    lengths = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)[month]
+    lengths: Array = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)[month]
     leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
-    return lengths + ((month == 2) & leap)
+    lengths += (month == 2) & leap
+    return lengths
 
 
 def iso_week(days: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ NaN equals itself and is greatest; -0.0 equals 0.0; text is ordered by its UTF-8
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from psoup.expressions.frame import Evaluator, Frame, booleans, finish
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, Kind
 
-Order = Callable[[Array, Array], Array]
+Order = Callable[[Any, Any], Array]
 
 _ORDERS: dict[str, Order] = {
     "eq": np.equal,

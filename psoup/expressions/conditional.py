@@ -1,8 +1,8 @@
 """CASE, COALESCE, NULLIF, GREATEST and LEAST: one value out of several, row by row.
 
-    rows            1    2    3    4        Each row gets the number of the branch that it takes; then every branch
-    CASE branch     0    2    1    -1       gives its values to its rows. An error counts only in the branch taken
-                                            or in a condition that had to be looked at.
+rows            1    2    3    4        Each row gets the number of the branch that it takes; then every branch
+CASE branch     0    2    1    -1       gives its values to its rows. An error counts only in the branch taken
+                                        or in a condition that had to be looked at.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def is_text_literal(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.type == TEXT and expr.value is not None
 
 
-def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:  # noqa: A002 - the contract's name
+def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
     """`expr` as a value of `type`; `try_` makes what cannot be converted NULL instead of an error.
 
     A constant is converted at once. Raises InvalidInput (TYPE_MISMATCH) where no value of the one type becomes the

@@ -1,6 +1,6 @@
 """Values as text, in DuckDB's spelling; Arrow large_string arrays, NULL rows have any text.
 
-    0.05 as DECIMAL(5,2)  0.05     DECIMAL(2,2)  .05        1e16  1e+16       2020-01-01 10:00:00.5      0044-03-15 (BC)
+0.05 as DECIMAL(5,2)  0.05     DECIMAL(2,2)  .05        1e16  1e+16       2020-01-01 10:00:00.5      0044-03-15 (BC)
 """
 
 from __future__ import annotations

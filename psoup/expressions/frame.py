@@ -154,10 +154,17 @@ def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = 
 
 
 def to_large_string(column: Column) -> pa.Array:
-    """A TEXT column as Arrow, without copying."""
+    """A TEXT column as Arrow; only the offsets of a slice are copied.
+
+    They must start at 0: Arrow's ascii_lower (26.0) reads the wrong bytes of an array whose first offset is not 0.
+    """
     assert column.data is not None
+    offsets, data = column.values, column.data
+    first = int(offsets[0])
+    if first:
+        offsets, data = offsets - first, data[first:]
     nulls = None if column.valid is None else pa.py_buffer(np.packbits(column.valid, bitorder="little"))
-    buffers = [nulls, pa.py_buffer(np.ascontiguousarray(column.values)), pa.py_buffer(column.data)]
+    buffers = [nulls, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_string(), len(column), buffers)
 
 

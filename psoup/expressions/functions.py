@@ -14,10 +14,10 @@ and, with the same name as in SQL: abs round floor ceil sqrt power greatest leas
 substr trim ltrim rtrim concat starts_with contains replace; extract(part, x) and date_trunc(part, x) have a TEXT
 constant in front.
 
-**Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it in
-`Column.error`. Functions hand marks of their arguments on. AND, OR and NOT take an error as UNKNOWN: TRUE OR error is
-TRUE and not marked; a mark stays only where the result is UNKNOWN. CASE and COALESCE hand on only marks of conditions
-and values that they needed. TRY_CAST clears the marks of its own conversion, not those of its argument.
+**Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
+in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
+error is TRUE and not marked; a mark stays only where the result is UNKNOWN. CASE and COALESCE hand on only marks of
+conditions and values that they needed. TRY_CAST makes no marks of its own, but keeps those of its argument.
 
 **Types.** BIGINT with DECIMAL is DECIMAL, with DOUBLE is DOUBLE. A DECIMAL result has DuckDB's scale, and its precision
 up to 18 digits: a value of more is an error of that row. A product of more than 18 decimal places is refused.
@@ -154,9 +154,7 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
     if function is None:
         raise InvalidInput(f"there is no function {name}", reason="UNKNOWN_FUNCTION", function=name)
     if not function.least <= len(args) <= function.most:
-        raise InvalidInput(
-            f"{name} takes {_arity(function)}, not {len(args)}", reason="WRONG_ARGUMENTS", function=name
-        )
+        raise InvalidInput(f"{name} takes {_arity(function)}, not {len(args)}", reason="WRONG_ARGUMENTS", function=name)
     return function.rule(canonical, args)
 
 

@@ -1,7 +1,7 @@
 r"""LIKE: `%` any text, `_` one code point, everything else itself; linear in the text whatever the pattern.
 
-    'abc'       equal           '%abc%'     contains        anything else: a regular expression for RE2, which keeps
-    'abc%'      starts with     '%abc'      ends with       sets of states instead of trying one after the other
+'abc'       equal           '%abc%'     contains        anything else: a regular expression for RE2, which keeps
+'abc%'      starts with     '%abc'      ends with       sets of states instead of trying one after the other
 """
 
 from __future__ import annotations

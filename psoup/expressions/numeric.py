@@ -26,7 +26,8 @@ def too_wide(values: Array, data_type: DataType) -> Array | None:
     if data_type.kind is not Kind.DECIMAL:
         return None
     bound = 10**data_type.precision
-    return (values >= bound) | (values <= -bound)
+    wide: Array = (values >= bound) | (values <= -bound)
+    return wide
 
 
 def _either(first: Array | None, second: Array | None) -> Array | None:

@@ -20,7 +20,7 @@ from psoup.model import DataType
 
 _SPACE = r"[ \t\n\v\f\r]*"
 _DATE = (
-    rf"(?P<minus>-?)(?P<year>[0-9]{{1,7}})(?P<first>[ /\\-])(?P<month>[0-9]{{1,2}})(?P<second>[ /\\-])"
+    r"(?P<minus>-?)(?P<year>[0-9]{1,7})(?P<first>[ /\\-])(?P<month>[0-9]{1,2})(?P<second>[ /\\-])"
     r"(?P<day>[0-9]{1,2})(?P<bc>(?: \([bB][cC]\))?)"
 )
 _TIME = (

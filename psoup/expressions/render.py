@@ -187,9 +187,12 @@ def _extract(call: Call) -> str:
 
 def _interval(call: Call) -> str:
     time, months, micros = call.args
-    assert isinstance(months, Literal) and isinstance(micros, Literal)
+    assert isinstance(months, Literal)
+    assert isinstance(micros, Literal)
     text = _nested(time, render(time))
-    parts = [f"INTERVAL '{arg.value}' {unit}" for arg, unit in ((months, "MONTH"), (micros, "MICROSECOND")) if arg.value]
+    parts = [
+        f"INTERVAL '{arg.value}' {unit}" for arg, unit in ((months, "MONTH"), (micros, "MICROSECOND")) if arg.value
+    ]
     return " + ".join([text, *(parts or ["INTERVAL '0' MICROSECOND"])])
 
 

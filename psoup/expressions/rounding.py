@@ -18,8 +18,9 @@ from psoup.model import Kind
 
 def round_half_away(values: Array) -> Array:
     """float64 to the nearest whole number, halves away from zero (as C's round)."""
-    whole = np.trunc(values)
-    return whole + np.copysign(np.abs(values - whole) >= 0.5, values)
+    whole: Array = np.trunc(values)
+    whole += np.copysign(np.abs(values - whole) >= 0.5, values)
+    return whole
 
 
 def scale_down(values: Array, places: int) -> Array:
@@ -27,10 +28,11 @@ def scale_down(values: Array, places: int) -> Array:
     if places == 0:
         return values
     unit = np.int64(10**places)
-    whole = values // unit
+    whole: Array = values // unit
     rest = values - whole * unit
     half = unit // 2
-    return whole + ((rest > half) | ((rest == half) & (values >= 0)))
+    whole += (rest > half) | ((rest == half) & (values >= 0))
+    return whole
 
 
 def round_(call: Call, frame: Frame) -> Column:
@@ -51,7 +53,8 @@ def round_(call: Call, frame: Frame) -> Column:
 def _round_decimal(call: Call, columns: list[Column]) -> Column:
     digits = 0
     if len(call.args) == 2:
-        assert isinstance(call.args[1], Literal) and call.args[1].value is not None
+        assert isinstance(call.args[1], Literal)
+        assert call.args[1].value is not None
         digits = int(call.args[1].value)
     source = columns[0]
     drop = source.type.scale - digits

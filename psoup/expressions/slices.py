@@ -1,8 +1,8 @@
 """Pieces of texts, by code point, without a loop over rows.
 
-    offsets      0        4     7          every row's text is bytes offsets[r] to offsets[r+1] of one buffer
-    data         a é b    x €              starts[k] is the byte where the k-th code point of the buffer begins, so
-    starts       0 1 3    4 5   (8)        code point i of row r begins at starts[first[r] + i]
+offsets      0        4     7          every row's text is bytes offsets[r] to offsets[r+1] of one buffer
+data         a é b    x €              starts[k] is the byte where the k-th code point of the buffer begins, so
+starts       0 1 3    4 5   (8)        code point i of row r begins at starts[first[r] + i]
 """
 
 from __future__ import annotations

@@ -100,11 +100,12 @@ def _name(call: Call) -> str:
 
 def _first_day(part: str, days: Array) -> Array:
     """The first day of the week, month, ... that each day lies in."""
+    monday: Array = days - (days + 3) % 7
     if part == "week":
-        return days - (days + 3) % 7
+        return monday
     if part == "isoyear":
-        monday = days - (days + 3) % 7
-        return monday - (iso_week(days)[1] - 1) * 7
+        monday -= (iso_week(days)[1] - 1) * 7
+        return monday
     year, month, _ = civil_from_days(days)
     if part == "month":
         return days_from_civil(year, month, np.ones_like(year))
@@ -151,7 +152,8 @@ def add_interval(call: Call, frame: Frame) -> Column:
 
 def _constant(call: Call, position: int) -> int:
     arg = call.args[position]
-    assert isinstance(arg, Literal) and arg.value is not None
+    assert isinstance(arg, Literal)
+    assert arg.value is not None
     return int(arg.value)
 
 

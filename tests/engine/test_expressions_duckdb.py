@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator, Sequence
 
 import pytest
-from psoup_testing.expression_oracle import Oracle
 
 from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES
@@ -15,6 +14,7 @@ from psoup.expressions.functions import cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup_testing.expression_oracle import Oracle
 
 LITERALS: list[Expr] = [
     Literal(BIGINT, 3),
@@ -81,8 +81,23 @@ def test_choices(oracle: Oracle, name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["neg", "abs", "round", "floor", "ceil", "sqrt", "lower", "upper", "length", "trim", "ltrim", "rtrim", "not"]
-    + ["is_null", "is_not_null"],
+    [
+        "neg",
+        "abs",
+        "round",
+        "floor",
+        "ceil",
+        "sqrt",
+        "lower",
+        "upper",
+        "length",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "not",
+        "is_null",
+        "is_not_null",
+    ],
 )
 def test_one_argument(oracle: Oracle, name: str) -> None:
     exprs = list(resolved(name, [pool(oracle)]))
