@@ -43,7 +43,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.Mod: "mod",
     exp.DPipe: "concat_op",
 }
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 class Binder:
@@ -125,7 +124,7 @@ class Binder:
             return AttributeRef(BIGINT, ID_INDEX, ID_COLUMN)
         if folded in self._outputs:
             return self._outputs[folded]
-        if folded in _CLOCKS and not node.table and not node.this.quoted:
+        if folded in _CLOCKS and node.args.get("table") is None and not node.this.quoted:
             return self._now(node)
         raise self._unknown_column(name, at)
 
@@ -141,9 +140,7 @@ class Binder:
 
     def _now(self, node: exp.Expr) -> Expr:
         if self._in_where:
-            raise self._source.unsupported(
-                "NOW in WHERE", node, hint="bound the time with BEGIN (NOW - ...) END (NOW)"
-            )
+            raise self._source.unsupported("NOW in WHERE", node, hint="bound the time with BEGIN (NOW - ...) END (NOW)")
         return Now(TIMESTAMP)
 
     def _literal(self, node: exp.Expr) -> Expr:
@@ -160,17 +157,20 @@ class Binder:
     # Operators ---------------------------------------------------------------------------------------------
 
     def _binary(self, name: str, node: exp.Expr) -> Expr:
-        if name in _COMPARISONS:
-            for side in (node.this, node.expression):
-                if isinstance(side, PREDICATES):
-                    raise self._source.error(
-                        "it is not clear what is compared here", side, hint="put parentheses around a side"
-                    )
+        self._refuse_bare(node.this, node.expression)
         if isinstance(node, exp.Add | exp.Sub):
             for shift, other in ((node.expression, node.this), (node.this, node.expression)):
                 if isinstance(shift, exp.Interval) and (shift is node.expression or isinstance(node, exp.Add)):
                     return self._shift(node, other, shift)
         return self._call(name, node, [self.bind(node.this), self.bind(node.expression)])
+
+    def _refuse_bare(self, *operands: exp.Expr | None) -> None:
+        """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them or binds them in another way than sqlglot."""
+        for operand in operands:
+            if isinstance(operand, PREDICATES):
+                raise self._source.error(
+                    "it is not clear what belongs together here", operand, hint="put parentheses around a condition"
+                )
 
     def _shift(self, node: exp.Expr, time: exp.Expr, shift: exp.Expr) -> Expr:
         months, micros = interval(self._source, shift)
@@ -190,10 +190,12 @@ class Binder:
 
     def _not(self, node: exp.Expr) -> Expr:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+            self._refuse_bare(node.this.this)
             return self._call("is_not_null", node, [self.bind(node.this.this)])
         return self._call("not", node, [self.bind(node.this)])
 
     def _is(self, node: exp.Expr) -> Expr:
+        self._refuse_bare(node.this)
         right = node.expression
         if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
             return self._call("is_not_null", node, [self.bind(node.this)])
@@ -202,6 +204,7 @@ class Binder:
         return self._call("is_null", node, [self.bind(node.this)])
 
     def _between(self, node: exp.Expr) -> Expr:
+        self._refuse_bare(node.this)
         value = self.bind(node.this)
         low = self._call("ge", node, [value, self.bind(node.args["low"])])
         high = self._call("le", node, [value, self.bind(node.args["high"])])
@@ -215,6 +218,7 @@ class Binder:
             raise self._source.error("IN needs a list of values in parentheses", node)
         if len(items) > MAX_LIST:
             raise self._source.error(f"IN lists at most {MAX_LIST:,} values, not {len(items):,}", node)
+        self._refuse_bare(node.this)
         value = self.bind(node.this)
         bound = [self.bind(item) for item in items]
         if all(isinstance(item, Literal) for item in bound):
@@ -223,7 +227,9 @@ class Binder:
         return self._call("or", node, equals)
 
     def _like(self, node: exp.Expr) -> Expr:
-        return self._call("like", node, [self.bind(node.this), self.bind(node.expression)])
+        self._refuse_bare(node.this, node.expression)
+        like = self._call("like", node, [self.bind(node.this), self.bind(node.expression)])
+        return self._call("not", node, [like]) if node.args.get("negate") else like
 
     def _escape(self, node: exp.Expr) -> Expr:
         inner = node.this
@@ -234,7 +240,10 @@ class Binder:
     def _escaped(self, like: exp.Expr, node: exp.Expr) -> Expr:
         if not isinstance(like, exp.Like):
             raise self._source.error("ESCAPE belongs to LIKE", node)
-        return self._call("like", node, [self.bind(part) for part in (like.this, like.expression, node.expression)])
+        self._refuse_bare(like.this, like.expression)
+        parts = [self.bind(part) for part in (like.this, like.expression, node.expression)]
+        found = self._call("like", node, parts)
+        return self._call("not", node, [found]) if like.args.get("negate") else found
 
     # Functions ---------------------------------------------------------------------------------------------
 

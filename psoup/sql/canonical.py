@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
+from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.model import DataType, Kind
 from psoup.query import Interval, Key, Term
 
@@ -94,16 +94,16 @@ def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[
     single = [i for i in intervals if _is_point(kind, i)]
     parts = [_range(kind, i, name) for i in intervals if not _is_point(kind, i)]
     if len(single) == 1:
-        parts.append(f"{name} = {key_text(kind, single[0].low)}")
+        parts.append(f"{name} = {_point_text(kind, single[0])}")
     elif single:
-        parts.append(f"{name} IN ({', '.join(key_text(kind, i.low) for i in single)})")
+        parts.append(f"{name} IN ({', '.join(_point_text(kind, i) for i in single)})")
     return parts
 
 
 def _is_point(kind: DataType, interval: Interval) -> bool:
     low, high = interval.low, interval.high
-    if isinstance(low, bytes):
-        return high == low + b"\0" and _decodes(low)
+    if isinstance(high, bytes):  # no text is below ''
+        return high == (low or b"") + b"\0" and _decodes(high[:-1])  # type: ignore[operator]
     return isinstance(low, int) and high == low + 1
 
 
@@ -113,17 +113,27 @@ def _range(kind: DataType, interval: Interval, name: str) -> str:
         return f"{name} IS NOT NULL"
     if isinstance(low, bytes) and isinstance(high, bytes) and high == low[:-1] + bytes([low[-1] + 1]) and _decodes(low):
         return f"starts_with({name}, {_quoted(low.decode())})"
-    parts = [] if low is None else [f"{name} >= {key_text(kind, low)}"]
+    parts = [] if low is None else [f"{name} {_edge(kind, low, '>=', '>')}"]
     if high is not None:
-        parts.append(f"{name} < {key_text(kind, high)}")
+        parts.append(f"{name} {_edge(kind, high, '<', '<=')}")
     return " AND ".join(parts) if len(parts) == 1 else f"({' AND '.join(parts)})"
 
 
-def key_text(kind: DataType, key: Key | None) -> str:
+def _point_text(kind: DataType, interval: Interval) -> str:
+    return key_text(kind, b"" if interval.low is None else interval.low)
+
+
+def _edge(kind: DataType, key: Key, at: str, past: str) -> str:
+    """`>= key`, or `> text` for the key just past a text."""
+    if isinstance(key, bytes) and key.endswith(b"\0") and _decodes(key[:-1]):
+        return f"{past} {key_text(kind, key[:-1])}"
+    return f"{at} {key_text(kind, key)}"
+
+
+def key_text(kind: DataType, key: Key) -> str:
     """An order key as the constant that has it."""
     if isinstance(key, bytes):
         return _quoted(key.decode()) if _decodes(key) else f"x'{key.hex()}'"
-    assert key is not None
     if kind.kind is Kind.DOUBLE:
         bits = key if key >= 0 else key ^ 0x7FFF_FFFF_FFFF_FFFF
         value = float(np.array([bits], np.int64).view(np.float64)[0])

@@ -31,6 +31,7 @@ def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
     lateness, idle = node.args.get("lateness"), node.args.get("idle")
     idle_after = None if idle is None else duration(source, idle, "IDLE AFTER")
     if idle_after == 0:
+        assert idle is not None
         raise source.error("IDLE AFTER must be longer than 0", idle)
     return StreamSpec(
         _name(source, node.this, "stream"),

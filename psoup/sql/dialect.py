@@ -4,8 +4,8 @@
                                                 └────── Bound ────────┘ └─ Bound ┘
 
 Functions are kept as they are written (`exp.Anonymous`): what they mean is the binder's. sqlglot takes BEGIN and END
-as names (`FROM s BEGIN` would give s an alias), so both are taken out of its identifier tokens here. It is also lenient:
-a missing THEN, AND or list item passes silently; such places are made strict. Nothing here checks meaning.
+as names (`FROM s BEGIN` would give s an alias), so both are taken out of its identifier tokens here. It is also
+lenient: a missing THEN, AND or list item passes silently; such places are made strict. Nothing here checks meaning.
 """
 
 from __future__ import annotations
@@ -16,9 +16,17 @@ from typing import Any, ClassVar, NoReturn
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+Parsers = dict[Any, Callable[..., Any]]
 
 _WINDOW_WORDS = {TokenType.BEGIN, TokenType.END}
+_NO_NAMES = {*_WINDOW_WORDS, TokenType.LIMIT, TokenType.OFFSET, TokenType.CASE, TokenType.DIV, TokenType.UNKNOWN}
+"""Tokens that sqlglot would also take as names; `//` and a stray backquote are among them."""
+
+MAX_STEPS = 30
+"""Moves over the text that the parser may make for each token. Statements take 1 to 4; what takes more is one where it
+tries alternatives inside alternatives, whose number doubles with every level."""
 
 
 class Duration(exp.Expression):
@@ -62,40 +70,52 @@ class PlacedError(ParseError):
     """A parse error with the offset of the token where it was noticed."""
 
     def __init__(self, message: str, at: int) -> None:
-        super().__init__(message)
+        super().__init__(message, [{}])  # parse_into writes into the first of the list
         self.at = at
+
+
+class TooComplex(Exception):
+    """The parser has used up its steps. Not a ParseError, which the parser would take as a reason to try again."""
 
 
 class PSoupParser(parser.Parser):
     """The recursive-descent parser of `PSoup`."""
 
-    ID_VAR_TOKENS = parser.Parser.ID_VAR_TOKENS - _WINDOW_WORDS
-    TABLE_ALIAS_TOKENS = parser.Parser.TABLE_ALIAS_TOKENS - _WINDOW_WORDS
-    ALIAS_TOKENS = parser.Parser.ALIAS_TOKENS - _WINDOW_WORDS
-    FUNC_TOKENS = parser.Parser.FUNC_TOKENS - _WINDOW_WORDS
+    ID_VAR_TOKENS = parser.Parser.ID_VAR_TOKENS - _NO_NAMES
+    TABLE_ALIAS_TOKENS = parser.Parser.TABLE_ALIAS_TOKENS - _NO_NAMES
+    ALIAS_TOKENS = parser.Parser.ALIAS_TOKENS - _NO_NAMES
+    FUNC_TOKENS = parser.Parser.FUNC_TOKENS - _NO_NAMES
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
-    FUNCTION_PARSERS = {
+    FUNCTION_PARSERS: ClassVar[Parsers] = {
         name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM")
     }
-    NO_PAREN_FUNCTION_PARSERS = {"CASE": lambda self: self._parse_case()}
-    QUERY_MODIFIER_PARSERS = {
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[Parsers] = {"CASE": lambda self: self._parse_case()}
+    QUERY_MODIFIER_PARSERS: ClassVar[Parsers] = {
         **parser.Parser.QUERY_MODIFIER_PARSERS,
         TokenType.BEGIN: lambda self: ("begin", self._parse_bound_after("BEGIN")),
         TokenType.END: lambda self: ("end", self._parse_bound_after("END")),
     }
-    QUERY_MODIFIER_TOKENS = set(QUERY_MODIFIER_PARSERS)
-    STATEMENT_PARSERS = {
+    QUERY_MODIFIER_TOKENS: ClassVar[set[TokenType]] = set(QUERY_MODIFIER_PARSERS)
+    STATEMENT_PARSERS: ClassVar[Parsers] = {
         **parser.Parser.STATEMENT_PARSERS,
         TokenType.CREATE: lambda self: self._parse_create_stream(),
     }
-    EXPRESSION_PARSERS = {
+    EXPRESSION_PARSERS: ClassVar[Parsers] = {
         **parser.Parser.EXPRESSION_PARSERS,
         Bounds: lambda self: self._parse_bounds(),
     }
 
+    _steps = 0
+
+    def _advance(self, times: int = 1) -> None:
+        super()._advance(times)
+        self._steps += 1
+        if self._steps > MAX_STEPS * (self._tokens_size + 10):
+            raise TooComplex
+
     # What sqlglot does, made strict, and with places --------------------------------------------------------
 
-    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:  # type: ignore[override]
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         """Stop at `token`, or at the current one."""
         if not token and self._curr:
             token = self._curr
@@ -103,11 +123,10 @@ class PSoupParser(parser.Parser):
         raise PlacedError(message, at)
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
-        """Note where the node ends; where it starts is known from its parts."""
-        node = super().expression(instance, token, comments)
-        if "end" not in node.meta and self._prev:
-            node.meta["end"] = self._prev.end
-        return node
+        """Note where the node is; nodes with parts are where their parts are."""
+        if token is None and self._prev and next(instance.iter_expressions(), None) is None:
+            token = self._prev
+        return super().expression(instance, token, comments)
 
     def _parse_expression(self) -> Any:
         first = self._curr
@@ -264,7 +283,7 @@ class PSoupParser(parser.Parser):
     def _name(self, problem: str) -> Any:
         name = self._parse_id_var(any_token=False)
         if name is None:
-            word = f"; {self._curr.text!r} is a reserved word: quote it with \"\"" if self._curr.text.isalpha() else ""
+            word = f'; {self._curr.text!r} is a reserved word: quote it with ""' if self._curr.text.isalpha() else ""
             self.raise_error(problem + word)
         return name
 
@@ -282,7 +301,7 @@ class PSoup(Dialect):
     class Tokenizer(tokens.Tokenizer):
         """sqlglot's, with `//`, and without hints, templates and pipes."""
 
-        KEYWORDS = {
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **{
                 word: kind
                 for word, kind in tokens.Tokenizer.KEYWORDS.items()

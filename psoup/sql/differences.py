@@ -2,8 +2,8 @@
 
     shipped > ordered + 5   ->   (shipped - ordered) > 5
 
-Only where that is the same for all values: a - b, and b + c where there is a c, must never overflow where the comparison
-would not. Never for DOUBLE, whose differences are rounded.
+Only where that is the same for all values: a - b, and b + c where there is a c, must never overflow where the
+comparison would not. Never for DOUBLE, whose differences are rounded.
 """
 
 from __future__ import annotations

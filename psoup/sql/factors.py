@@ -156,7 +156,7 @@ def _comparison(expr: Call, negated: bool) -> Formula:
 
 
 def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
-    """The key of `attribute` is in (or, negated, is not in) `intervals`; a condition compared with TRUE is that condition."""
+    """The key of `attribute` is in (negated: not in) `intervals`; a condition compared with TRUE is that condition."""
     keys = complement(intervals) if negated else intervals
     if attribute.type == BOOLEAN and isinstance(attribute, Call) and len(keys) == 1 and keys != EVERYTHING:
         return formula(attribute, negated=keys[0].low is None)

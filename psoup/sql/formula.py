@@ -2,9 +2,9 @@
 
     NOT (a > 3 OR b = 'x')   ->   All(a in (-inf, 4), b not in ['x', 'x\\0'))
 
-Only where a condition is TRUE matters. A leaf is true where its attribute's key lies in its intervals (or is NULL, if it
-says so), never where the attribute is an error; so NOT over a leaf is the complement of its intervals, and leaves of one
-attribute under one AND or OR become one leaf.
+Only where a condition is TRUE matters. A leaf is true where its attribute's key lies in its intervals (or is NULL, if
+it says so), never where the attribute is an error; so NOT over a leaf is the complement of its intervals, and leaves of
+one attribute under one AND or OR become one leaf.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NEVER = Either(())
 
 
 def leaf(attribute: Expr, intervals: Intervals, nulls: bool = False) -> Formula:
-    """A leaf, or ALWAYS or NEVER where it is that. Only stored attributes are free of errors, so only they can be ALWAYS."""
+    """A leaf, or ALWAYS or NEVER. Only stored attributes are free of errors, so only they can be ALWAYS."""
     if not intervals and not nulls:
         return NEVER
     if nulls and intervals == EVERYTHING and isinstance(attribute, AttributeRef):
@@ -121,4 +121,3 @@ def _by_attribute(parts: Sequence[Formula]) -> list[list[Formula]]:
 def negation(expr: Expr) -> Expr:
     """NOT `expr`, as a bound expression."""
     return Call(BOOLEAN, "not", (expr,))
-

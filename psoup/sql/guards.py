@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.sql.dialect import PSoup
 from psoup.sql.source import Source
@@ -107,6 +107,8 @@ def _check_tokens(source: Source, tokens: list[Token]) -> None:
         elif kind is TokenType.END:
             cases = max(0, cases - 1)
         if depth + cases + run > MAX_DEPTH:
-            raise source.error(f"this nests deeper than {MAX_DEPTH} levels", token.start, hint="simplify the expression")
+            raise source.error(
+                f"this nests deeper than {MAX_DEPTH} levels", token.start, hint="simplify the expression"
+            )
         if depth < 0:
             raise source.error(f"{token.text!r} closes nothing", token.start)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,7 +51,8 @@ def cut(data_type: DataType, literal: Literal) -> tuple[Key, Key]:
         return _double_cut(literal)
     if literal.type.kind is Kind.DOUBLE:
         return _whole_cut(data_type.scale, float(value))  # type: ignore[arg-type]
-    assert value is not None and not isinstance(value, str)
+    assert value is not None
+    assert not isinstance(value, str)
     return _rational_cut(Fraction(int(value) * 10**data_type.scale, 10**literal.type.scale))
 
 
@@ -69,7 +71,8 @@ def _whole_cut(scale: int, value: float) -> tuple[int, int]:
 
 def _double_cut(literal: Literal) -> tuple[int, int]:
     """A constant among the keys of DOUBLE: exact also for integers that no DOUBLE equals."""
-    assert literal.value is not None and not isinstance(literal.value, str)
+    assert literal.value is not None
+    assert not isinstance(literal.value, str)
     if literal.type.kind is Kind.DOUBLE:
         key = float_key(float(literal.value))
         return key, key + 1
@@ -151,7 +154,7 @@ def complement(intervals: Intervals) -> Intervals:
     """All other keys. O(n)."""
     if not intervals:
         return EVERYTHING
-    gaps = [Interval(one.high, two.low) for one, two in zip(intervals, intervals[1:], strict=False)]
+    gaps = [Interval(one.high, two.low) for one, two in pairwise(intervals)]
     if intervals[0].low is not None:
         gaps.insert(0, Interval(None, intervals[0].low))
     if intervals[-1].high is not None:

@@ -7,10 +7,8 @@ The allow-list of syntax is the binder's rules plus `_FRAME` here; whatever is i
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from sqlglot import exp
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
@@ -36,11 +34,16 @@ PREDICATES = (
     exp.Escape,
     exp.Not,
 )
-"""Nodes that a comparison may hold only in parentheses: DuckDB and sqlglot bind them differently."""
+"""Conditions: as operands of anything but AND, OR and NOT they need parentheses."""
+
+_JOIN = "JOIN (several streams in FROM)"
+_JSON = "a JSON operator"
+_LIST = "a list or a struct"
+_PARAMETER = "a parameter"
 
 _CLAUSES = {
     "with_": "WITH",
-    "joins": "JOIN (several streams in FROM)",
+    "joins": _JOIN,
     "laterals": "LATERAL",
     "group": "GROUP BY",
     "having": "HAVING",
@@ -56,13 +59,28 @@ _CLAUSES = {
     "hint": "a hint",
 }
 _TAKEN = frozenset({"expressions", "from_", "where", "order", "limit", "distinct", "begin", "end"})
+_T = TokenType
+_SPEAKING = (
+    *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.GROUP_BY, _T.HAVING, _T.QUALIFY, _T.FETCH, _T.LATERAL, _T.VALUES),
+    *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO, _T.USING),
+)
+"""Tokens whose own text names the feature."""
+
+_TOKENS: dict[TokenType, str] = {
+    **dict.fromkeys((_T.JOIN, _T.CROSS, _T.INNER, _T.OUTER, _T.STRAIGHT_JOIN), _JOIN),
+    **dict.fromkeys((_T.ARROW, _T.DARROW, _T.HASH_ARROW, _T.DHASH_ARROW, _T.LR_ARROW), _JSON),
+    **dict.fromkeys((_T.L_BRACKET, _T.L_BRACE), _LIST),
+    **dict.fromkeys((_T.PLACEHOLDER, _T.PARAMETER, _T.COLON, _T.COLON_EQ), _PARAMETER),
+    **dict.fromkeys(_SPEAKING, ""),
+    _T.FARROW: "an argument by name",
+}
 _NODES: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery",
     exp.Select: "a subquery",
     exp.Exists: "EXISTS",
     exp.Any: "ANY",
     exp.All: "ALL",
-    exp.SetOperation: "UNION, INTERSECT and EXCEPT",
+    exp.SetOperation: "UNION, INTERSECT or EXCEPT",
     exp.Window: "OVER (window functions)",
     exp.WithinGroup: "WITHIN GROUP",
     exp.Filter: "FILTER (aggregates)",
@@ -97,21 +115,27 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Alias: "a name inside an expression",
     exp.Escape: "ESCAPE without LIKE",
 }
-_AGGREGATES = frozenset(
-    "count sum avg mean min max stddev stddev_samp stddev_pop variance var_samp var_pop median mode first last any_value "
-    "arg_min arg_max argmin argmax min_by max_by list array_agg string_agg group_concat listagg bool_and bool_or "
-    "bit_and bit_or bit_xor corr covar_pop covar_samp quantile quantile_cont quantile_disc percentile_cont "
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_AGGREGATES = _words(
+    "count sum avg mean min max stddev stddev_samp stddev_pop variance var_samp var_pop median mode first last "
+    "any_value arg_min arg_max argmin argmax min_by max_by list array_agg string_agg group_concat listagg bool_and "
+    "bool_or bit_and bit_or bit_xor corr covar_pop covar_samp quantile quantile_cont quantile_disc percentile_cont "
     "percentile_disc approx_count_distinct count_if countif sumif histogram product skewness kurtosis entropy "
-    "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value".split()
+    "grouping row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value"
 )
-_VOLATILE = frozenset(
+_VOLATILE = _words(
     "random rand uuid gen_random_uuid nextval currval setseed today current_date current_time localtime "
-    "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp".split()
+    "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp"
 )
-_STATEMENTS = frozenset(
-    "INSERT UPDATE DELETE MERGE DROP ALTER TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN COMMIT "
-    "ROLLBACK VACUUM ANALYZE PRAGMA ATTACH DETACH CALL EXECUTE PREPARE LOAD INSTALL KILL CACHE UNCACHE REFRESH PIVOT "
-    "UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET".split()
+_STATEMENTS = _words(
+    "INSERT UPDATE DELETE MERGE DROP ALTER TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN "
+    "COMMIT ROLLBACK VACUUM ANALYZE PRAGMA ATTACH DETACH CALL EXECUTE PREPARE LOAD INSTALL KILL CACHE UNCACHE REFRESH "
+    "PIVOT UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET"
 )
 
 
@@ -135,6 +159,18 @@ def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 
+def refuse_tokens(source: Source, tokens: list[Token]) -> None:
+    """Refuse features that a single token gives away, before the parser spends time on them. O(tokens)."""
+    for token in tokens:
+        feature = _TOKENS.get(token.token_type)
+        if feature is not None:
+            raise source.unsupported(feature or token.text.upper(), token.start)
+        if token.token_type is _T.VAR and token.text.startswith("$"):
+            raise source.unsupported(_PARAMETER, token.start)
+        if source.text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
+            raise source.error("'!' is not an operator", token.start, hint="write NOT, or <>")
+
+
 def refuse_clauses(source: Source, select: exp.Select) -> None:
     """Refuse the clauses of a SELECT that PSoup does not have, by their names."""
     for key, value in select.args.items():
@@ -153,9 +189,7 @@ def refuse_deep(source: Source, root: exp.Expr) -> None:
         node, depth = stack.pop()
         count += 1
         if depth > MAX_TREE:
-            raise source.error(
-                f"this expression nests deeper than {MAX_TREE} levels", node, hint="simplify it"
-            )
+            raise source.error(f"this expression nests deeper than {MAX_TREE} levels", node, hint="simplify it")
         if count > MAX_NODES:
             raise source.error("the statement is too large", node, hint="split the query")
         for child in node.iter_expressions():
@@ -193,8 +227,3 @@ def refuse_node(source: Source, node: exp.Expr) -> SqlError:
         if kind in _NODES:
             return source.unsupported(_NODES[kind], node)
     return source.unsupported(node.key.replace("_", " ").upper(), node)
-
-
-def never(source: Source, node: exp.Expr) -> NoReturn:
-    """Raise what `refuse_node` makes."""
-    raise refuse_node(source, node)

@@ -67,8 +67,8 @@ def _stream(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[
         raise source.unsupported(what, table)
     for key, value in table.args.items():
         if value and key not in ("this", "alias"):
-            what = {"joins": "JOIN (several streams in FROM)", "db": "a stream's name of several parts"}
-            raise source.unsupported(what.get(key, f"{key.upper().strip('_')} in FROM"), table)
+            named = {"joins": "JOIN (several streams in FROM)", "db": "a stream's name of several parts"}
+            raise source.unsupported(named.get(key, f"{key.upper().strip('_')} in FROM"), table)
     name = table.name
     spec = lookup(name)
     if spec is None:
@@ -90,7 +90,10 @@ def _outputs(source: Source, select: exp.Select, binder: Binder) -> tuple[Output
             folded = output.name.lower()
             if folded in seen:
                 raise source.error(
-                    f"the answer would have two columns {output.name!r}", item, hint="name one with AS", reason="DUPLICATE"
+                    f"the answer would have two columns {output.name!r}",
+                    item,
+                    hint="name one with AS",
+                    reason="DUPLICATE_COLUMN",
                 )
             seen.add(folded)
             outputs.append(output)
@@ -161,7 +164,7 @@ def _order_expr(
     if expr.type != BIGINT or not isinstance(expr.value, int):
         raise source.error("ORDER BY a constant orders nothing", node, hint="name a column")
     if not 1 <= expr.value <= len(outputs):
-        raise source.error(f"ORDER BY {expr.value}: the SELECT list has {len(outputs)} columns", node)
+        raise source.error(f"the SELECT list has no column {expr.value}; its last is {len(outputs)}", node)
     return outputs[expr.value - 1].expr
 
 

@@ -7,24 +7,27 @@ Whatever is wrong with a text comes out as SqlError (or NotSupported) with its p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.query import StandingQuery
 from psoup.sql.ddl import stream_spec
-from psoup.sql.dialect import Bounds, CreateStream, PlacedError, PSoup
+from psoup.sql.dialect import Bounds, CreateStream, PlacedError, PSoup, TooComplex
 from psoup.sql.guards import tokens_of
-from psoup.sql.refusals import refuse_deep, refuse_node, refuse_statement
+from psoup.sql.refusals import refuse_deep, refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import Source, nearest
 from psoup.sql.windows import window
 
 T = TypeVar("T")
+
+_INTERNALS = re.compile(r" but got <Token.*| for <class.*", re.DOTALL)
+"""What sqlglot says about itself in its messages."""
 
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
 
@@ -37,8 +40,8 @@ def create_stream(text: str) -> StreamSpec:
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
     """The standing query of a SELECT over one stream.
 
-    `lookup` finds a stream by its name as written (any case), `names` are those to suggest. Raises SqlError; its reason is
-    UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
+    `lookup` finds a stream by its name as written (any case), `names` are those to suggest. Raises SqlError; its
+    reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
     """
     return _safely(text, lambda source: _select(source, lookup, names))
 
@@ -56,9 +59,11 @@ def is_create(text: str) -> bool:
 def _create(source: Source) -> StreamSpec:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "CREATE")
-    if len(tokens) < 2 or tokens[1].text.upper() != "STREAM":
-        what = " ".join(token.text.upper() for token in tokens[:2])[:60]
-        raise source.unsupported(what, tokens[-1 if len(tokens) < 2 else 1].start, hint="write CREATE STREAM name (...)")
+    second = tokens[1] if len(tokens) > 1 else tokens[0]
+    if second.text.upper() != "STREAM":
+        what = f"CREATE {second.text.upper()[:40]}" if len(tokens) > 1 else "CREATE of nothing"
+        raise source.unsupported(what, second.start, hint="write CREATE STREAM name (column TYPE, ...)")
+    refuse_tokens(source, tokens)
     node = _parse(source, tokens)
     if not isinstance(node, CreateStream):
         raise refuse_node(source, node)
@@ -69,6 +74,7 @@ def _create(source: Source) -> StreamSpec:
 def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
+    refuse_tokens(source, tokens)
     node = _parse(source, tokens)
     if not isinstance(node, exp.Select):
         raise refuse_node(source, node)
@@ -79,6 +85,7 @@ def _window(source: Source) -> WindowClause:
     tokens = tokens_of(source)
     if tokens[0].text.upper() not in ("BEGIN", "END"):
         raise source.error("a window begins with BEGIN or END", tokens[0].start, hint="BEGIN (NOW - 10) END (NOW)")
+    refuse_tokens(source, tokens)
     node = _parse(source, tokens, Bounds)
     return window(source, node.args.get("begin"), node.args.get("end"))
 
@@ -90,6 +97,10 @@ def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = No
         trees = parser.parse(tokens, source.text) if into is None else parser.parse_into(into, tokens, source.text)
     except PlacedError as problem:
         raise _syntax(source, tokens, problem) from problem
+    except (TooComplex, RecursionError):
+        raise source.error("the statement is too complex", hint="simplify it, or split it into several") from None
+    except Exception as problem:  # sqlglot trips over some malformed texts; no text may do more than be refused
+        raise source.error("this cannot be read as SQL") from problem
     if len(trees) != 1 or trees[0] is None:
         raise source.error("this is not a statement")
     return trees[0]
@@ -97,7 +108,7 @@ def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = No
 
 def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
     found = next((token for token in tokens if token.start == problem.at), None)
-    message = str(problem)
+    message = _INTERNALS.sub("", str(problem))
     if message.startswith("Required keyword"):
         message = "something is missing here"
     elif message.startswith("Invalid expression"):
@@ -113,5 +124,3 @@ def _safely(text: str, read: Callable[[Source], T]) -> T:
         return read(source)
     except RecursionError:
         raise source.error("the statement nests too deeply", hint="simplify its expressions") from None
-    except SqlglotError as problem:
-        raise source.error("this cannot be read as SQL") from problem

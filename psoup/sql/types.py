@@ -81,13 +81,12 @@ def data_type(source: Source, node: exp.Expr) -> DataType:
 
 def _decimal(source: Source, params: list[exp.Expr], at: Place) -> DataType:
     """DECIMAL is DECIMAL(18, 3) and DECIMAL(p) is DECIMAL(p, 0), as in DuckDB."""
-    sizes = [param.this for param in params]
     if not all(isinstance(p, exp.Literal) and not p.is_string and str(p.this).isdecimal() for p in params):
         raise source.error("DECIMAL takes two whole numbers: its digits, and those after the point", at)
-    precision = int(sizes[0]) if sizes and len(sizes[0]) < 9 else (18 if not sizes else 10**9)
-    scale = int(sizes[1]) if len(sizes) > 1 and len(sizes[1]) < 9 else (3 if not sizes else 0 if len(sizes) == 1 else 10**9)
+    sizes = [int(str(param.this)[:9]) for param in params]
+    precision, scale = [*sizes, 0][:2] if sizes else (MAX_DECIMAL_PRECISION, 3)
     if len(sizes) > 2 or not 1 <= precision <= MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
-        shown = ", ".join(str(size)[:12] for size in sizes)
+        shown = ", ".join(str(size) for size in sizes)
         raise source.error(
             f"DECIMAL({shown}) is out of range", at, hint="DECIMAL(p, s) needs 1 <= p <= 18 and 0 <= s <= p"
         )

@@ -99,7 +99,8 @@ def _bound(source: Source, node: exp.Expr) -> Bound:
         return Bound(Anchor.ABSOLUTE, at=int(micros))
     with source.placed(at):
         literal = cast(Literal(TEXT, node.args["at"]), TIMESTAMP)
-    assert isinstance(literal, Literal) and isinstance(literal.value, int)
+    assert isinstance(literal, Literal)
+    assert isinstance(literal.value, int)
     return Bound(Anchor.ABSOLUTE, at=literal.value)
 
 
