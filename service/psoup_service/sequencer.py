@@ -80,16 +80,17 @@ class Sequencer(Stage):
         return bool(self._waiting)
 
     def run(self) -> None:
-        """Prepare groups until stopped; what still waits then is refused."""
-        try:
-            while self.wait_for_work():
-                self._process()
-        finally:
-            with self.condition:
-                self._ended = True
-                left = [*self._group, *self._waiting]
-                self._waiting.clear()
-            self._refuse(left)
+        """Prepare groups until stopped."""
+        while self.wait_for_work():
+            self._process()
+
+    def wind_up(self) -> None:
+        """Refuse what still waits, and the group at which the log failed."""
+        with self.condition:
+            self._ended = True
+            left = [*self._group, *self._waiting]
+            self._waiting.clear()
+        self._refuse(left)
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
@@ -115,10 +116,10 @@ class Sequencer(Stage):
         self._group = []
         self.groups += 1
         self.events += len(events)
-        deliver(outcomes)
         self._room.leave(len(outcomes), done)
+        deliver(outcomes)
         self._writer.put(events)
 
     def _refuse(self, submissions: list[Submission]) -> None:
-        deliver([(submission.answer, self._error()) for submission in submissions])
         self._room.leave(len(submissions), sum(submission.size for submission in submissions))
+        deliver([(submission.answer, self._error()) for submission in submissions])

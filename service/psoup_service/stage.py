@@ -61,9 +61,14 @@ class Stage:
         """The body of the thread."""
         raise NotImplementedError
 
+    def wind_up(self) -> None:
+        """The last thing the thread does, also after a failure, which has been reported by then."""
+
     def _main(self) -> None:
         try:
             self.run()
         except BaseException as problem:
             _log.exception("%s failed", self._thread.name)
             self._failed(f"{self._thread.name}: {type(problem).__name__}: {problem}")
+        finally:
+            self.wind_up()

@@ -149,8 +149,8 @@ class Writer(Stage):
             self._freed += effects.freed_bytes
             while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
                 reached.append((self._waiters.popitem(0)[1], None))
-        deliver(reached)
         self._room.leave(0, size)
+        deliver(reached)
 
     def _install(self, result: Any) -> None:
         self._engine.install(result)

@@ -1,0 +1,164 @@
+"""Streams and queries: names, IDs, request IDs, windows against retention."""
+
+from __future__ import annotations
+
+import pytest
+
+from psoup.config import EngineConfig
+from psoup.errors import AlreadyExists, Conflict, FailedPrecondition, InvalidInput, NotFound, OutOfRange, SqlError
+from psoup.events import Push
+from psoup_testing.gate import Gate, rows
+
+STREAM = "CREATE STREAM Trades (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
+
+
+@pytest.fixture
+def gate() -> Gate:
+    gate = Gate()
+    gate.create(STREAM)
+    return gate
+
+
+def test_ids_count_up_from_one_and_are_never_used_again(gate: Gate) -> None:
+    assert gate.create("CREATE STREAM b (x BIGINT)").stream_id == 2
+    gate.drop("b")
+    assert gate.create("CREATE STREAM b (x BIGINT)").stream_id == 3
+    assert gate.register("SELECT x FROM b").query_id == 1
+    gate.unregister(1)
+    assert gate.register("SELECT x FROM b").query_id == 2
+
+
+def test_a_name_is_taken_in_any_case(gate: Gate) -> None:
+    with pytest.raises(AlreadyExists, match="'Trades' exists") as caught:
+        gate.create("CREATE STREAM TRADES (x BIGINT)")
+    assert (caught.value.facts["stream_id"], caught.value.facts["identical"]) == ("1", "false")
+    with pytest.raises(AlreadyExists) as caught:
+        gate.create(STREAM.replace(",", " ,\n"))
+    assert caught.value.facts["identical"] == "true"
+    gate.push("tRADES", t=[1], x=[1])
+
+
+@pytest.mark.parametrize(("name", "hint"), [("trade", "did you mean 'Trades'"), ("zzz", "CREATE STREAM")])
+def test_an_unknown_stream_names_the_nearest(gate: Gate, name: str, hint: str) -> None:
+    for attempt in (
+        lambda: gate.push(name, x=[1]),
+        lambda: gate.drop(name),
+        lambda: gate.heartbeat(name, 1),
+    ):
+        with pytest.raises(NotFound, match=hint) as caught:
+            attempt()
+        assert caught.value.reason == "UNKNOWN_STREAM"
+    with pytest.raises(SqlError) as unknown:
+        gate.register(f"SELECT * FROM {name}")
+    assert unknown.value.reason == "UNKNOWN_STREAM"
+
+
+def test_a_bad_statement_is_refused_with_its_place(gate: Gate) -> None:
+    with pytest.raises(SqlError, match="line 1"):
+        gate.create("CREATE STREAM")
+    with pytest.raises(SqlError, match="line 2"):
+        gate.register("SELECT x\nFROM trades WHERE nope = 1")
+
+
+def test_a_stream_in_use_is_not_dropped(gate: Gate) -> None:
+    for _ in range(4):
+        gate.register("SELECT * FROM trades")
+    with pytest.raises(FailedPrecondition, match=r"used by 4 queries \(1, 2, 3, …\); unregister them") as caught:
+        gate.drop("trades")
+    assert (caught.value.reason, caught.value.facts["queries"]) == ("STREAM_IN_USE", "4")
+    for query_id in (1, 2, 4):
+        gate.unregister(query_id)
+    with pytest.raises(FailedPrecondition, match=r"used by 1 query \(3\)"):
+        gate.drop("trades")
+    gate.unregister(3)
+    gate.drop("trades")
+    with pytest.raises(NotFound):
+        gate.drop("trades")
+
+
+def test_an_unknown_query_is_not_found(gate: Gate) -> None:
+    gate.register("SELECT * FROM trades")
+    gate.unregister(1)
+    for query_id in (1, 0, -1, 2**70):
+        with pytest.raises(NotFound, match=f"no query {query_id}"):
+            gate.unregister(query_id)
+
+
+def test_tenants_do_not_see_each_other(gate: Gate) -> None:
+    gate.register("SELECT * FROM trades")
+    with pytest.raises(NotFound) as caught:
+        gate.send(Push("trade", rows(x=[1]), tenant="b"))
+    assert "Trades" not in str(caught.value)
+    with pytest.raises(NotFound):
+        gate.unregister(1, tenant="b")
+    assert gate.create(STREAM, tenant="b").stream_id == 2
+    assert gate.register("SELECT * FROM trades", "r", tenant="b").query_id == 2
+    assert gate.register("SELECT x FROM trades", "r").query_id == 3
+
+
+# Request IDs
+
+
+def test_a_request_id_gets_the_same_query_back(gate: Gate) -> None:
+    first = gate.register("SELECT x FROM trades", "r1")
+    again = gate.register("SELECT x FROM trades", "r1")
+    assert (again.query_id, again.sequence, again.duplicate) == (first.query_id, first.sequence, True)
+    assert gate.register("SELECT x FROM trades", "r2").query_id == 2
+    assert gate.register("SELECT x FROM trades").query_id == 3
+    assert gate.register("SELECT x FROM trades").query_id == 4
+
+
+def test_a_request_id_with_another_text_is_a_conflict(gate: Gate) -> None:
+    gate.register("SELECT x FROM trades", "r1")
+    with pytest.raises(Conflict, match="register query 1 with another text") as caught:
+        gate.register("SELECT  x FROM trades", "r1")
+    assert caught.value.reason == "REQUEST_ID_REUSED"
+
+
+def test_a_late_retry_does_not_bring_a_query_back(gate: Gate) -> None:
+    gate.register("SELECT x FROM trades", "r1")
+    gate.unregister(1)
+    gate.drop("trades")
+    assert gate.register("SELECT x FROM trades", "r1").duplicate
+
+
+def test_request_ids_are_forgotten_oldest_first() -> None:
+    gate = Gate(EngineConfig(kept_requests=2))
+    gate.create(STREAM)
+    for request in ("a", "b", "c"):
+        gate.register("SELECT x FROM trades", request)
+    assert gate.register("SELECT x FROM trades", "b").query_id == 2
+    assert gate.register("SELECT x FROM trades", "a").query_id == 4
+    with pytest.raises(InvalidInput, match="256"):
+        gate.register("SELECT x FROM trades", "r" * 257)
+
+
+# Windows against retention
+
+
+@pytest.mark.parametrize(
+    ("retention", "window", "accepted"),
+    [
+        ("1 HOUR", "BEGIN (NOW - 60 MINUTES)", True),
+        ("1 HOUR", "BEGIN (NOW - 61 MINUTES)", False),
+        ("1 HOUR", "BEGIN (NOW - 61 MINUTES) END (NOW - 60 MINUTES)", False),
+        ("1 HOUR", "BEGIN (START)", True),
+        ("1 HOUR", "BEGIN (NOW - 1000000 ROWS)", True),
+        ("1 HOUR", "BEGIN TIMESTAMP '2020-01-01 00:00:00'", True),
+        ("1 HOUR", "BEGIN TIMESTAMP '2020-01-01 00:00:00' END TIMESTAMP '2020-01-01 01:00:00'", True),
+        ("1 HOUR", "BEGIN TIMESTAMP '2020-01-01 00:00:00' END TIMESTAMP '2020-01-01 01:00:01'", False),
+        ("100 ROWS", "BEGIN (NOW - 100 ROWS)", True),
+        ("100 ROWS", "BEGIN (NOW - 101 ROWS)", False),
+        ("100 ROWS", "BEGIN (NOW - 101 ROWS) END (NOW - 100 ROWS)", False),
+        ("100 ROWS", "BEGIN (NOW - 10 DAYS)", True),
+    ],
+)
+def test_a_window_wider_than_retention_is_refused(retention: str, window: str, accepted: bool) -> None:
+    gate = Gate()
+    gate.create(f"{STREAM} RETENTION {retention}")
+    if accepted:
+        gate.register(f"SELECT * FROM trades {window}")
+    else:
+        with pytest.raises(OutOfRange, match="narrow the window") as caught:
+            gate.register(f"SELECT * FROM trades {window}")
+        assert caught.value.reason.startswith("WINDOW_WIDER_THAN_RETENTION")

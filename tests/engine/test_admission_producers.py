@@ -1,0 +1,173 @@
+"""Exactly once: repeats, conflicts, gaps, fences, forgetting."""
+
+from __future__ import annotations
+
+import pytest
+
+from psoup.config import EngineConfig
+from psoup.errors import Conflict, FailedPrecondition, InvalidBatch, InvalidInput, PSoupError, ResourceExhausted
+from psoup.events import Push
+from psoup.model import SECOND
+from psoup_testing.gate import Gate, rows
+
+A, B = rows(x=[1, 2]), rows(x=[3])
+
+
+def make(**settings: int) -> Gate:
+    gate = Gate(EngineConfig(**settings))  # type: ignore[arg-type]
+    gate.create("CREATE STREAM s (x BIGINT)")
+    return gate
+
+
+def refused(kind: type[PSoupError], reason: str, gate: Gate, number: int, **more: object) -> PSoupError:
+    with pytest.raises(kind) as caught:
+        gate.produce(number, A, **more)  # type: ignore[arg-type]
+    assert caught.value.reason == reason
+    return caught.value
+
+
+def test_a_repeat_is_acknowledged_as_it_was_and_not_taken_again() -> None:
+    gate = make()
+    first = gate.produce(0, A)
+    gate.produce(1, B)
+    again = gate.produce(0, A)
+    assert (again.duplicate, again.sequence, again.accepted) == (True, first.sequence, 2)
+    assert again.watermark == first.watermark
+    assert len(gate.events) == 3
+
+
+def test_a_repeat_is_acknowledged_when_memory_is_full() -> None:
+    gate = make(memory_bytes=rows_bytes(2))
+    first = gate.produce(0, A)
+    with pytest.raises(ResourceExhausted):
+        gate.produce(1, A)
+    assert gate.produce(0, A).sequence == first.sequence
+
+
+def rows_bytes(count: int) -> int:
+    """What `count` rows of one BIGINT and their times are charged."""
+    return count * (8 + 9)
+
+
+@pytest.mark.parametrize("digest", [b"", b"\x01"])
+def test_another_payload_under_the_same_number_is_a_conflict(digest: bytes) -> None:
+    gate = make()
+    gate.produce(0, A, digest=digest)
+    with pytest.raises(Conflict, match="number 0 was used for another payload") as caught:
+        gate.produce(0, B, digest=digest and b"\x02")
+    assert caught.value.reason == "PAYLOAD_CONFLICT"
+
+
+def test_the_same_values_in_another_form_are_the_same_payload() -> None:
+    gate = make()
+    gate.produce(0, A)
+    other = rows(x=A.column("x").cast("int32").slice(0))
+    assert gate.produce(0, other).duplicate
+
+
+def test_payloads_that_differ_only_in_nulls_or_cuts_of_text_differ() -> None:
+    gate = Gate()
+    gate.create("CREATE STREAM s (a TEXT, b TEXT)")
+    gate.produce(0, rows(a=["xy"], b=["z"]))
+    for other in (rows(a=["x"], b=["yz"]), rows(a=["xy"], b=[None]), rows(a=["xy", ""], b=["z", ""])):
+        with pytest.raises(Conflict):
+            gate.produce(0, other)
+    assert gate.produce(0, rows(a=["-", "xy"], b=["-", "z"]).slice(1)).duplicate
+
+
+def test_numbers_are_contiguous_from_zero() -> None:
+    gate = make()
+    assert refused(FailedPrecondition, "NUMBER_GAP", gate, 1).facts["expected"] == "0"
+    gate.produce(0, A)
+    assert "number 1 is expected" in refused(FailedPrecondition, "NUMBER_GAP", gate, 2).message
+
+
+def test_a_refused_batch_does_not_use_up_its_number() -> None:
+    gate = make()
+    with pytest.raises(InvalidBatch):
+        gate.produce(0, rows(y=[1]))
+    assert not gate.produce(0, A).duplicate
+
+
+def test_a_greater_epoch_starts_at_zero_and_fences_the_smaller() -> None:
+    gate = make()
+    gate.produce(0, A, epoch=3)
+    refused(FailedPrecondition, "NUMBER_GAP", gate, 1, epoch=7)
+    gate.produce(1, A, epoch=3)  # a refused batch of epoch 7 fences nothing
+    gate.produce(0, B, epoch=7)
+    assert refused(FailedPrecondition, "EPOCH_FENCED", gate, 2, epoch=3).facts["epoch"] == "7"
+    refused(FailedPrecondition, "EPOCH_FENCED", gate, 0, epoch=3)
+    assert gate.produce(0, B, epoch=7).duplicate
+
+
+def test_an_empty_batch_with_a_number_is_an_event() -> None:
+    gate = make()
+    answer = gate.produce(0, rows(x=[]))
+    assert (answer.sequence, answer.accepted) == (2, 0)
+    assert gate.produce(0, rows(x=[])).duplicate
+    gate.produce(1, A)
+
+
+def test_only_the_latest_acknowledgements_are_remembered() -> None:
+    gate = make(kept_acknowledgements=2)
+    for number in range(4):
+        gate.produce(number, A)
+    assert gate.produce(2, A).duplicate
+    assert gate.produce(3, A).duplicate
+    assert refused(FailedPrecondition, "NUMBER_TOO_OLD", gate, 1).facts["expected"] == "4"
+    gate.produce(4, A)
+
+
+def test_producers_of_streams_and_names_are_apart() -> None:
+    gate = make()
+    gate.create("CREATE STREAM other (x BIGINT)")
+    gate.produce(0, A)
+    gate.produce(0, B, producer="q")
+    assert not gate.send(Push("other", B, "p", 0, 0)).acknowledgement.duplicate
+
+
+def test_a_stream_of_the_same_name_does_not_know_the_old_ones_producers() -> None:
+    gate = make()
+    gate.produce(0, A)
+    gate.drop("s")
+    gate.create("CREATE STREAM s (x BIGINT)")
+    assert not gate.produce(0, B).duplicate
+
+
+def test_a_silent_producer_is_forgotten_after_the_stated_time() -> None:
+    gate = make(producer_idle=60 * SECOND)
+    gate.produce(0, A)
+    gate.now = 60
+    assert gate.produce(0, A).duplicate
+    gate.now = 61
+    refused(FailedPrecondition, "NUMBER_GAP", gate, 1)
+    gate.produce(0, B, producer="q")  # whose event also forgets p
+    assert list(gate.admission.state()["streams"][1][5]) == ["q"]  # type: ignore[index]
+    gate.produce(0, B, epoch=0)
+
+
+def test_a_stream_remembers_so_many_producers_and_no_more() -> None:
+    gate = make(producers=2, producer_idle=60 * SECOND)
+    gate.produce(0, A, producer="a")
+    gate.now = 30
+    gate.produce(0, A, producer="b")
+    assert refused(ResourceExhausted, "TOO_MANY_PRODUCERS", gate, 0, producer="c").facts["limit"] == "2"
+    gate.produce(1, A, producer="a")
+    gate.now = 91
+    gate.produce(0, A, producer="c")  # b is idle and makes room
+    gate.produce(0, A, producer="a", epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"number": -1}, "number -1"),
+        ({"number": 2**63}, "number 9223372036854775808"),
+        ({"number": 0, "epoch": -1}, "epoch -1"),
+        ({"number": 0, "producer": "p" * 257}, "longer than 256 bytes"),
+        ({"number": 5, "producer": ""}, "without a producer"),
+    ],
+)
+def test_names_and_numbers_that_cannot_be(more: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        make().produce(table=A, **more)  # type: ignore[arg-type]

@@ -1,0 +1,130 @@
+"""Random commands, good and bad: a refusal leaves no trace, and replaying the events leads to the same state.
+
+`Gate.send` holds both promises against every single command; here it gets all kinds of them, mixed.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from psoup.admission import Admission
+from psoup.config import EngineConfig
+from psoup.errors import Internal, PSoupError
+from psoup.events import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.model import SECOND
+from psoup_testing.gate import Gate, rows
+
+CONFIG = EngineConfig(
+    memory_bytes=1_000,
+    kept_acknowledgements=2,
+    kept_requests=2,
+    producer_idle=5 * SECOND,
+    producers=2,
+    max_ahead=SECOND,
+)
+NAMES = st.sampled_from(["a", "B", "c"])
+TENANTS = st.sampled_from(["default", "default", "other"])
+TIMES = st.one_of(st.integers(-3, 12), st.none())
+QUERIES = (
+    "SELECT * FROM a WHERE x > 1",
+    "SELECT x FROM b BEGIN (NOW - 1 HOUR)",
+    "SELECT x FROM a BEGIN (NOW - 3 SECONDS)",
+    "SELECT nope FROM c",
+    "SELECT",
+)
+CREATES = (
+    "CREATE STREAM a (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 2 SECONDS RETENTION 5 SECONDS",
+    "CREATE STREAM A (x BIGINT)",
+    "CREATE STREAM b (t TIMESTAMP, x BIGINT NOT NULL) TIMESTAMP BY t",
+    "CREATE STREAM c (t TIMESTAMP, x BIGINT)",
+    "CREATE STREAM c (",
+)
+
+
+@st.composite
+def pushes(draw: st.DrawFn) -> Push:
+    times = draw(st.lists(TIMES, max_size=4))
+    table = rows(t=times, x=[draw(st.sampled_from([1, 2, None])) for _ in times])  # type: ignore[arg-type]
+    producer = draw(st.sampled_from(["", "p", "q", "r"]))
+    epoch, number = (draw(st.integers(0, 1)), draw(st.integers(-1, 4))) if producer else (0, 0)
+    return Push(draw(NAMES), table, producer, epoch, number, tenant=draw(TENANTS))
+
+
+COMMANDS: st.SearchStrategy[Command] = st.one_of(
+    pushes(),
+    pushes(),
+    st.builds(CreateStream, st.sampled_from(CREATES), TENANTS),
+    st.builds(DropStream, NAMES, TENANTS),
+    st.builds(Heartbeat, NAMES, st.integers(-2, 12).map(lambda t: t * SECOND), TENANTS),
+    st.builds(Register, st.sampled_from(QUERIES), st.sampled_from(["", "r1", "r2", "r3"]), TENANTS),
+    st.builds(Unregister, st.integers(0, 4), TENANTS),
+)
+STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_a_refusal_leaves_no_trace_and_replay_leads_to_the_same_state(
+    steps: list[tuple[Command, int, bool]],
+) -> None:
+    gate = Gate(CONFIG)
+    for sql in CREATES[:1] + CREATES[2:4]:
+        gate.create(sql)
+    watermarks: dict[int, int] = {}
+    for command, ticks, give_back in steps:
+        gate.now += ticks
+        try:
+            event = gate.send(command).event
+        except Internal:
+            raise
+        except PSoupError:
+            continue
+        watermark = getattr(event, "watermark", None)
+        if watermark is not None:
+            stream_id = event.stream_id  # type: ignore[union-attr]
+            assert watermark >= watermarks.get(stream_id, watermark)
+            watermarks[stream_id] = watermark
+        if give_back:
+            for admission in (gate.admission, gate.shadow):
+                admission.give_back(admission.reserved_bytes // 2)
+    assert all(later.sequence == earlier.sequence + 1 for earlier, later in pairwise(gate.events))
+    late = Admission(CONFIG)
+    for event in gate.events:
+        late.replay(event)
+    late.give_back(late.reserved_bytes - gate.admission.reserved_bytes)
+    assert late.state() == gate.admission.state()
+
+
+def test_events_are_replayed_forwards_only() -> None:
+    gate = Gate()
+    gate.create(CREATES[3])
+    with pytest.raises(Internal, match="event 1 is replayed after event 1"):
+        gate.admission.replay(gate.events[0])
+
+
+def test_a_log_may_have_gaps() -> None:
+    gate = Gate()
+    gate.create(CREATES[3])
+    gate.push("c", x=[1])
+    gate.push("c", x=[2])
+    other = Admission(sequence=0)
+    other.replay(gate.events[0])
+    other.replay(gate.events[2])
+    assert other.prepare(Push("c", rows(x=[3])), 0).acknowledgement.sequence == 4
+
+
+def test_a_defect_costs_one_command_and_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+
+    def broken(text: str) -> None:
+        raise KeyError(text)
+
+    monkeypatch.setattr("psoup.admission.admission.create_stream", broken)
+    with pytest.raises(Internal, match="CreateStream failed inside PSoup: KeyError"):
+        gate.create("CREATE STREAM c (x BIGINT)")
+    monkeypatch.undo()
+    gate.create("CREATE STREAM c (x BIGINT)")

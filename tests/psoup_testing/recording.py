@@ -1,0 +1,164 @@
+"""A host on an engine and a store that only record, and can be held at a gate.
+
+engine = RecordingEngine(); engine.gate.clear()      apply waits before it publishes
+engine.inside.wait()                                 the writer is in apply now
+engine.gate.set()                                    it may go on
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from psoup.admission import Admission
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.events import CreateStream, Effects, Event
+from psoup_service.host import Host
+from psoup_storage import MemoryStore
+
+PATIENCE = 20.0
+"""Seconds after which a test gives up; nothing waits that long unless it is broken."""
+
+
+class Gate(threading.Event):
+    """Open unless cleared; waiting at a closed one ends with an error and not with a hanging test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set()
+
+    def pass_through(self) -> None:
+        """Wait until it is open."""
+        assert self.wait(PATIENCE), "a gate was never opened"
+
+
+class RecordingTask:
+    """Maintenance that can be held, or fail."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.gate = Gate()
+        self.inside = threading.Event()
+        self.problem: Exception | None = None
+
+    def compute(self) -> str:
+        """Its name."""
+        self.inside.set()
+        self.gate.pass_through()
+        if self.problem is not None:
+            raise self.problem
+        return self.name
+
+
+class RecordingEngine:
+    """Its snapshot is the tuple of all sequences applied; `runs` are the runs as they came."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[int]] = []
+        self.installed: list[str] = []
+        self.threads: set[str] = set()
+        self.gate, self.inside = Gate(), threading.Event()
+        self.tasks: list[RecordingTask] = []
+        self.problem: Exception | None = None
+        self.freed = 0
+        self._published: tuple[int, ...] = ()
+
+    def apply(self, events: Sequence[Event]) -> Effects:
+        """Record a run."""
+        self.threads.add(threading.current_thread().name)
+        self.inside.set()
+        self.gate.pass_through()
+        if self.problem is not None:
+            raise self.problem
+        self.runs.append([event.sequence for event in events])
+        self._published += tuple(self.runs[-1])
+        freed, self.freed = self.freed, 0
+        return Effects(events[-1].sequence, freed)
+
+    def snapshot(self) -> tuple[int, ...]:
+        """All sequences applied."""
+        return self._published
+
+    def maintenance(self) -> RecordingTask | None:
+        """The next of `tasks`."""
+        self.threads.add(threading.current_thread().name)
+        return self.tasks.pop(0) if self.tasks else None
+
+    def install(self, result: Any) -> None:
+        """Record a result."""
+        self.threads.add(threading.current_thread().name)
+        self.installed.append(result)
+
+
+class RecordingStore(MemoryStore):
+    """Keeps everything, and the groups as they came; can be held, or fail."""
+
+    def __init__(self) -> None:
+        super().__init__(keep_pushes=True)
+        self.groups: list[list[int]] = []
+        self.gate, self.inside = Gate(), threading.Event()
+        self.problem: Exception | None = None
+        self.closed = False
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Record a group."""
+        self.inside.set()
+        self.gate.pass_through()
+        if self.problem is not None:
+            raise self.problem
+        self.groups.append([event.sequence for event in events])
+        super().append(events)
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+        super().close()
+
+
+class Rig:
+    """A host with everything it is made of."""
+
+    def __init__(self, **settings: int) -> None:
+        memory = settings.pop("memory_bytes", 2**30)
+        self.engine, self.store = RecordingEngine(), RecordingStore()
+        self.admission = Admission(EngineConfig(memory_bytes=memory))
+        self.clock = VirtualClock(5_000_000)
+        self.host: Host[tuple[int, ...]] = Host(self.engine, self.admission, self.store, self.clock, **settings)
+
+    def open_all(self) -> None:
+        """Let everybody through, so that a failing test ends."""
+        self.engine.gate.set()
+        self.store.gate.set()
+
+
+@asynccontextmanager
+async def serving(**settings: int) -> AsyncIterator[Rig]:
+    """A started host with stream s (event 1, applied)."""
+    rig = Rig(**settings)
+    rig.host.start()
+    try:
+        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+        await rig.host.wait_for(1, PATIENCE)
+        yield rig
+    finally:
+        rig.open_all()
+        await asyncio.to_thread(rig.host.close)
+
+
+@contextmanager
+def held(gate: threading.Event) -> Iterator[None]:
+    """`gate` is closed inside."""
+    gate.clear()
+    try:
+        yield
+    finally:
+        gate.set()
+
+
+async def happened(event: threading.Event) -> None:
+    """Wait for `event` without holding up the loop."""
+    assert await asyncio.to_thread(event.wait, PATIENCE)

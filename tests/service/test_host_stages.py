@@ -1,0 +1,298 @@
+"""The two stages: order, groups, runs, maintenance, waiting, reading; with an engine that only records."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import Internal, NotFound, OutOfRange, ResourceExhausted
+from psoup.events import CreateStream, Heartbeat, Push
+from psoup_service.host import Host
+from psoup_testing.recording import PATIENCE, RecordingTask, Rig, happened, held, serving
+
+ROW = Push("s", pa.table({"x": [1]}))
+BAD = Push("nope", pa.table({"x": [1]}))
+
+
+def test_a_command_is_logged_answered_and_applied() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            answer = await rig.host.submit(ROW)
+            assert answer.sequence == 2
+            assert [event.sequence for event in rig.store.read()] == [1, 2]
+            await rig.host.wait_for(2, PATIENCE)
+            assert rig.host.snapshot() == (1, 2)
+            assert rig.host.applied == 2
+
+    asyncio.run(scenario())
+
+
+def test_answered_only_after_the_log_and_before_the_writer() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.store.inside.clear()
+            with held(rig.store.gate):
+                pending = asyncio.ensure_future(rig.host.submit(ROW))
+                await happened(rig.store.inside)
+                assert not pending.done()
+            assert (await pending).sequence == 2
+            with held(rig.engine.gate):
+                assert (await rig.host.submit(ROW)).sequence == 3
+                assert rig.host.applied <= 2
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_while_a_group_is_logged_becomes_one_group() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.store.inside.clear()
+            with held(rig.store.gate):
+                first = asyncio.ensure_future(rig.host.submit(ROW))
+                await happened(rig.store.inside)
+                rest = [asyncio.ensure_future(rig.host.submit(c)) for c in (ROW, BAD, ROW, ROW)]
+                await asyncio.to_thread(int)  # the calls begin before this one comes back
+            answers = await asyncio.gather(first, *rest, return_exceptions=True)
+            assert [getattr(a, "sequence", type(a)) for a in answers] == [2, 3, NotFound, 4, 5]
+            assert rig.store.groups == [[1], [2], [3, 4, 5]]
+
+    asyncio.run(scenario())
+
+
+def test_consecutive_events_are_applied_as_one_run() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.engine.inside.clear()
+            with held(rig.engine.gate):
+                await rig.host.submit(ROW)
+                await happened(rig.engine.inside)
+                for _ in range(3):
+                    last = await rig.host.submit(ROW)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            assert rig.engine.runs == [[1], [2], [3, 4, 5]]
+
+    asyncio.run(scenario())
+
+
+def test_a_run_ends_after_so_many_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psoup_service.writer.RUN_ROWS", 2)
+
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.engine.inside.clear()
+            with held(rig.engine.gate):
+                await rig.host.submit(ROW)
+                await happened(rig.engine.inside)
+                for _ in range(3):
+                    last = await rig.host.submit(ROW)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            assert rig.engine.runs == [[1], [2], [3, 4], [5]]
+
+    asyncio.run(scenario())
+
+
+def test_one_thread_alone_touches_the_engine() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            for _ in range(20):
+                rig.engine.tasks.append(RecordingTask("t"))
+                last = await rig.host.submit(ROW)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            assert rig.engine.threads == {"psoup-writer"}
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_without_an_event_is_not_logged() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            await rig.host.submit(CreateStream("CREATE STREAM e (t TIMESTAMP) TIMESTAMP BY t"))
+            assert not (await rig.host.submit(Heartbeat("e", 5))).duplicate
+            assert (await rig.host.submit(Heartbeat("e", 5))).duplicate
+            assert rig.store.groups == [[1], [2], [3]]
+            assert rig.host.counters()["pending_commands"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_call_still_takes_effect() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.store.inside.clear()
+            with held(rig.store.gate):
+                call = asyncio.ensure_future(rig.host.submit(ROW))
+                await happened(rig.store.inside)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+            assert (await rig.host.submit(ROW)).sequence == 3
+            await rig.host.wait_for(2, PATIENCE)
+            assert rig.host.snapshot()[:2] == (1, 2)
+
+    asyncio.run(scenario())
+
+
+def test_freed_bytes_go_back_to_the_budget() -> None:
+    async def scenario() -> None:
+        async with serving(memory_bytes=20) as rig:
+            rig.engine.freed = 17
+            await rig.host.submit(ROW)  # 17 bytes
+            await rig.host.wait_for(2, PATIENCE)
+            await rig.host.submit(ROW)
+            with pytest.raises(ResourceExhausted) as caught:
+                await rig.host.submit(ROW)
+            assert caught.value.reason == "MEMORY_BUDGET"
+
+    asyncio.run(scenario())
+
+
+# Waiting
+
+
+def test_waiting_ends_when_the_sequence_is_applied_and_not_before() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.engine.inside.clear()
+            with held(rig.engine.gate):
+                await rig.host.submit(ROW)
+                await happened(rig.engine.inside)
+                answer = await rig.host.submit(ROW)
+                waits = [asyncio.ensure_future(rig.host.wait_for(s, PATIENCE)) for s in (3, 2, 3, 1)]
+                await waits[3]
+                with pytest.raises(TimeoutError):
+                    await rig.host.wait_for(answer.sequence, 0.001)
+                assert not any(wait.done() for wait in waits[:3])
+            await asyncio.gather(*waits)
+            assert not rig.host._writer._waiters
+
+    asyncio.run(scenario())
+
+
+def test_a_sequence_that_was_never_given_out_is_refused() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            with pytest.raises(OutOfRange, match="no event 2 yet, the last is 1"):
+                await rig.host.wait_for(2, PATIENCE)
+            await rig.host.wait_for(0, PATIENCE)
+
+    asyncio.run(scenario())
+
+
+# Reading
+
+
+def test_readers_do_not_wait_for_the_writer() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.engine.inside.clear()
+            with held(rig.engine.gate):
+                await rig.host.submit(ROW)
+                await happened(rig.engine.inside)
+                name, seen = await rig.host.read(lambda s: (threading.current_thread().name, s))
+                assert name.startswith("psoup-reader")
+                assert seen == (1,) == rig.host.snapshot()
+
+    asyncio.run(scenario())
+
+
+def test_what_a_reader_raises_comes_out() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            for problem in (NotFound("no"), RuntimeError("x")):
+
+                def fail(_: object, problem: Exception = problem) -> None:
+                    raise problem
+
+                with pytest.raises(type(problem)):
+                    await rig.host.read(fail)
+            assert rig.host.counters()["pending_reads"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_too_many_reads_are_refused() -> None:
+    async def scenario() -> None:
+        async with serving(pending=2, readers=1) as rig:
+            entered, go = threading.Event(), threading.Event()
+
+            def slow(_: object) -> bool:
+                entered.set()
+                return go.wait(PATIENCE)
+
+            reads = [asyncio.ensure_future(rig.host.read(slow)) for _ in range(2)]
+            await happened(entered)
+            with pytest.raises(ResourceExhausted) as caught:
+                await rig.host.read(slow)
+            assert caught.value.facts["retry_after_ms"]
+            go.set()
+            assert await asyncio.gather(*reads) == [True, True]
+
+    asyncio.run(scenario())
+
+
+# Maintenance
+
+
+def test_maintenance_is_computed_beside_the_writer_and_installed_between_runs() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            slow, next_ = RecordingTask("slow"), RecordingTask("next")
+            rig.engine.tasks += [slow, next_]
+            with held(slow.gate):
+                await rig.host.submit(ROW)
+                await happened(slow.inside)
+                last = await rig.host.submit(ROW)
+                await rig.host.wait_for(last.sequence, PATIENCE)  # arrivals go on meanwhile
+                assert rig.engine.installed == []
+                assert not next_.inside.is_set()
+            await happened(next_.inside)
+            last = await rig.host.submit(ROW)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+            assert rig.engine.installed[0] == "slow"
+
+    asyncio.run(scenario())
+
+
+def test_maintenance_that_is_due_at_the_start_is_done_without_an_event() -> None:
+    async def scenario() -> None:
+        rig = Rig()
+        task = RecordingTask("early")
+        rig.engine.tasks.append(task)
+        rig.host.start()
+        await happened(task.inside)
+        await asyncio.to_thread(rig.host.close)
+
+    asyncio.run(scenario())
+
+
+# Start
+
+
+def test_a_start_applies_what_the_store_holds() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            for _ in range(3):
+                last = await rig.host.submit(ROW)
+            await rig.host.wait_for(last.sequence, PATIENCE)
+        again = Rig()
+        again.store = rig.store
+        again.host = Host(again.engine, again.admission, rig.store, again.clock)
+        again.host.start()
+        assert again.host.applied == 4
+        assert again.host.snapshot() == (1, 2, 3, 4)
+        assert again.admission.state() == rig.admission.state()
+        await asyncio.to_thread(again.host.close)
+
+    asyncio.run(scenario())
+
+
+def test_a_host_starts_once() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            with pytest.raises(Internal, match="starts once"):
+                rig.host.start()
+
+    asyncio.run(scenario())
