@@ -7,6 +7,8 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     is_null is_not_null   anything                like                   x, pattern [, escape constant]
     add sub mul div intdiv mod   two numbers      neg                    a number
     case              condition, value, ..., else     concat_op          a || b
+    difference        two BIGINT, DECIMAL of one scale, DATE or TIMESTAMP: left - right in steps of their order keys,
+                      held to int64 where it would overflow; never an error. What a < b + 5 is indexed by
     cast try_cast     one value, the target is the call's type (made by `cast`, not by `resolve`)
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
 
@@ -92,6 +94,7 @@ FUNCTIONS: dict[str, Function] = {
     **_operators(rules.division, 2, 2, "div", "intdiv"),
     **_operators(rules.remainder, 2, 2, "mod"),
     **_operators(rules.keep_number, 1, 1, "neg"),
+    **_operators(rules.distance, 2, 2, "difference"),
     **_operators(rules.case, 3, MANY, "case"),
     **_operators(rules.joining, 2, 2, "concat_op"),
     **_operators(rules.shifting, 3, 3, "add_interval"),

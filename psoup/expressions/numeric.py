@@ -81,6 +81,14 @@ def _days(call: Call, columns: list[Column], exact: Callable[[Array, Array], tup
     return finish(call.type, np.where(failed, 0, days), columns, failed)
 
 
+def difference(call: Call, frame: Frame) -> Column:
+    """left - right of order keys, at the end of int64 where it would overflow: it still tells which is greater."""
+    columns = frame.columns(call)
+    left, right = (c.order_keys() for c in columns)
+    values, overflow = sub_int64(left, right)
+    return finish(call.type, np.where(overflow, np.where(left < right, LEAST, ~LEAST), values), columns)
+
+
 def divide(call: Call, frame: Frame) -> Column:
     """/ of DOUBLEs."""
     columns = frame.columns(call)
@@ -141,6 +149,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "add": _arithmetic(add_int64, np.add),
     "sub": _arithmetic(sub_int64, np.subtract),
     "mul": _arithmetic(mul_int64, np.multiply),
+    "difference": difference,
     "div": divide,
     "intdiv": divide_whole,
     "mod": remainder,

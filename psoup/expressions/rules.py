@@ -91,6 +91,15 @@ def additive(name: str, args: Sequence[Expr]) -> Expr:
     return _arithmetic(name, left, right, _sum_type)
 
 
+def distance(name: str, args: Sequence[Expr]) -> Expr:
+    """The difference of the order keys of two exact values of one kind."""
+    left, right = (arg.type for arg in args)
+    exact = left.kind in (Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
+    if not exact or left.kind is not right.kind or left.scale != right.scale:
+        raise mismatch(f"{left} and {right} have no exact difference")
+    return Call(BIGINT, name, tuple(args))
+
+
 def multiplicative(name: str, args: Sequence[Expr]) -> Expr:
     """Multiplication of numbers; scales add up."""
     return _arithmetic(name, args[0], args[1], _product_type)

@@ -149,7 +149,9 @@ def _comparison(expr: Call, negated: bool) -> Formula:
         found = difference(operator, left, right)
         if found is None:
             return opaque(expr, negated)
-        return _within(found.attribute, compared(operator, found.attribute.type, found.constant), negated)
+        keys = compared(found.operator, found.attribute.type, found.constant)
+        guards = [leaf(base, kept) for base, kept in found.guards]
+        return conjunction([_within(found.attribute, keys, negated), *guards], negation(expr) if negated else expr)
     if right.value is None or isinstance(left, Literal):
         return NEVER if right.value is None else opaque(expr, negated)
     return _within(left, compared(operator, left.type, right), negated)
