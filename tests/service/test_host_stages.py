@@ -17,6 +17,12 @@ ROW = Push("s", pa.table({"x": [1]}))
 BAD = Push("nope", pa.table({"x": [1]}))
 
 
+async def queued(rig: Rig) -> None:
+    """All events answered so far are with the writer: a group begins when the one before it has been handed over."""
+    with pytest.raises(NotFound):
+        await rig.host.submit(BAD)
+
+
 def test_a_command_is_logged_answered_and_applied() -> None:
     async def scenario() -> None:
         async with serving() as rig:
@@ -71,6 +77,7 @@ def test_consecutive_events_are_applied_as_one_run() -> None:
                 await happened(rig.engine.inside)
                 for _ in range(3):
                     last = await rig.host.submit(ROW)
+                await queued(rig)
             await rig.host.wait_for(last.sequence, PATIENCE)
             assert rig.engine.runs == [[1], [2], [3, 4, 5]]
 
@@ -88,6 +95,7 @@ def test_a_run_ends_after_so_many_tuples(monkeypatch: pytest.MonkeyPatch) -> Non
                 await happened(rig.engine.inside)
                 for _ in range(3):
                     last = await rig.host.submit(ROW)
+                await queued(rig)
             await rig.host.wait_for(last.sequence, PATIENCE)
             assert rig.engine.runs == [[1], [2], [3, 4], [5]]
 
