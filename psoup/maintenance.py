@@ -59,11 +59,14 @@ class Task(Protocol):
 
 
 def next_task(state: StreamState, *, everything: bool) -> Task | None:
-    """The most urgent task of one stream, or None."""
+    """The most urgent task of one stream, or None. O(1) while nothing has happened since it was None."""
+    if state.settled and not everything:
+        return None
     for find in _RULES:
         task = find(state, everything)
         if task is not None:
             return task
+    state.settle()
     return None
 
 
@@ -176,6 +179,7 @@ class _Merged:
     result: MergeResult
 
     def install(self, state: StreamState) -> bool:
+        state.settled = False
         return state.clauses.install(self.result)
 
 
@@ -205,12 +209,11 @@ def _cover_due(state: StreamState, everything: bool) -> Task | None:
         missing = [i for i in state.live.irange(entry.results.covered_before) if i not in entry.results.late]
         if not missing:
             continue
-        slots = [state.live[i] for i in missing]
         return _Cover(
             state.stream_id,
             entry,
-            tuple((i, slot, state.factors[slot]) for i, slot in zip(missing, slots, strict=True)),
-            state.clauses.subset(np.array(slots, np.int64)),
+            tuple((i, state.live[i], state.factors[state.live[i]]) for i in missing),
+            state.subset(missing),
             state.config,
             state.slots.live_mapping(),
             state.next_sqc,

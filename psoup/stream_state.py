@@ -55,6 +55,9 @@ class StreamState:
         self.queries = 0
         self.next_sqc = next_sqc
         self.changed = True
+        self.settled = True
+        """Whether maintenance looked, found nothing due, and nothing has happened since that could make it due."""
+        self._subset: tuple[list[int], Subset] | None = None
         self._event = event
         self._watermark: int | None = None
         self._late = 0
@@ -119,12 +122,13 @@ class StreamState:
         self.closed.append(ChunkEntry(data, results))
         self.slots.free_dead()
         self.open = OpenResults(self.config, self.slots.used)
+        self.settled = False
 
     # Clauses ---------------------------------------------------------------------------------------------
 
     def add_clause(self, sqc_id: int, factors: tuple[Factor, ...]) -> ClauseRecord:
         """A new clause joins the Query SteM; `cover_new` applies it to the open chunk."""
-        self.changed = True
+        self.changed, self.settled = True, False
         slot = self.slots.allocate(sqc_id)
         self.open.reserve(slot + 1)
         attributes = self.clauses.add(slot, factors)
@@ -135,7 +139,7 @@ class StreamState:
 
     def remove_clause(self, sqc_id: int, slot: int) -> None:
         """A clause without queries leaves; its columns are reclaimed by maintenance."""
-        self.changed = True
+        self.changed, self.settled = True, False
         self.clauses.remove(slot)
         self.slots.release(slot)
         del self.live[sqc_id], self.factors[slot]
@@ -159,8 +163,20 @@ class StreamState:
             return False
         self.closed[at] = ChunkEntry(self.closed[at].data, results)
         self._trim_deaths()
-        self.changed = True
+        self.changed, self.settled = True, False
         return True
+
+    def subset(self, sqc_ids: list[int]) -> Subset:
+        """An index of some clauses; the last one is kept, as chunk after chunk is covered with the same clauses."""
+        if self._subset is None or self._subset[0] != sqc_ids:
+            slots = np.array([self.live[sqc_id] for sqc_id in sqc_ids], np.int64)
+            self._subset = (sqc_ids, self.clauses.subset(slots))
+        return self._subset[1]
+
+    def settle(self) -> None:
+        """Nothing is due until something happens."""
+        self.settled = True
+        self._subset = None
 
     def tidy(self) -> None:
         """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
