@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from psoup_client.connection import Connection
-from psoup_client.errors import ServerFault
+from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.schema import window_kind
 from psoup_client.times import from_proto
 from psoup_proto.v1 import types_pb2
@@ -66,22 +66,18 @@ class Completeness:
         )
 
     def sentence(self) -> str:
-        """The same in words: "May still grow; 3 tuples wait for the watermark."."""
+        """The same in words: "May still grow; 3 tuples of the stream still wait for the watermark."."""
         parts = ["final: nothing can change it any more" if self.final else "may still grow"]
         if self.pending:
-            parts.append(
-                f"{_tuples(self.pending)} still wait for the watermark"
-                if self.pending > 1
-                else "1 tuple still waits for the watermark"
-            )
+            parts.append(f"{_tuples(self.pending)} of the stream still wait for the watermark")
         if self.late:
-            parts.append(f"{_tuples(self.late)} came too late and are not in it")
+            parts.append(f"{_tuples(self.late)} of the stream came too late and were refused")
         if self.ahead:
-            parts.append(f"{_tuples(self.ahead)} lay too far ahead of the clock and are not in it")
+            parts.append(f"{_tuples(self.ahead)} of the stream lay too far ahead of the clock and were refused")
         if self.truncated:
             parts.append("it begins at the oldest tuple kept, later than was asked for")
         if self.errors:
-            parts.append(f"for {_tuples(self.errors)} WHERE could not be computed")
+            parts.append(f"WHERE could not be computed for {_tuples(self.errors)}")
         if len(parts) == 1:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."
@@ -89,7 +85,7 @@ class Completeness:
 
 
 def _tuples(count: int) -> str:
-    return "1 tuple" if count == 1 else f"{count:,} tuples"
+    return f"{count:,} tuples" if count != 1 else "1 tuple"
 
 
 def _optional(message: types_pb2.Completeness, field: Any) -> dt.datetime | None:
@@ -159,7 +155,8 @@ class AnswerStream:
         if first is None:
             raise ServerFault("the service ended an answer before it began")
         self.completeness = Completeness.of(first.completeness)
-        self._reader = pa.ipc.open_stream(_ReplyFile(self._replies, first.arrow_ipc))
+        self._file = _ReplyFile(self._replies, first.arrow_ipc)
+        self._reader = pa.ipc.open_stream(self._file)
         self.schema: pa.Schema = self._reader.schema
 
     def __enter__(self) -> AnswerStream:
@@ -176,7 +173,8 @@ class AnswerStream:
         return Answer(self._reader.read_all(), self.completeness)
 
     def close(self) -> None:
-        """Cancel the call, if it still runs."""
+        """Cancel the call, if it still runs; what was not read is lost."""
+        self._file.abandoned = True
         self._replies.close()  # type: ignore[attr-defined]
 
 
@@ -184,6 +182,7 @@ class _ReplyFile:
     """The `arrow_ipc` of successive replies, read as one file."""
 
     closed = False
+    abandoned = False
 
     def __init__(self, replies: Iterator[Any], start: bytes) -> None:
         self._replies = replies
@@ -194,6 +193,8 @@ class _ReplyFile:
         pieces: list[memoryview] = []
         while size:
             if not self._left:
+                if self.abandoned:
+                    raise Cancelled("the answer was closed before its end")
                 reply = next(self._replies, None)
                 if reply is None:
                     break

@@ -1,10 +1,13 @@
 """The client: streams, pushes, queries, over one channel.
 
-    client = Client()                                   talks to 127.0.0.1:7433
-    client.create_stream("CREATE STREAM s (a BIGINT)")
-    client.push("s", [{"a": 1}, {"a": 2}])              Arrow, pandas, Polars, dicts
-    query = client.register("SELECT a FROM s WHERE a > 1")
-    query.invoke().to_arrow()
+    >>> client = Client()                                  # PSOUP_ADDRESS, else 127.0.0.1:7433
+    >>> _ = client.create_stream("CREATE STREAM letters (letter TEXT, n BIGINT)")
+    >>> query = client.register("SELECT letter FROM letters WHERE n > 1")
+    >>> client.push("letters", [{"letter": "a", "n": 1}, {"letter": "b", "n": 2}]).accepted
+    2
+    >>> client.query(query.id).invoke().rows()             # any client, any time later
+    [('b',)]
+    >>> client.close()
 
 Every call has a deadline, and every call may be repeated without harm, so UNAVAILABLE is retried for a while before
 it is raised. A client may be shared by threads. It does not keep data: that is the service's.

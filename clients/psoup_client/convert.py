@@ -25,7 +25,8 @@ from psoup_client.schema import ColumnInfo, StreamInfo
 from psoup_client.times import to_micros
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
-_ZONE = r"([Zz]|[+-]\d{2}(:?\d{2})?)\s*$"
+_ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
+"""Text of a time that ends in a zone; the -01 of 2024-05-01 is none."""
 
 
 def to_table(data: Any, stream: StreamInfo) -> pa.Table:
@@ -149,7 +150,7 @@ def _from_series(series: Any, column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
 
 def _from_arrow(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
     if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
+        array = _decode(array)
     if array.type == column.arrow or pa.types.is_null(array.type) or _goes_as_it_is(array.type, column.arrow):
         return array
     if not _may_convert(array.type, column.arrow):
@@ -162,6 +163,16 @@ def _from_arrow(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> pa.Arr
     except _ARROW_ERRORS as problem:
         row = _first_bad_row(array, column.arrow)
         raise _unfit(row, None if row is None else array[row].as_py(), column) from problem
+
+
+def _decode(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A dictionary's values, written out."""
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([_decode(chunk) for chunk in array.chunks], None if array.num_chunks else pa.string())
+    values = array.dictionary
+    if pa.types.is_string_view(values.type):  # Polars has these; pyarrow cannot take rows of them
+        values = values.cast(pa.large_string())
+    return values.take(array.indices)
 
 
 def _goes_as_it_is(source: pa.DataType, target: pa.DataType) -> bool:
@@ -197,15 +208,18 @@ def _cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | 
         return _parse_times(array.cast(pa.string()))
     if t.is_decimal(target) and t.is_integer(array.type):
         array = array.cast(pa.decimal128(20, 0))
-    if t.is_timestamp(array.type) and array.type.tz is not None and t.is_timestamp(target):
+    if t.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
-    return array.cast(target)
+    result = array.cast(target)
+    if t.is_date(target) and t.is_timestamp(array.type) and not result.cast(array.type).equals(array):
+        raise ValueError("a time of day is no part of a DATE")  # Arrow would cut it off
+    return result
 
 
 def _parse_times(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """ISO 8601 text, with or without a zone, as instants."""
     instant = pa.timestamp("us", tz="UTC")
-    zoned = pc.match_substring_regex(text, r"\d:?\d.*" + _ZONE)
+    zoned = pc.match_substring_regex(text, _ZONED)
     with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string())).cast(instant)
     without = pc.if_else(zoned, pa.scalar(None, pa.string()), text).cast(pa.timestamp("us"))
     return pc.coalesce(with_zone, without.cast(instant))
@@ -227,13 +241,12 @@ def _first_bad_row(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> in
 # Python values to Arrow ----------------------------------------------------------------------------------
 
 
-def _from_python(values: Sequence[Any], column: ColumnInfo) -> pa.Array:
-    strict = pa.types.is_date(column.arrow)  # pyarrow would silently cut the time off a datetime
-    if not strict:
-        try:
-            return pa.array(values, column.arrow)
-        except _ARROW_ERRORS:
-            pass
+def _from_python(values: Sequence[Any], column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
+    try:
+        # Without a type: given one, pyarrow cuts 1.5 to a BIGINT of 1 and takes 1 as a DATE.
+        return _from_arrow(pa.array(values), column)
+    except (InvalidData, *_ARROW_ERRORS):
+        pass  # values of several types, or one that does not fit: now one by one
     converted = []
     for row, value in enumerate(values):
         try:
@@ -245,21 +258,37 @@ def _from_python(values: Sequence[Any], column: ColumnInfo) -> pa.Array:
 
 
 def _one(value: Any, target: pa.DataType) -> Any:
-    """One Python value in a form that pyarrow takes for `target`; raises ValueError if it does not fit."""
+    """One Python value in a form that pyarrow takes for `target` without loss; raises ValueError if there is none."""
+    if hasattr(value, "item"):  # a scalar of NumPy
+        value = value.item()
+    t = pa.types
+    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if t.is_timestamp(target):
+        fit = _as_time(value)
+    elif t.is_date(target):
+        fit = dt.date.fromisoformat(value.strip()) if isinstance(value, str) else value
+        fit = None if isinstance(fit, dt.datetime) or not isinstance(fit, dt.date) else fit
+    elif t.is_decimal(target):
+        fit = Decimal(value.strip()) if isinstance(value, str) else value if number else None
+    elif t.is_integer(target):
+        fit = int(value) if number and value == int(value) else None
+    elif t.is_floating(target):
+        fit = float(value) if number and (not isinstance(value, int) or value == float(value)) else None
+    elif t.is_boolean(target):
+        fit = value if isinstance(value, bool) else None
+    else:
+        fit = value if isinstance(value, str) else None
+    if fit is None:
+        raise ValueError(f"{value!r} is no {target}")
+    return fit
+
+
+def _as_time(value: Any) -> Any:
     if isinstance(value, str):
-        if pa.types.is_timestamp(target):
-            return to_micros(value)
-        if pa.types.is_date(target):
-            return dt.date.fromisoformat(value.strip())
-        if pa.types.is_decimal(target):
-            return Decimal(value.strip())
-    if pa.types.is_date(target) and isinstance(value, dt.datetime):
-        raise ValueError("a time of day is no part of a DATE")
-    if pa.types.is_floating(target) and isinstance(value, Decimal):
-        return float(value)
-    if pa.types.is_integer(target) and isinstance(value, float | Decimal) and value == int(value):
-        return int(value)
-    return value
+        return to_micros(value)
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return dt.datetime.combine(value, dt.time(), dt.UTC)
+    return value if isinstance(value, dt.datetime) else None
 
 
 def _unfit(row: int | None, value: Any, column: ColumnInfo) -> InvalidData:

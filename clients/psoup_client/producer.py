@@ -4,6 +4,15 @@
                      ^                                            |
                      +---- call lost: connect again, send what is not acknowledged ----+
 
+    >>> from psoup_client import Client
+    >>> with Client() as client:
+    ...     _ = client.create_stream("CREATE STREAM readings (sensor TEXT, value DOUBLE)")
+    ...     with client.producer("readings", name="roof") as producer:
+    ...         for value in (20.5, 20.75, 21.0):
+    ...             _ = producer.push([{"sensor": "roof", "value": value}])
+    ...     producer.result.accepted, producer.acknowledged
+    (3, 3)
+
 Batches carry (producer, epoch, number); the service takes each number once, so sending again after a lost connection
 cannot double rows. The window is bounded in batches and bytes: `push` waits when it is full. The first batch that
 the service refuses ends the producer: later ones were not taken, and every further call raises that error.

@@ -1,4 +1,17 @@
-"""A standing query as a client holds it: an ID and what to ask of it. Losing the object loses nothing."""
+"""A standing query as a client holds it: an ID and what to ask of it. Losing the object loses nothing.
+
+>>> from psoup_client import Client
+>>> with Client() as client:
+...     _ = client.create_stream("CREATE STREAM calls (at TIMESTAMP NOT NULL, seconds BIGINT) TIMESTAMP BY at")
+...     long_calls = client.register("SELECT at, seconds FROM calls WHERE seconds > 60 BEGIN (NOW - 1 HOUR)")
+...     _ = client.push("calls", {"at": ["2024-05-01T10:00:00Z", "2024-05-01T11:30:00Z"], "seconds": [90, 120]})
+...     now = long_calls.invoke()
+...     then = long_calls.invoke(as_of="2024-05-01T10:30:00Z")
+>>> [row["seconds"] for row in now], [row["seconds"] for row in then]
+([120], [90])
+>>> now.completeness.final, then.completeness.final
+(False, True)
+"""
 
 from __future__ import annotations
 

@@ -2,9 +2,12 @@
 
 import doctest
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from psoup_testing.serving import serving
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = {
@@ -26,7 +29,19 @@ def modules_with_examples() -> list[str]:
     return names
 
 
+@pytest.fixture
+def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Examples of the SDK find a service of their own at `Client()`."""
+    if not request.node.callspec.params["name"].startswith("psoup_client"):
+        yield
+        return
+    with serving() as running:
+        monkeypatch.setenv("PSOUP_ADDRESS", running.address)
+        yield
+
+
 @pytest.mark.parametrize("name", modules_with_examples())
+@pytest.mark.usefixtures("service")
 def test_examples_of_a_module(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert results.failed == 0

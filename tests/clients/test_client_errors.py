@@ -1,0 +1,101 @@
+"""Every status has a class of the SDK, and every error of the engine reaches the client as the right one."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from psoup import errors as engine
+from psoup_client import errors
+from psoup_service.status import status_of
+
+
+class Failed(grpc.RpcError):
+    """A failed call, as grpc raises it."""
+
+    def __init__(self, code: grpc.StatusCode, details: str, trailers: Any = ()) -> None:
+        super().__init__()
+        self._answer = (code, details, trailers)
+
+    def code(self) -> grpc.StatusCode:
+        return self._answer[0]
+
+    def details(self) -> str:
+        return self._answer[1]
+
+    def trailing_metadata(self) -> Any:
+        return self._answer[2]
+
+
+def subclasses(base: type) -> list[type]:
+    return [base, *(deeper for child in base.__subclasses__() for deeper in subclasses(child))]
+
+
+def over_the_wire(error: engine.PSoupError) -> errors.PSoupError:
+    status = status_of(error)
+    code = next(c for c in grpc.StatusCode if c.value[0] == status.code)
+    return errors.from_rpc(Failed(code, status.message, [("grpc-status-details-bin", status.SerializeToString())]))
+
+
+CLASSES = {
+    engine.PSoupError: errors.ServerFault,
+    engine.InvalidInput: errors.InvalidRequest,
+    engine.SqlError: errors.InvalidStatement,
+    engine.NotSupported: errors.NotSupported,
+    engine.InvalidBatch: errors.InvalidData,
+    engine.NotFound: errors.NotFound,
+    engine.AlreadyExists: errors.AlreadyExists,
+    engine.Conflict: errors.Conflict,
+    engine.FailedPrecondition: errors.FailedPrecondition,
+    engine.OutOfRange: errors.OutOfRange,
+    engine.ResourceExhausted: errors.ResourceExhausted,
+    engine.Unavailable: errors.Unavailable,
+    engine.Internal: errors.ServerFault,
+}
+
+
+def test_every_code_has_a_class() -> None:
+    assert set(errors.BY_CODE) == set(grpc.StatusCode) - {grpc.StatusCode.OK}
+
+
+def test_every_class_comes_from_some_status() -> None:
+    reachable = set(errors.BY_CODE.values()) | set(errors.BY_FIELD.values())
+    assert reachable == set(subclasses(errors.PSoupError)) - {errors.PSoupError}
+
+
+def test_every_error_of_the_engine_is_listed() -> None:
+    assert set(CLASSES) == set(subclasses(engine.PSoupError))
+
+
+@pytest.mark.parametrize(("raised", "expected"), CLASSES.items())
+def test_error_over_the_wire(raised: type[engine.PSoupError], expected: type[errors.PSoupError]) -> None:
+    seen = over_the_wire(raised("what to do", reason="SPECIAL"))
+    assert type(seen) is expected
+    assert seen.reason == "SPECIAL"
+    assert "what to do" in seen.message
+    assert (seen.retry_after is not None) == (expected is errors.Unavailable)
+
+
+def test_place_in_a_statement() -> None:
+    seen = over_the_wire(engine.SqlError("no such column", line=3, column=8, excerpt="SELECT b\n       ^"))
+    assert isinstance(seen, errors.InvalidStatement)
+    assert (seen.line, seen.column) == (3, 8)
+    assert "SELECT b\n       ^" in seen.message
+
+
+def test_every_class_has_a_reason_of_its_own() -> None:
+    reasons = [cls.reason for cls in subclasses(errors.PSoupError)]
+    assert len(reasons) == len(set(reasons))
+
+
+def test_nobody_answers() -> None:
+    seen = errors.from_rpc(Failed(grpc.StatusCode.UNAVAILABLE, "connection refused"), "10.0.0.1:7433")
+    assert "10.0.0.1:7433" in seen.message
+    assert "psoup serve" in seen.message
+
+
+@pytest.mark.parametrize("trailers", [None, (), [("grpc-status-details-bin", b"\xff\xff")], [("other", "x")]])
+def test_details_that_are_missing_or_broken(trailers: Any) -> None:
+    seen = errors.from_rpc(Failed(grpc.StatusCode.NOT_FOUND, "gone", trailers))
+    assert isinstance(seen, errors.NotFound)
+    assert (seen.message, seen.reason, seen.facts) == ("gone", "NOT_FOUND", {})
