@@ -1,7 +1,9 @@
-"""A piece of new tuples joined with all clauses of an index, set at a time.
+r"""A piece of new tuples joined with all clauses of an index, set at a time.
 
-    piece --values--> keys --codes--> rows --count--> prefix counts --plan--> work --+--> order    --> walk --> pairs
-                                                                                     +--> bitmaps  --> AND  --> rows
+    piece --values--> keys --codes--> rows --count--> prefix counts --reach--> posting lists --test--------------> pairs
+                                                         candidates <-/
+                                                              \--plan--> work --+--> order of tuples --> walk --> pairs
+                                                                                +--> bitmaps         --> AND  --> rows
 
 The steps are the body of `join`, each one call of a kernel over all tuples or all clauses; nothing here loops over
 either. Clauses whose matches turn out to be many and that have no row of bits yet are emitted a second time, into a
@@ -23,11 +25,13 @@ from psoup.kernels.arrive import emit, plan
 from psoup.kernels.bitmaps import prefix_bitmaps
 from psoup.kernels.codes import count_codes, sort_tuples
 from psoup.kernels.columns import merge_runs
-from psoup.stems.piece import OpenResults, Piece, Runner, Task, workers_of
+from psoup.kernels.postings import emit_postings, reach
+from psoup.stems.piece import OpenResults, Piece, Runner, Task, threads_of
 from psoup.stems.predicate_index import Part
 from psoup.stems.values import Values, column_of, values_of
 
 Run = tuple[Array, Array]
+_NOTHING: Array = np.zeros(0, np.int32)
 _KEPT_BYTES = 1 << 26
 """A scratch array larger than this (64 MiB) is given back after the probe instead of being kept for the next."""
 
@@ -119,27 +123,56 @@ def _join(
     if not part.live:
         return None
     coded = _encode(part, values, n, scratch)
-    use_order, use_prefix = np.zeros(len(index.bounds), np.uint8), np.zeros(len(index.bounds), np.uint8)
     limit = max(n // config.dense_share, min(n, config.sparse_floor))
-    work = _plan(part, coded, n, limit, use_order, use_prefix, scratch)
-    if not len(work.clauses):
+    reached = _reach(part, coded, limit, scratch)
+    uses = _Uses(len(index.bounds))
+    uses.order[reached.attrs] = 1
+    work = _plan(part, coded, reached.candidates, n, limit, uses, scratch)
+    if not len(work.clauses) and not len(reached.rows):
         return None
     order = scratch.get("order", coded.codes.shape, np.int32)
-    if use_order.any():
+    if uses.order.any():
         cursor = scratch.get("cursor", index.rows, np.int32)
-        sort_tuples(coded.codes, index.base, coded.counts, use_order, cursor, order)
+        sort_tuples(coded.codes, index.base, coded.counts, uses.order, cursor, order)
     words = ((piece.start & 63) + n + 63) >> 6
-    prefix = scratch.get("prefix", (int(coded.starts[-1]) if use_prefix.any() else 0, words), np.uint64)
-    if use_prefix.any():
-        prefix_bitmaps(coded.codes, coded.ranks, coded.starts, use_prefix, piece.start & 63, prefix)
+    prefix = scratch.get("prefix", (int(coded.starts[-1]) if uses.prefix.any() else 0, words), np.uint64)
+    if uses.prefix.any():
+        prefix_bitmaps(coded.codes, coded.ranks, coded.starts, uses.prefix, piece.start & 63, prefix)
     rows = len(results.rows) + int(np.count_nonzero(work.walked < 0))
     most = limit if rows > config.generous_rows else limit // 4
     emitter = _Emitter(part, coded, order, prefix, piece.start, most, results, run, scratch)
     found, needs = emitter.emit(work)
+    if found is not None and len(reached.candidates) > len(index.rest):
+        found = split_pairs(np.sort(join_pairs(*found)))
     if len(needs):
-        results.ensure_rows(index.slots[work.clauses[needs]].astype(np.int64))
+        slots = index.slots[work.clauses[needs]].astype(np.int64)
+        results.ensure_rows(np.sort(slots))
         emitter.emit(work.pick(needs))
-    return found
+    posted = emitter.emit_postings(reached)
+    if found is None or posted is None:
+        return posted if found is None else found
+    return merge_runs(*found, *posted)
+
+
+@dataclass(slots=True)
+class _Uses:
+    """For which attributes tuples must be sorted, and bitmaps made: uint8[A]."""
+
+    order: Array
+    prefix: Array
+
+    def __init__(self, attributes: int) -> None:
+        self.order, self.prefix = np.zeros(attributes, np.uint8), np.zeros(attributes, np.uint8)
+
+
+def join_pairs(slots: Array, offsets: Array) -> Array:
+    """A run as numbers that sort as its pairs do: uint64[k]."""
+    return slots.astype(np.uint64) << np.uint64(16) | offsets
+
+
+def split_pairs(pairs: Array) -> Run:
+    """The run of such numbers."""
+    return (pairs >> np.uint64(16)).astype(np.uint32), pairs.astype(np.uint16)
 
 
 def _encode(part: Part, values: Mapping[int, Values], n: int, scratch: Scratch) -> _Codes:
@@ -153,22 +186,43 @@ def _encode(part: Part, values: Mapping[int, Values], n: int, scratch: Scratch) 
     return _Codes(codes, counts, ranks, starts)
 
 
-def _plan(
-    part: Part, coded: _Codes, n: int, limit: int, use_order: Array, use_prefix: Array, scratch: Scratch
-) -> _Work:
-    index, size = part.index, len(part.index)
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Candidates for the plan, and posting lists to test; see `psoup.kernels.postings`."""
+
+    candidates: Array
+    rows: Array
+    attrs: Array
+    pairs: Array
+
+
+def _reach(part: Part, coded: _Codes, limit: int, scratch: Scratch) -> _Reached:
+    index = part.index
+    if not len(index.anchored):
+        return _Reached(index.rest, _NOTHING, _NOTHING, _NOTHING)
+    candidates = scratch.get("candidates", len(index), np.int32)
+    rows, attrs = scratch.get("rows", index.rows, np.int32), scratch.get("attrs", index.rows, np.int32)
+    pairs = scratch.get("pairs", index.rows + 1, np.int64)
+    size, found = reach(
+        index.anchored, index.base, coded.counts, index.post_ptr, len(index.rest), limit, candidates, rows, attrs, pairs
+    )
+    return _Reached(candidates[:size], rows[:found], attrs[:found], pairs[: found + 1])
+
+
+def _plan(part: Part, coded: _Codes, candidates: Array, n: int, limit: int, uses: _Uses, scratch: Scratch) -> _Work:
+    index, size = part.index, len(candidates)
     work, walked = scratch.get("work", size, np.int32), scratch.get("walked", size, np.int32)
     room = scratch.get("room", size + 1, np.int64)
     found = plan(
-        index.everyone, part.alive, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
-        coded.counts, n, limit, work, walked, room, use_order, use_prefix,
+        candidates, part.alive, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
+        coded.counts, n, limit, work, walked, room, uses.order, uses.prefix,
     )  # fmt: skip
     return _Work(work[:found], walked[:found], room[: found + 1])
 
 
 @dataclass(slots=True)
 class _Emitter:
-    """Runs `emit` over shards of the work."""
+    """Runs the emitting kernels over shards of the work."""
 
     part: Part
     coded: _Codes
@@ -181,8 +235,8 @@ class _Emitter:
     scratch: Scratch
 
     def emit(self, work: _Work) -> tuple[Run | None, Array]:
-        """Returns the pairs, sorted, and positions of work that needs rows, ascending."""
-        size, shards = len(work.clauses), workers_of(self.run)
+        """Returns the pairs, in order of the work, and positions of work that needs rows, ascending."""
+        size, shards = len(work.clauses), threads_of(self.run)
         room = int(work.room[-1])
         slots, offsets = self.scratch.get("slots", room, np.uint32), self.scratch.get("offsets", room, np.uint16)
         needs = self.scratch.get("needs", size, np.int32)
@@ -208,6 +262,35 @@ class _Emitter:
                 cuts[k], cuts[k + 1], work.clauses, work.walked, work.room, index.slots, index.clause_ptr,
                 index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, coded.codes, coded.counts, coded.ranks,
                 self.order, self.prefix, self.start, self.most, row_of_slot, rows, slots, offsets, needs,
+            )  # fmt: skip
+
+        return task
+
+    def emit_postings(self, reached: _Reached) -> Run | None:
+        """Test the posting lists; returns the pairs, sorted."""
+        if not len(reached.rows):
+            return None
+        shards, total = threads_of(self.run), int(reached.pairs[-1])
+        out = self.scratch.get("out", total, np.uint64)
+        cuts = np.searchsorted(reached.pairs, [total * k // shards for k in range(shards)]).tolist()
+        cuts.append(len(reached.rows))
+        done = [0] * shards
+        self.run([self._posting_task(reached, cuts, k, out, done) for k in range(shards)])
+        begins = [int(reached.pairs[cut]) for cut in cuts]
+        pairs = np.concatenate([out[begin : begin + size] for begin, size in zip(begins, done, strict=False)])
+        if not len(pairs):
+            return None
+        pairs.sort()
+        return split_pairs(pairs)
+
+    def _posting_task(self, reached: _Reached, cuts: list[int], k: int, out: Array, done: list[int]) -> Task:
+        index, coded, results = self.part.index, self.coded, self.results
+
+        def task() -> None:
+            done[k] = emit_postings(
+                cuts[k], cuts[k + 1], reached.rows, reached.attrs, reached.pairs, index.post_ptr, self.part.alive,
+                index.slots, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
+                coded.codes, coded.counts, self.order, self.start, results.row_of_slot, results.rows, out,
             )  # fmt: skip
 
         return task

@@ -18,7 +18,9 @@ from psoup.errors import Internal
 from psoup.model import Kind
 from psoup.query import Factor, Key
 from psoup.stems.bounds import int_bounds, text_bounds
-from psoup.stems.predicate_index import Part, PredicateIndex, Rows, bases
+from psoup.stems.clause_rows import Rows
+from psoup.stems.combine import assemble
+from psoup.stems.predicate_index import Part, PredicateIndex, bases
 
 _CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
 _START, _END, _PAST_NULL = object(), object(), object()
@@ -182,16 +184,4 @@ class Delta:
             low,
             high,
         )
-        rows = rows.take(np.argsort(rows.slots, kind="stable"))
-        local_of = np.searchsorted(np.array(attributes, np.int64), rows.attributes).astype(np.int32)
-        return PredicateIndex(
-            np.array(attributes, np.int64),
-            bounds,
-            base,
-            rows.slots,
-            rows.clause_ptr,
-            rows.factor_ptr,
-            local_of,
-            rows.low,
-            rows.high,
-        )
+        return assemble(rows, np.array(attributes, np.int64), bounds, base)

@@ -78,7 +78,7 @@ def clauses_to_arrow(index: PredicateIndex, attributes: Mapping[int, Expr]) -> p
     clause = np.concatenate([factor_clause[owner], factor_clause[empty], bare])
     number = np.where(factor < 0, -1, factor - index.clause_ptr[clause])
     columns = _interval_columns(index, attributes, len(empty) + len(bare))
-    order = np.lexsort((np.arange(len(clause)), number, clause))
+    order = np.lexsort((np.arange(len(clause)), number, index.slots[clause]))
     assert len(order) >= len(spread) or not len(index)
     table = pa.table(
         {

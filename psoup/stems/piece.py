@@ -18,7 +18,7 @@ Task = Callable[[], None]
 Runner = Callable[[Sequence[Task]], None]
 """Runs all tasks and returns when all are done, in any order, on any threads; the tasks write disjoint ranges.
 
-A runner may have an attribute `workers`: into how many tasks a probe should be cut (default 1)."""
+A runner may have an attribute `threads`: into how many tasks a probe should be cut (default 1)."""
 
 
 def serial(tasks: Sequence[Task]) -> None:
@@ -27,9 +27,9 @@ def serial(tasks: Sequence[Task]) -> None:
         task()
 
 
-def workers_of(run: Runner) -> int:
+def threads_of(run: Runner) -> int:
     """How many tasks `run` can use at once."""
-    return max(1, int(getattr(run, "workers", 1)))
+    return max(1, int(getattr(run, "threads", 1)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ from psoup.expressions.tree import Expr
 from psoup.model import Schema
 from psoup.query import Factor
 from psoup.stems.arrival import Scratch, probe
+from psoup.stems.combine import combine
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
-from psoup.stems.predicate_index import Part, combine
+from psoup.stems.predicate_index import Part
 
 _MERGE_RATIO = 8
 """A part takes part in a merge when it is at most this many times larger than the later parts together."""
@@ -70,7 +71,7 @@ class Subset:
     @property
     def slots(self) -> Array:
         """The slots, uint32, ascending."""
-        return self._parts[0].index.slots
+        return np.sort(self._parts[0].index.slots)
 
     def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
         """See `QuerySteM.probe`."""
@@ -154,10 +155,9 @@ class QuerySteM:
         """The live clauses among `slots` (int64[k], any order) as an index of their own. O(k log n)."""
         sources = []
         for part in self._all_parts():
-            position = np.minimum(np.searchsorted(part.index.slots, slots), max(len(part.index) - 1, 0))
-            if len(part.index):
-                there = (part.index.slots[position] == slots) & (part.alive[position] == 1)
-                sources.append((part.index, np.unique(position[there])))
+            found = np.unique(part.index.find(slots))
+            found = found[found >= 0]
+            sources.append((part.index, found[part.alive[found] == 1]))
         part = Part.of(combine(sources))
         attributes = {int(a): self._exprs[int(a)] for a in part.index.attributes}
         return Subset([part], attributes, self._config)

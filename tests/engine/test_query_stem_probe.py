@@ -30,7 +30,7 @@ CONFIGS = {
 class Backwards:
     """A runner that cuts a probe into three tasks and runs the last first."""
 
-    workers = 3
+    threads = 3
 
     def __call__(self, tasks: Sequence[Task]) -> None:
         for task in reversed(tasks):

@@ -18,6 +18,7 @@ import pytest
 import psoup.kernels
 from psoup.kernels import plain
 from psoup.kernels.plain import codes as plain_codes
+from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
 
@@ -184,6 +185,40 @@ def _emit(rng: Rng) -> Arguments:
     )  # fmt: skip
 
 
+def _posted(rng: Rng) -> tuple[Any, ...]:
+    """Codes, and clauses 5 up to 30 in posting lists of the rows of attributes 1 and 2."""
+    codes, base, counts, _, _ = _counted(rng)
+    ends = np.sort(rng.integers(5, 31, base[3] - base[1]))
+    post_ptr = np.concatenate([np.full(base[1] + 1, 5), ends[:-1], [30]]).astype(np.int32)
+    return codes, base, counts, post_ptr
+
+
+def _reach(rng: Rng) -> Arguments:
+    _, base, counts, post_ptr = _posted(rng)
+    rows = base[-1]
+    out = [np.zeros(size, np.int32) for size in (30, rows, rows)]
+    anchored = np.array([1, 2], np.int32)
+    return anchored, base, counts, post_ptr, 5, int(rng.choice([0, 3, 1000])), *out, np.zeros(rows + 1, np.int64)
+
+
+def _emit_postings(rng: Rng) -> Arguments:
+    codes, base, counts, post_ptr = _posted(rng)
+    rows, attrs, pairs = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(base[-1] + 1, np.int64)
+    _, found = plain_postings.reach(
+        np.array([1, 2]), base, counts, post_ptr, 5, 1000, np.zeros(30, np.int32), rows, attrs, pairs
+    )
+    order = np.zeros(codes.shape, np.int32)
+    plain_codes.sort_tuples(codes, base, counts, np.ones(3, np.uint8), np.zeros(len(counts), np.int32), order)
+    first, start, alive = int(rng.integers(0, found + 1)), int(rng.integers(0, 100)), rng.integers(0, 2, 30)
+    slots = rng.permutation(70)[:30].astype(np.uint32)
+    row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
+    bits, out = np.zeros((70, 4), np.uint64), np.zeros(pairs[found], np.uint64)
+    return (
+        first, found, rows, attrs, pairs, post_ptr, alive.astype(np.uint8), slots, *_clauses(rng, base), codes, counts,
+        order, start, row_of_slot, bits, out,
+    )  # fmt: skip
+
+
 def _set_bits(rng: Rng) -> Arguments:
     return _words(rng, 5, 3), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 192, 20).astype(np.uint16)
 
@@ -212,6 +247,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     ),
     "arrive.plan": _plan,
     "arrive.emit": _emit,
+    "postings.reach": _reach,
+    "postings.emit_postings": _emit_postings,
 }  # fmt: skip
 
 SCRATCH = {"codes.sort_tuples": (4,), "arrive.emit": (20, 21)}

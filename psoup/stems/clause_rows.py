@@ -1,0 +1,72 @@
+"""Clauses as lists of lists: the arrays of a predicate index before they have boundaries of their own.
+
+    clause 0      factor 0      interval 0 1
+                  factor 1      interval 2           clause_ptr 0 2 3     factor_ptr 0 2 3 4
+    clause 1      factor 2      interval 3
+
+Taking, reordering and joining such lists is vectorised: nothing here loops over clauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+
+
+def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
+    """The lists `keep` (int64[k]) of a list of lists: (their new pointers int32[k + 1], positions of elements)."""
+    starts = pointers[keep].astype(np.int64)
+    sizes = pointers[keep + 1] - starts
+    new = np.zeros(len(keep) + 1, np.int64)
+    np.cumsum(sizes, out=new[1:])
+    return new.astype(np.int32), np.repeat(starts - new[:-1], sizes) + np.arange(new[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Clauses without boundaries: the arrays of an index, with rows still those of where they come from."""
+
+    slots: Array
+    clause_ptr: Array
+    factor_ptr: Array
+    attributes: Array
+    low: Array
+    high: Array
+
+    def take(self, keep: Array) -> Rows:
+        """Some clauses, in the order of `keep` (int64[k]). O(their size)."""
+        clause_ptr, factors = gather(self.clause_ptr, keep)
+        factor_ptr, intervals = gather(self.factor_ptr, factors)
+        return Rows(
+            self.slots[keep],
+            clause_ptr,
+            factor_ptr,
+            self.attributes[intervals],
+            self.low[intervals],
+            self.high[intervals],
+        )
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """The clauses of all parts, one after the other."""
+    empty = np.zeros(0, np.int32)
+    return Rows(
+        np.concatenate([np.zeros(0, np.uint32), *(part.slots for part in parts)]),
+        _chain([part.clause_ptr for part in parts]),
+        _chain([part.factor_ptr for part in parts]),
+        np.concatenate([np.zeros(0, np.int64), *(part.attributes for part in parts)]),
+        np.concatenate([empty, *(part.low for part in parts)]),
+        np.concatenate([empty, *(part.high for part in parts)]),
+    )
+
+
+def _chain(pointers: Sequence[Array]) -> Array:
+    """Pointers of lists that are put one after the other."""
+    sizes = [np.diff(own) for own in pointers]
+    chained = np.zeros(sum(len(own) for own in sizes) + 1, np.int32)
+    np.cumsum(np.concatenate([np.zeros(0, np.int32), *sizes]), out=chained[1:])
+    return chained
