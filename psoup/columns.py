@@ -276,11 +276,11 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
     if array.null_count:
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
     rows = len(array)
+    if not rows:  # its buffers may be missing
+        return empty_column(data_type)
     if data_type.kind is Kind.TEXT:
         _, offsets_buffer, data_buffer = array.buffers()
-        offsets = np.frombuffer(offsets_buffer, np.int64)[array.offset : array.offset + rows + 1]
-        if not len(offsets):
-            offsets = np.zeros(1, np.int64)
+        offsets = np.frombuffer(offsets_buffer, np.int64, rows + 1, 8 * array.offset)
         data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
         column = Column(data_type, offsets, valid, data)
         return _clear_null_text(column) if valid is not None else column
@@ -288,9 +288,8 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
     dtype = DTYPES[data_type.kind]
-    values = (
-        np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + rows] if rows else np.zeros(0, dtype)
-    )
+    # With a count: a buffer off the wire may be longer than its values, and no multiple of their size.
+    values = np.frombuffer(array.buffers()[1], dtype, rows, dtype.itemsize * array.offset)
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, dtype))
     return Column(data_type, values, valid)

@@ -143,27 +143,29 @@ class Calls:
             if self.open > self._limits.concurrent_calls:
                 raise _too_many(self._limits.concurrent_calls)
             return await serve()
-        except PSoupError as error:
-            error = _not_now(error)
+        except PSoupError as problem:
+            error = _not_now(problem)
             code = code_of(error).name
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
-            await abort(context, error)
         except TimeoutError:
+            error = None
             code = grpc.StatusCode.DEADLINE_EXCEEDED.name
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{name} did not end within its deadline")
         except (asyncio.CancelledError, GeneratorExit):
             code = grpc.StatusCode.CANCELLED.name
             raise
-        except grpc.aio.AbortError:
-            raise
-        except Exception as problem:
+        except Exception as defect:
+            error = Internal(f"{name} failed by a defect of the service ({type(defect).__name__})")
             code = grpc.StatusCode.INTERNAL.name
             _log.exception("a defect ended a call", extra={"call": name})
-            await abort(context, Internal(f"{name} failed by a defect of the service ({type(problem).__name__})"))
         finally:
             self._leave()
             self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)
+        # The call is over, but its status may have to wait behind a message that the client does not read.
+        if error is None:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{name} did not end within its deadline")
+        else:
+            await abort(context, error)
 
     async def _write_all(self, messages: AsyncIterator[Any], context: Context) -> None:
         """Send what the servicer yields, for at most the age of a stream; a reader that stalls is cut sooner."""

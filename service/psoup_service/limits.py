@@ -67,6 +67,7 @@ class Limits:
 
     def channel_options(self) -> list[tuple[str, int]]:
         """The part that gRPC itself enforces."""
+        age = int(self.stream_age_s * 1_000)
         return [
             ("grpc.max_receive_message_length", self.ingest_message_bytes),
             ("grpc.max_send_message_length", -1),
@@ -77,6 +78,10 @@ class Limits:
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_time_ms", 60_000),  # finds clients that vanished without a word
             ("grpc.keepalive_timeout_ms", 20_000),
+            # A call that was ended while its client does not read lasts as long as its connection, so that must end
+            # too: clients are told to open another one, and calls under way may finish on this one.
+            ("grpc.max_connection_age_ms", max(age, 60_000)),
+            ("grpc.max_connection_age_grace_ms", age),
         ]
 
     def to_proto(self) -> server_pb2.Limits:

@@ -41,6 +41,7 @@ class Room:
         self._commands = 0
         self._bytes = 0
         self._line: deque[_Place] = deque()
+        self._resuming = 0  # let in from the line, but their tasks have not run yet: nobody may overtake them
         self._closed: Callable[[], PSoupError] | None = None
 
     @property
@@ -61,7 +62,7 @@ class Room:
         with self._lock:
             if self._closed is not None:
                 raise self._closed()
-            if not self._line and self._fits(size):
+            if not self._line and not self._resuming and self._fits(size):
                 self._take(size)
                 return
             if patience <= 0:
@@ -77,6 +78,7 @@ class Room:
         except BaseException:
             self._give_up(place)
             raise
+        self._resume()
 
     def leave(self, commands: int, size: int) -> None:
         """Give back room, and let in who fits now."""
@@ -99,14 +101,23 @@ class Room:
         while self._line and self._fits(self._line[0].size):
             place = self._line.popleft()
             place.entered = True
+            self._resuming += 1
             self._take(place.size)
             entered.append((place.turn, None))
         return entered
+
+    def _resume(self) -> None:
+        """The task of somebody let in runs again; who came meanwhile had to join the line, and may fit."""
+        with self._lock:
+            self._resuming -= 1
+            entered = self._admit()
+        deliver(entered)
 
     def _give_up(self, place: _Place) -> None:
         """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
         with self._lock:
             if place.entered:
+                self._resuming -= 1
                 self._commands -= 1
                 self._bytes -= place.size
             elif place in self._line:

@@ -1,0 +1,114 @@
+"""A service in the test's own process, spoken to over a real socket: stubs, Arrow IPC, and what a refusal says.
+
+async def script(wire: Wire) -> None: ...
+run(script)                                     # a fresh service on a free port, stopped and checked at the end
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+
+from psoup.clock import Clock
+from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, streams_pb2_grpc
+from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.service import Service, running_service
+from psoup_service.settings import Settings
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a failed call said."""
+
+    code: grpc.StatusCode
+    message: str
+    reason: str
+    facts: dict[str, str]
+    details: dict[str, Any]
+
+
+class Wire:
+    """A channel to a service and the stubs of its services."""
+
+    def __init__(self, service: Service, channel: grpc.aio.Channel) -> None:
+        self.service = service
+        self.channel = channel
+        self.streams = streams_pb2_grpc.StreamServiceStub(channel)
+        self.ingest = ingest_pb2_grpc.IngestServiceStub(channel)
+        self.queries = queries_pb2_grpc.QueryServiceStub(channel)
+        self.server = server_pb2_grpc.ServerServiceStub(channel)
+
+    async def create(self, statement: str) -> streams.CreateStreamResponse:
+        return await self.streams.CreateStream(streams.CreateStreamRequest(statement=statement))
+
+    async def push(self, stream: str, table: pa.Table | bytes, **fields: Any) -> ingest.PushResponse:
+        payload = table if isinstance(table, bytes) else ipc(table)
+        return await self.ingest.Push(ingest.PushRequest(stream=stream, arrow_ipc=payload, **fields))
+
+    async def register(self, statement: str, request_id: str = "") -> str:
+        request = queries.RegisterRequest(statement=statement, request_id=request_id)
+        return (await self.queries.Register(request)).query.query_id
+
+    async def invoke(self, query_id: str, **fields: Any) -> pa.Table:
+        done = await self.queries.Invoke(queries.InvokeRequest(query_id=query_id, **fields))
+        assert not done.too_large
+        table = pa.ipc.open_stream(done.arrow_ipc).read_all()
+        assert table.num_rows == done.rows
+        return table
+
+
+def run(
+    script: Callable[[Wire], Awaitable[None]], settings: Settings | None = None, clock: Clock | None = None
+) -> None:
+    """Run `script` against a fresh service; engine and admission are checked at the end."""
+
+    async def main() -> None:
+        async with running_service(settings, clock=clock) as service:
+            async with grpc.aio.insecure_channel(service.address) as channel:
+                await script(Wire(service, channel))
+            service.host._engine.check()
+            service.host._admission.check()
+
+    asyncio.run(main())
+
+
+def ipc(table: pa.Table, **options: Any) -> bytes:
+    """An Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+async def refused(call: Awaitable[Any], code: grpc.StatusCode) -> Refusal:
+    """Await a call that must end with `code`; what it said."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    refusal = refusal_of(caught.value)
+    assert refusal.code is code, refusal
+    return refusal
+
+
+def refusal_of(error: grpc.aio.AioRpcError) -> Refusal:
+    """Code, message, and the details in `google.rpc` form."""
+    raw = next((value for key, value in error.trailing_metadata() or () if key == "grpc-status-details-bin"), b"")
+    status = status_pb2.Status.FromString(raw)
+    details: dict[str, Any] = {}
+    for packed in status.details:
+        message = getattr(error_details_pb2, packed.TypeName().rpartition(".")[2])()
+        assert packed.Unpack(message)
+        details[packed.TypeName().rpartition(".")[2]] = message
+    info = details.get("ErrorInfo", error_details_pb2.ErrorInfo())
+    if raw:
+        assert status.message == error.details()
+        assert status.code == error.code().value[0]
+    return Refusal(error.code(), error.details() or "", info.reason, dict(info.metadata), details)

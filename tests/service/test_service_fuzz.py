@@ -1,0 +1,147 @@
+"""Every call of the contract, found in its descriptors, with empty, random and nearly right messages.
+
+A call ends well or with a documented code: never UNKNOWN, never INTERNAL, and the service answers afterwards.
+"""
+
+import random
+import string
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pyarrow as pa
+from google.protobuf import descriptor, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2
+from psoup_service.settings import Settings
+from psoup_service.status import CODES, OWN_CODES
+from psoup_testing.budget import Budget
+from psoup_testing.wire import Wire, ipc, run
+
+FILES = (streams_pb2, ingest_pb2, queries_pb2, server_pb2)
+METHODS = [
+    method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
+]
+DOCUMENTED = ({*CODES.values()} | OWN_CODES | {grpc.StatusCode.OK}) - {grpc.StatusCode.INTERNAL}
+BUDGET = Budget("calls from the descriptors", seconds=5, least=1_500)
+
+STATEMENTS = [
+    "CREATE STREAM s (x BIGINT, t TEXT, at TIMESTAMP) TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 1 HOUR",
+    "CREATE STREAM r (x BIGINT) RETENTION 10 ROWS",
+    "SELECT * FROM s WHERE x > 3 AND t LIKE 'a%' BEGIN (NOW - 10) END (NOW)",
+    "SELECT DISTINCT x FROM r ORDER BY x LIMIT 3",
+    "SELECT x / 0, sqrt(-x) FROM s WHERE x = 9223372036854775807 + 1",
+    "SELECT x FROM s WHERE x IN (" + ", ".join(map(str, range(2_000))) + ")",
+    "SELECT " + "(" * 5_000 + "1" + ")" * 5_000 + " FROM s",
+    "SELECT x FROM s WHERE " + " OR ".join(f"x = {i}" for i in range(1_000)),
+    "SELECT x FROM nope; SELECT x FROM s",
+    "SELECT 'unclosed FROM s /* ",
+    "DROP TABLE s",
+    "SELECT x\0 FROM s",
+    "SELECT \U0001f600 FROM s WHERE t = '\U0001f600'",
+    "BEGIN (NOW - 5) END (NOW)",
+    "BEGIN (NOW) END (NOW - 5)",
+    "BEGIN (NOW - 0 ROWS)",
+    "BEGIN TIMESTAMP '0001-01-01 00:00:00' END TIMESTAMP '9999-12-31 23:59:59'",
+]
+NAMES = ["s", "S", "r", "nope", "", "\0", "a" * 10_000, "\U0001f600"]
+INTEGERS = [0, 1, -1, 2, 100, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 1_000_001]
+TABLE = pa.table({"x": [1, 2], "t": ["a", None], "at": pa.array([10**15, 10**15 + 1], pa.timestamp("us", "UTC"))})
+PAYLOADS = [b"", ipc(TABLE), ipc(TABLE, compression="zstd"), ipc(TABLE)[:200], b"\xff" * 99, ipc(TABLE.select([0]))]
+
+
+class Fuzz:
+    """Draws messages; knows the query IDs of the service, so that some calls are right."""
+
+    def __init__(self, draw: random.Random, ids: list[str]) -> None:
+        self.draw = draw
+        self.ids = ids
+
+    def message(self, kind: descriptor.Descriptor) -> Message:
+        message = message_factory.GetMessageClass(kind)()
+        for field in kind.fields:
+            if self.draw.random() < 0.3:
+                continue
+            if field.message_type is not None:
+                if field.message_type.fields and not field.is_repeated:
+                    getattr(message, field.name).CopyFrom(self.message(field.message_type))
+                continue
+            setattr(message, field.name, self.value(field, message))
+        return message
+
+    def value(self, field: FieldDescriptor, message: Message) -> Any:
+        match field.cpp_type:
+            case FieldDescriptor.CPPTYPE_STRING if field.type == FieldDescriptor.TYPE_BYTES:
+                return self.draw.choice(PAYLOADS)
+            case FieldDescriptor.CPPTYPE_STRING:
+                return self.text(field.name)
+            case FieldDescriptor.CPPTYPE_BOOL:
+                return self.draw.random() < 0.5
+            case FieldDescriptor.CPPTYPE_INT32:
+                return self.draw.choice([i for i in INTEGERS if abs(i) < 2**31])
+            case _:
+                return self.draw.choice([*INTEGERS, self.draw.getrandbits(40)])
+
+    def text(self, name: str) -> str:
+        choices: dict[str, Callable[[], str]] = {
+            "statement": lambda: self.draw.choice(STATEMENTS),
+            "window": lambda: self.draw.choice([*STATEMENTS[-4:], ""]),
+            "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
+            "page_token": lambda: self.draw.choice(["", "", "W10", "a" * 5_000, "WyJyb3dzIix7fV0"]),
+        }
+        if name in choices and self.draw.random() < 0.8:
+            return choices[name]()
+        if self.draw.random() < 0.7:
+            return self.draw.choice(NAMES)
+        return "".join(self.draw.choices(string.printable, k=self.draw.randrange(30)))
+
+
+async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[Message]) -> grpc.StatusCode:
+    """One call with these messages, raw enough to know nothing of the stubs."""
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    kinds = {"request_serializer": lambda message: message.SerializeToString()}
+    try:
+        if method.client_streaming:
+            stream = wire.channel.stream_stream(path, **kinds)(iter(requests), timeout=0.3)
+            async for _ in stream:
+                pass
+            return await stream.code()
+        if method.server_streaming:
+            answer = wire.channel.unary_stream(path, **kinds)(requests[0], timeout=0.3)
+            async for _ in answer:
+                pass
+            return await answer.code()
+        unary = wire.channel.unary_unary(path, **kinds)(requests[0], timeout=0.3)
+        await unary
+        return await unary.code()
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+
+
+def test_every_call_ends_with_a_documented_code() -> None:
+    seen: dict[str, set[grpc.StatusCode]] = {}
+
+    async def script(wire: Wire) -> None:
+        await wire.create(STATEMENTS[0])
+        await wire.create(STATEMENTS[1])
+        ids = [await wire.register(STATEMENTS[2]), await wire.register(STATEMENTS[3])]
+        await wire.push("s", TABLE)
+        for method in METHODS:
+            empty = [message_factory.GetMessageClass(method.input_type)()]
+            seen.setdefault(method.full_name, set()).add(await call(wire, method, empty))
+        for number in BUDGET.rounds():
+            fuzz = Fuzz(random.Random(number), ids)
+            for _ in range(25):
+                method = fuzz.draw.choice(METHODS)
+                requests = [fuzz.message(method.input_type) for _ in range(fuzz.draw.choice((1, 1, 3)))]
+                code = await call(wire, method, requests)
+                assert code in DOCUMENTED, (number, method.full_name, code, requests)
+                seen[method.full_name].add(code)
+                BUDGET.count()
+        assert wire.service.host.state == "serving"
+
+    run(script, Settings(port=0, memory_mib=64))
+    assert len(METHODS) >= 17
+    assert all(len(codes) > 1 for name, codes in seen.items() if not name.endswith("GetServerInfo")), seen

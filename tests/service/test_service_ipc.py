@@ -1,0 +1,145 @@
+"""Arrow IPC off the wire: what is taken, what is refused before it grows, and that nothing else can happen."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.columns import columns_from_arrow
+from psoup.errors import InvalidBatch, PSoupError
+from psoup.model import BIGINT, TEXT, Attribute, Schema
+from psoup_service.ipc import decode, digest
+from psoup_service.limits import Limits
+from psoup_testing.budget import Budget
+from psoup_testing.wire import ipc
+
+LIMITS = Limits()
+SMALL = Limits(batch_decoded_bytes=1_000_000, batch_rows=10_000)
+TABLE = pa.table({"x": [1, 2, 3], "t": ["a", None, "ccc"]})
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"compression": "lz4"}, {"allow_64bit": True}])
+def test_plain_and_compressed_streams_are_read(options: dict[str, object]) -> None:
+    assert decode(ipc(TABLE, **options), LIMITS).equals(TABLE)
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_all_forms_of_text_are_read(kind: pa.DataType) -> None:
+    table = TABLE.set_column(1, "t", TABLE.column("t").cast(kind))
+    schema = Schema((Attribute("x", BIGINT), Attribute("t", TEXT)))
+    assert columns_from_arrow(schema, decode(ipc(table), LIMITS))[1].to_list() == ["a", None, "ccc"]
+
+
+def test_several_batches_are_one_table() -> None:
+    many = pa.Table.from_batches([*TABLE.to_batches(), *TABLE.to_batches(), *TABLE.slice(0, 0).to_batches()])
+    assert decode(ipc(many), LIMITS).num_rows == 6
+
+
+def bombs() -> dict[str, bytes]:
+    zeros = pa.table({"x": np.zeros(1_000_000, np.int64)})
+    long = pa.array(["a" * 100_000])
+    dictionary = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000, np.int8)), long)
+    view = pa.array(["a" * 100_000] * 1_000, pa.string_view())
+    shared = pa.array(["a" * 100_000], pa.string_view())
+    pointers = pa.py_buffer(bytes(shared.buffers()[1]) * 1_000)
+    view = pa.Array.from_buffers(pa.string_view(), 1_000, [None, pointers, shared.buffers()[2]])
+    return {
+        "compressed": ipc(zeros, compression="zstd"),
+        "many batches": ipc(pa.concat_tables([zeros.slice(0, 9_000)] * 20), compression="zstd"),
+        "dictionary": ipc(pa.table({"x": dictionary})),
+        "view": ipc(pa.table({"x": view})),
+        "null": ipc(pa.table({"x": pa.nulls(10_001)})),
+        "no columns": ipc(pa.table({"x": pa.nulls(20_000)}).select([])),
+        "wide": ipc(pa.table({f"c{i}": [1] for i in range(5_000)})),
+    }
+
+
+BOMBS = bombs()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_few_bytes_cannot_become_many(name: str) -> None:
+    pool = pa.default_memory_pool()
+    before = pool.bytes_allocated()
+    with pytest.raises(InvalidBatch, match="is the most in one push"):
+        decode(BOMBS[name], SMALL)
+    assert pool.bytes_allocated() - before < 4_000_000
+
+
+def test_a_declared_size_is_not_believed() -> None:
+    payload = bytearray(ipc(pa.table({"x": np.zeros(1_000, np.int64)}), compression="zstd"))
+    at = payload.index((8_000).to_bytes(8, "little"))
+    for lie in (2**62, 2**40, 7_999, 8_001, 0, -1, -5):
+        payload[at : at + 8] = lie.to_bytes(8, "little", signed=True)
+        with pytest.raises((InvalidBatch, pa.ArrowInvalid)):
+            decode(bytes(payload), LIMITS).validate(full=True)
+
+
+GARBAGE = [
+    b"",
+    b"\0",
+    b"PAR1",
+    b"ARROW1\0\0",
+    b"\xff" * 64,
+    b"x,y\n1,2\n",
+    ipc(TABLE)[:-99],
+    ipc(TABLE)[8:],
+    bytes(4_096),
+]
+
+
+@pytest.mark.parametrize("payload", GARBAGE)
+def test_what_is_no_stream_is_refused(payload: bytes) -> None:
+    with pytest.raises(InvalidBatch, match="Arrow IPC stream"):
+        decode(payload, LIMITS)
+
+
+def test_the_end_mark_may_be_missing() -> None:
+    assert decode(ipc(TABLE)[:-8], LIMITS).equals(TABLE)
+
+
+def test_the_digest_is_of_the_bytes() -> None:
+    assert digest(b"a") == digest(b"a")
+    assert digest(b"a") != digest(b"b")
+
+
+BUDGET = Budget("mutated Arrow IPC", seconds=2.5, least=2_000)
+
+
+def test_mutated_streams_are_read_or_refused() -> None:
+    """Flipped, cut, spliced: never a crash, never another error, and what is read is sound or found out by validate."""
+    seeds = [ipc(TABLE), ipc(TABLE, compression="zstd"), ipc(TABLE, compression="lz4"), BOMBS["view"][:3_000]]
+    seeds += [ipc(pa.table({"d": TABLE.column("t").dictionary_encode(), "f": [1.5, None, 2.0]}))]
+    schema = Schema((Attribute("x", BIGINT), Attribute("t", TEXT)))
+    for number in BUDGET.rounds():
+        draw = random.Random(number)
+        for _ in range(50):
+            payload = mutate(draw, seeds)
+            try:
+                table = decode(payload, SMALL)
+                table.validate(full=True)
+                columns_from_arrow(schema, table)
+            except (PSoupError, pa.ArrowInvalid, pa.ArrowIndexError):
+                pass
+            BUDGET.count()
+
+
+def mutate(draw: random.Random, seeds: list[bytes]) -> bytes:
+    raw = bytearray(draw.choice(seeds))
+    for _ in range(draw.choice((1, 1, 2, 8))):
+        at = draw.randrange(len(raw))
+        match draw.randrange(5):
+            case 0:
+                raw[at] ^= 1 << draw.randrange(8)
+            case 1:
+                raw[at] = draw.choice((0, 1, 127, 128, 255))
+            case 2:
+                del raw[at : at + draw.choice((1, 4, 8))]
+                raw = raw or bytearray(b"\0")
+            case 3:
+                raw[at:at] = draw.randbytes(draw.choice((1, 4, 8)))
+            case 4:
+                other = draw.choice(seeds)
+                raw[at : at + 16] = other[at : at + 16]
+    return bytes(raw)

@@ -1,0 +1,154 @@
+"""The service as a process: what it says, its health, its metrics, its logs, and how it ends."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pyarrow as pa
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from psoup.errors import Internal, InvalidInput
+from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import server_pb2, server_pb2_grpc
+from psoup_service.service import running_service
+from psoup_service.settings import Settings
+from psoup_testing.wire import Wire, refused, run
+
+SERVE = [sys.executable, "-m", "psoup_service.main"]
+
+
+@contextmanager
+def process(**settings: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+    """A service, its address, and the lines it has written; killed if it is still there at the end."""
+    environ = {"PSOUP_PORT": "0", "PSOUP_METRICS_PORT": "0", "PSOUP_LOG_FORMAT": "json", **settings}
+    lines: list[str] = []
+    listening = threading.Event()
+
+    def collect() -> None:
+        assert child.stderr is not None
+        for line in child.stderr:
+            lines.append(line.rstrip())
+            if "nothing survives" in line:
+                listening.set()
+        listening.set()
+
+    child = subprocess.Popen(SERVE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ})
+    reader = threading.Thread(target=collect)
+    reader.start()
+    try:
+        assert listening.wait(120)
+        address = re.search(r"listens on (\S+)", "\n".join(lines))
+        assert address, lines
+        yield child, address[1], lines
+    finally:
+        child.kill()
+        child.wait()
+        reader.join()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_ends_well(number: signal.Signals) -> None:
+    with process(PSOUP_DATA_DIR="/nowhere/psoup") as (child, address, lines):
+        with grpc.insecure_channel(address) as channel:
+            info = server_pb2_grpc.ServerServiceStub(channel).GetServerInfo(server_pb2.GetServerInfoRequest())
+            assert info.state == "serving"
+        child.send_signal(number)
+        assert child.wait(20) == 0
+    assert any("nothing survives a restart" in line for line in lines)
+    assert any("/nowhere/psoup is not used yet" in line for line in lines) or number is signal.SIGINT
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert any(entry["event"] == "draining" for entry in logged)
+
+
+def test_a_setting_that_is_unknown_ends_it_at_once() -> None:
+    done = subprocess.run(
+        SERVE, capture_output=True, text=True, env={**os.environ, "PSOUP_PRT": "1"}, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "did you mean 'port'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_says_so() -> None:
+    async def main() -> None:
+        async with running_service() as service:
+            port = int(service.address.rpartition(":")[2])
+            with pytest.raises(InvalidInput, match="another service"):
+                async with running_service(Settings(port=port)):
+                    pass
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            with pytest.raises(InvalidInput, match="metrics"):
+                async with running_service(Settings(port=0, metrics_port=taken.getsockname()[1])):
+                    pass
+
+    asyncio.run(main())
+    assert not [t for t in threading.enumerate() if t.name.startswith("psoup-")]
+
+
+def test_health_reflection_and_metrics() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (x BIGINT)")
+        query = await wire.register("SELECT x FROM s WHERE x > 1")
+        done = await wire.push("s", pa.table({"x": [1, 2, 3]}))
+        await wire.invoke(query, min_sequence=done.sequence)
+        bad = wire.queries.Invoke(queries.InvokeRequest(query_id="x"))
+        await refused(bad, grpc.StatusCode.INVALID_ARGUMENT)
+
+        health = health_pb2_grpc.HealthStub(wire.channel)
+        for name in ("", "psoup.v1.QueryService", "psoup.v1.IngestService"):
+            status = await health.Check(health_pb2.HealthCheckRequest(service=name))
+            assert status.status == health_pb2.HealthCheckResponse.SERVING
+        nope = health.Check(health_pb2.HealthCheckRequest(service="nope"))
+        await refused(nope, grpc.StatusCode.NOT_FOUND)
+
+        ask = reflection_pb2.ServerReflectionRequest(list_services="")
+        call = reflection_pb2_grpc.ServerReflectionStub(wire.channel).ServerReflectionInfo(iter([ask]))
+        listed = {one.name for one in (await call.read()).list_services_response.service}
+        call.cancel()
+        assert {"psoup.v1.StreamService", "psoup.v1.ServerService", "grpc.health.v1.Health"} <= listed
+
+        url = f"http://{wire.service.metrics_address}/metrics"
+        text = await asyncio.to_thread(lambda: urllib.request.urlopen(url).read().decode())
+        figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        assert float(figures["psoup_pushed_tuples_total"]) == 3
+        assert float(figures["psoup_answered_rows_total"]) == 2
+        assert float(figures["psoup_queries"]) == 1
+        assert float(figures['psoup_calls_total{code="INVALID_ARGUMENT",method="QueryService/Invoke"}']) == 1
+        assert float(figures['psoup_call_seconds_count{method="IngestService/Push"}']) == 1
+
+    run(script, Settings(port=0, metrics_port=0))
+
+
+def test_a_host_that_fails_is_not_serving() -> None:
+    async def main() -> None:
+        async with running_service() as service, grpc.aio.insecure_channel(service.address) as channel:
+            wire = Wire(service, channel)
+            await wire.create("CREATE STREAM s (x BIGINT)")
+            service.host._engine.apply = None  # a defect: the writer cannot apply any more
+            await wire.push("s", pa.table({"x": [1]}))
+            await service.ended()
+            health = health_pb2_grpc.HealthStub(channel)
+            watch = health.Watch(health_pb2.HealthCheckRequest())
+            while (await watch.read()).status != health_pb2.HealthCheckResponse.NOT_SERVING:
+                pass
+            watch.cancel()
+            await refused(wire.push("s", pa.table({"x": [1]})), grpc.StatusCode.INTERNAL)
+            query = wire.queries.ListQueries(queries.ListQueriesRequest())
+            assert not (await query).queries
+
+    with pytest.raises(Internal, match="the host failed"):
+        asyncio.run(main())
