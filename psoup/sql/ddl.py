@@ -45,8 +45,6 @@ def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
 
 def _schema(source: Source, node: exp.Expr) -> Schema:
     columns = node.expressions
-    if not columns:
-        raise source.error("a stream needs at least one column", node)
     if len(columns) > MAX_ATTRIBUTES:
         raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", columns[MAX_ATTRIBUTES])
     seen: set[str] = set()

@@ -70,7 +70,7 @@ class PlacedError(ParseError):
     """A parse error with the offset of the token where it was noticed."""
 
     def __init__(self, message: str, at: int) -> None:
-        super().__init__(message, [{}])  # parse_into writes into the first of the list
+        super().__init__(message, [{}])  # sqlglot writes into the first of the list
         self.at = at
 
 
@@ -99,10 +99,8 @@ class PSoupParser(parser.Parser):
     STATEMENT_PARSERS: ClassVar[Parsers] = {
         **parser.Parser.STATEMENT_PARSERS,
         TokenType.CREATE: lambda self: self._parse_create_stream(),
-    }
-    EXPRESSION_PARSERS: ClassVar[Parsers] = {
-        **parser.Parser.EXPRESSION_PARSERS,
-        Bounds: lambda self: self._parse_bounds(),
+        TokenType.BEGIN: lambda self: self._parse_bounds(),
+        TokenType.END: lambda self: self._parse_bounds(),
     }
 
     _steps = 0
@@ -171,6 +169,8 @@ class PSoupParser(parser.Parser):
     # Windows -----------------------------------------------------------------------------------------------
 
     def _parse_bounds(self) -> Any:
+        """A window clause on its own; BEGIN or END has been taken as the first word of a statement."""
+        self._retreat(self._index - 1)
         begin = end = None
         if self._match(TokenType.BEGIN, advance=False):
             begin = self._parse_bound_after("BEGIN")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
@@ -86,15 +86,17 @@ def _window(source: Source) -> WindowClause:
     if tokens[0].text.upper() not in ("BEGIN", "END"):
         raise source.error("a window begins with BEGIN or END", tokens[0].start, hint="BEGIN (NOW - 10) END (NOW)")
     refuse_tokens(source, tokens)
-    node = _parse(source, tokens, Bounds)
+    node = _parse(source, tokens)
+    if not isinstance(node, Bounds):
+        raise refuse_node(source, node)
     return window(source, node.args.get("begin"), node.args.get("end"))
 
 
-def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = None) -> Any:
+def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
     """One syntax tree. sqlglot's errors are told in our words."""
     parser = PSoup().parser()
     try:
-        trees = parser.parse(tokens, source.text) if into is None else parser.parse_into(into, tokens, source.text)
+        trees = parser.parse(tokens, source.text)
     except PlacedError as problem:
         raise _syntax(source, tokens, problem) from problem
     except (TooComplex, RecursionError):
@@ -108,7 +110,7 @@ def _parse(source: Source, tokens: list[Token], into: type[exp.Expr] | None = No
 
 def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
     found = next((token for token in tokens if token.start == problem.at), None)
-    message = _INTERNALS.sub("", str(problem))
+    message = _INTERNALS.sub("", str(problem)).replace("Expected table name", "a stream's name is missing here")
     if message.startswith("Required keyword"):
         message = "something is missing here"
     elif message.startswith("Invalid expression"):
