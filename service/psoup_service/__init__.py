@@ -1,0 +1,1 @@
+"""The service: the engine behind gRPC, with its limits and its life cycle."""
