@@ -5,16 +5,14 @@ here, verbatim and in order, against a service started for them; only the incarn
 """
 
 import doctest
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.processes import service
+from psoup_testing.terminal import run_in_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -64,22 +62,11 @@ def shell_steps(source: str) -> Iterator[tuple[str, str]]:
 def test_shell_session_prints_what_the_readme_shows(address: str, tmp_path: Path) -> None:
     steps = [step for block in blocks("README.md", "console") for step in shell_steps(block)]
     assert len(steps) >= 6
-    search = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = os.environ | {"PSOUP_ADDRESS": address, "PATH": search, "COLUMNS": "120", "NO_COLOR": "1"}
     incarnation = ""
     for command, expected in steps:
         if incarnation:
             command = INCARNATION.sub(rf"\1-{incarnation}-", command)
-        done = subprocess.run(
-            ["bash", "-c", command],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            timeout=60,
-            check=False,
-        )
-        shown = "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines()).rstrip()
+        shown = run_in_terminal(command, tmp_path, address)
         assert same_incarnation(shown) == same_incarnation(expected), command
         found = INCARNATION.search(shown)
         incarnation = found[0].split("-")[1] if found else incarnation
