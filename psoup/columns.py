@@ -267,8 +267,12 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
     """One Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
+    _check_type(name, data_type, source.type)
     if isinstance(source, pa.ChunkedArray):
-        source = source.combine_chunks() if source.num_chunks != 1 else source.chunk(0)
+        if source.num_chunks == 0:  # Arrow cannot make an empty array of every type
+            source = pa.nulls(0)
+        else:
+            source = source.combine_chunks() if source.num_chunks != 1 else source.chunk(0)
     if isinstance(source, pa.ChunkedArray):  # combine_chunks of an over-long text column stays chunked
         raise InvalidBatch(f"column {name!r} is too large for one batch; send smaller batches", column=name)
     array = _convert(name, data_type, source)
@@ -307,14 +311,16 @@ def _clear_null_text(column: Column) -> Column:
     return Column(column.type, offsets, column.valid, kept.take(rows).data)
 
 
+def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
+    plain = source.value_type if pa.types.is_dictionary(source) else source
+    if not _accepts(data_type, plain):
+        raise InvalidBatch(f"column {name!r} is {data_type}, but the batch has {source}; convert it first", column=name)
+
+
 def _convert(name: str, data_type: DataType, source: pa.Array) -> pa.Array:
     """`source` in the Arrow type that mirrors the engine's memory."""
     if pa.types.is_dictionary(source.type):
         source = source.dictionary_decode()
-    if not _accepts(data_type, source.type):
-        raise InvalidBatch(
-            f"column {name!r} is {data_type}, but the batch has {source.type}; convert it first", column=name
-        )
     target = {
         Kind.BOOLEAN: pa.bool_(),
         Kind.BIGINT: pa.int64(),
@@ -329,13 +335,20 @@ def _convert(name: str, data_type: DataType, source: pa.Array) -> pa.Array:
         return _cast(source, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
         row = _first_bad_row(source, target)
-        value = source[row].as_py() if row is not None else None
+        value = "a value" if row is None else _written(source[row])
         place = "" if row is None else f"row {row}: "
         raise InvalidBatch(
-            f"{place}{value!r} in column {name!r} does not fit {data_type} without loss",
+            f"{place}{value} in column {name!r} does not fit {data_type} without loss",
             column=name,
             row=-1 if row is None else row,
         ) from problem
+
+
+def _written(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())
+    except (ValueError, OverflowError, KeyError):  # a year that Python's datetime has not, a zone nobody knows
+        return "the value"
 
 
 def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:

@@ -95,7 +95,10 @@ class Host(Generic[SnapshotT]):
         self._become("serving")
 
     async def drain(self, timeout: float) -> bool:
-        """Refuse new commands, finish those accepted, then stop; whether all was finished within `timeout` seconds."""
+        """Refuse new commands and finish those accepted; whether that was done within `timeout` seconds.
+
+        The host has stopped then, but for reads: answers under way can be finished until `close`.
+        """
         if self._state not in ("starting", "serving"):
             return self._state == "stopped"
         self._become("draining")
@@ -111,7 +114,7 @@ class Host(Generic[SnapshotT]):
         self._sequencer.join()
         self._writer.stop(finish=False)
         self._writer.join()
-        self._writer.abandon(self._refusal())
+        self._writer.abandon(self._refusal)
         self._readers.shutdown(cancel_futures=True)
         self._store.close()
         self._become("stopped")
@@ -185,8 +188,6 @@ class Host(Generic[SnapshotT]):
                 sequence=sequence,
                 last=self._admission.sequence,
             )
-        if sequence > self._writer.applied and self._state in ("stopped", "failed"):
-            raise self._refusal()
         async with asyncio.timeout(timeout):
             await self._writer.reach(sequence)
 
@@ -228,7 +229,8 @@ class Host(Generic[SnapshotT]):
         self._writer.stop(finish=finished)
         finished = self._writer.join(max(0.0, end - time.monotonic())) and finished
         if finished:
-            self.close()
+            self._writer.abandon(self._refusal)
+            self._become("stopped")
         return finished and self._state == "stopped"
 
     def _become(self, state: str) -> None:
@@ -250,7 +252,7 @@ class Host(Generic[SnapshotT]):
         self._room.close(self._refusal)
         self._sequencer.stop(finish=False)
         self._writer.stop(finish=False)
-        self._writer.abandon(self._refusal())
+        self._writer.abandon(self._refusal)
         deliver(ends)
 
     def _take_enders(self) -> list[Outcome]:

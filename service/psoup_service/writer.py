@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sortedcontainers import SortedDict
@@ -43,6 +43,7 @@ class Writer(Stage):
         self._maintaining = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
         self._tickets = 0
+        self._over: Callable[[], PSoupError] | None = None
         self._applied = applied
         self._freed = 0
         self._asked = False
@@ -82,10 +83,12 @@ class Writer(Stage):
             return freed
 
     async def reach(self, sequence: int) -> None:
-        """Return once `sequence` is applied. Costs O(log waiters), also when cancelled."""
+        """Return once `sequence` is applied, or raise as `abandon` says. Costs O(log waiters), also when cancelled."""
         with self.condition:
             if sequence <= self._applied:
                 return
+            if self._over is not None:
+                raise self._over()
             self._tickets += 1
             ticket = (sequence, self._tickets)
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -96,10 +99,11 @@ class Writer(Stage):
             with self.condition:
                 self._waiters.pop(ticket, None)
 
-    def abandon(self, error: PSoupError) -> None:
-        """Raise `error` in all who wait for a sequence."""
+    def abandon(self, error: Callable[[], PSoupError]) -> None:
+        """Raise `error` in all who wait for a sequence, and in all who would."""
         with self.condition:
-            outcomes: list[Outcome] = [(reached, error) for reached in self._waiters.values()]
+            self._over = error
+            outcomes: list[Outcome] = [(reached, error()) for reached in self._waiters.values()]
             self._waiters.clear()
         deliver(outcomes)
 

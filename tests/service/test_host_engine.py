@@ -23,7 +23,7 @@ from psoup_service.host import Host
 from psoup_service.runner import TaskPool
 from psoup_storage import MemoryStore
 from psoup_testing.gate import rows
-from psoup_testing.recording import PATIENCE, Gate, happened, held
+from psoup_testing.host_rig import PATIENCE, Gate, happened, held
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=4)
 STREAMS = (

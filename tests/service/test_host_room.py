@@ -10,7 +10,7 @@ import pytest
 from psoup.errors import ResourceExhausted, Unavailable
 from psoup.events import Push
 from psoup_service.room import Room
-from psoup_testing.recording import PATIENCE, happened, held, serving
+from psoup_testing.host_rig import PATIENCE, happened, held, serving
 
 
 def closed() -> Unavailable:

@@ -11,7 +11,7 @@ import pytest
 from psoup.errors import Internal, NotFound, OutOfRange, ResourceExhausted
 from psoup.events import CreateStream, Heartbeat, Push
 from psoup_service.host import Host
-from psoup_testing.recording import PATIENCE, RecordingTask, Rig, happened, held, serving
+from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
 ROW = Push("s", pa.table({"x": [1]}))
 BAD = Push("nope", pa.table({"x": [1]}))
