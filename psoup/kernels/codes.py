@@ -16,35 +16,34 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def encode_int64(keys, bounds, table, low, base, out):
+def encode_int64(keys, bounds, table, shift, base, out):
     """out[i] = base + number of boundaries <= keys[i].
 
-    keys: int64[n], read. bounds: int64[D], ascending, no two equal, read. table: int32[t], read: where t > 0,
-    all bounds lie in [low, low + t) and table[k - low] is the number of boundaries <= k. out: int32[n], written.
-    O(n) with a table, else O(n log D).
+    keys: int64[n], read. bounds: int64[D], ascending, no two equal, read. table: int32[t + 1], read: bucket k holds the
+    boundaries table[k] up to table[k + 1], all those b with (b - bounds[0]) >> shift == k; t * 2**shift is above
+    bounds[D - 1] - bounds[0]. out: int32[n], written. O(n * log of a bucket's boundaries).
     """
     size = bounds.shape[0]
-    width = table.shape[0]
-    if width > 0:
-        for i in range(keys.shape[0]):
-            key = keys[i]
-            if key < low:
-                out[i] = base
-            elif key > low + (width - 1):
-                out[i] = base + size
-            else:
-                out[i] = base + table[key - low]
+    if size == 0:
+        out[:] = base
         return
+    least, greatest, move = bounds[0], bounds[size - 1], np.uint64(shift)
     for i in range(keys.shape[0]):
         key = keys[i]
-        first, length = 0, size
-        while length > 1:
-            half = length >> 1
-            first += half if bounds[first + half - 1] <= key else 0
-            length -= half
-        if size > 0 and bounds[first] <= key:
-            first += 1
-        out[i] = base + first
+        if key < least:
+            out[i] = base
+        elif key >= greatest:
+            out[i] = base + size
+        else:
+            bucket = np.int64((np.uint64(key) - np.uint64(least)) >> move)
+            first, last = table[bucket], table[bucket + 1]
+            while first < last:
+                middle = (first + last) >> 1
+                if bounds[middle] <= key:
+                    first = middle + 1
+                else:
+                    last = middle
+            out[i] = base + first
 
 
 @njit(cache=True, nogil=True)

@@ -135,24 +135,19 @@ def merge_runs(slots_a, offsets_a, slots_b, offsets_b):
     slots = np.empty(size_a + size_b, np.uint32)
     offsets = np.empty(size_a + size_b, np.uint16)
     i, j, k = 0, 0, 0
-    while i < size_a or j < size_b:
-        if j == size_b:
-            left, right = 0, 1
-        elif i == size_a:
-            left, right = 1, 0
-        else:
-            left = (np.int64(slots_a[i]) << 16) | np.int64(offsets_a[i])
-            right = (np.int64(slots_b[j]) << 16) | np.int64(offsets_b[j])
-        if left <= right:
-            slots[k], offsets[k] = slots_a[i], offsets_a[i]
-            i += 1
-            if left == right:
-                j += 1
-        else:
-            slots[k], offsets[k] = slots_b[j], offsets_b[j]
-            j += 1
+    while i < size_a and j < size_b:  # selects instead of branches, which would be mispredicted every other time
+        left = (np.int64(slots_a[i]) << 16) | np.int64(offsets_a[i])
+        right = (np.int64(slots_b[j]) << 16) | np.int64(offsets_b[j])
+        least = min(left, right)
+        slots[k], offsets[k] = least >> 16, least & 0xFFFF
+        i += np.int64(left <= right)
+        j += np.int64(right <= left)
         k += 1
-    return slots[:k].copy(), offsets[:k].copy()
+    tail_a, tail_b = size_a - i, size_b - j
+    slots[k : k + tail_a], offsets[k : k + tail_a] = slots_a[i:], offsets_a[i:]
+    k += tail_a
+    slots[k : k + tail_b], offsets[k : k + tail_b] = slots_b[j:], offsets_b[j:]
+    return slots[: k + tail_b], offsets[: k + tail_b]
 
 
 @njit(cache=True, nogil=True)

@@ -52,37 +52,58 @@ def reach(anchored, base, counts, post_ptr, rest, limit, candidates, rows, attrs
 
 
 @njit(cache=True, nogil=True)
-def emit_postings(
+def match_postings(
     first, last, rows, attrs, pairs, post_ptr, alive, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
-    codes, counts, order, start, row_of_slot, bits, out,
+    codes, counts, order, start, out,
 ):  # fmt: skip
     """Test the tuples of rows first to last against the clauses of those rows.
 
     rows, attrs, pairs, post_ptr: see `reach`. alive: uint8[S]; slots: uint32[S]; the index, codes, counts, order,
-    start, row_of_slot: see `psoup.kernels.arrive`. All read. bits: uint64[R, words], ORed into for slots with a row.
-    out: uint64[>= pairs[last]], written from pairs[first] on for the others: slot << 16 | offset, in no order.
-    Returns how many were written. O(tests * factors).
+    start: see `psoup.kernels.arrive`; no factor of a clause in a posting list is empty. All read.
+    out: uint64[>= pairs[last]], written from pairs[first] on: slot << 16 | offset of the matches, in no order.
+    Returns how many. O(tests * factors), without a branch on the outcome of a test.
     """
     place = pairs[first]
+    own = np.empty(codes.shape[0], np.int32)
     for j in range(first, last):
         row, attr = rows[j], attrs[j]
-        for clause in range(post_ptr[row], post_ptr[row + 1]):
-            if alive[clause] == 0:
-                continue
-            for p in range(counts[row], counts[row + 1]):
-                t = order[attr, p]
-                holds = True
-                for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
-                    if not _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
-                        holds = False
-                        break
-                if not holds:
-                    continue
-                slot, offset = slots[clause], start + t
-                own = row_of_slot[slot]
-                if own >= 0:
-                    bits[own, offset >> 6] |= _ONE << np.uint64(offset & 63)
+        for p in range(counts[row], counts[row + 1]):
+            t = order[attr, p]
+            for a in range(codes.shape[0]):
+                own[a] = codes[a, t]
+            offset = np.uint64(start + t)
+            for clause in range(post_ptr[row], post_ptr[row + 1]):
+                factor, end = clause_ptr[clause], clause_ptr[clause + 1]
+                interval, stop = factor_ptr[factor], factor_ptr[end]
+                holds = alive[clause] != 0
+                if stop - interval == end - factor:
+                    for i in range(interval, stop):
+                        code = own[iv_attr[i]]
+                        holds &= (iv_lo[i] <= code) & (code < iv_hi[i])
                 else:
-                    out[place] = (np.uint64(slot) << np.uint64(16)) | np.uint64(offset)
-                    place += 1
+                    while holds and factor < end:
+                        holds = _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t)
+                        factor += 1
+                out[place] = (np.uint64(slots[clause]) << np.uint64(16)) | offset
+                place += holds
     return place - pairs[first]
+
+
+@njit(cache=True, nogil=True)
+def pairs_to_rows(pairs, row_of_slot, bits):
+    """Move pairs of slots that have a row of bits there, and close the gaps.
+
+    pairs: uint64[k], slot << 16 | offset; kept ones stay in order at its beginning. row_of_slot: int32[capacity],
+    -1 = none, read. bits: uint64[R, words], ORed into. Returns how many are kept. O(k).
+    """
+    kept = 0
+    for i in range(pairs.shape[0]):
+        pair = pairs[i]
+        row = row_of_slot[pair >> np.uint64(16)]
+        if row >= 0:
+            offset = np.int64(pair & np.uint64(0xFFFF))
+            bits[row, offset >> 6] |= _ONE << np.uint64(offset & 63)
+        else:
+            pairs[kept] = pair
+            kept += 1
+    return kept

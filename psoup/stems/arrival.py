@@ -25,7 +25,7 @@ from psoup.kernels.arrive import emit, plan
 from psoup.kernels.bitmaps import prefix_bitmaps
 from psoup.kernels.codes import count_codes, sort_tuples
 from psoup.kernels.columns import merge_runs
-from psoup.kernels.postings import emit_postings, reach
+from psoup.kernels.postings import match_postings, pairs_to_rows, reach
 from psoup.stems.piece import OpenResults, Piece, Runner, Task, threads_of
 from psoup.stems.predicate_index import Part
 from psoup.stems.values import Values, column_of, values_of
@@ -148,7 +148,7 @@ def _join(
         slots = index.slots[work.clauses[needs]].astype(np.int64)
         results.ensure_rows(np.sort(slots))
         emitter.emit(work.pick(needs))
-    posted = emitter.emit_postings(reached)
+    posted = emitter.match_postings(reached)
     if found is None or posted is None:
         return posted if found is None else found
     return merge_runs(*found, *posted)
@@ -266,7 +266,7 @@ class _Emitter:
 
         return task
 
-    def emit_postings(self, reached: _Reached) -> Run | None:
+    def match_postings(self, reached: _Reached) -> Run | None:
         """Test the posting lists; returns the pairs, sorted."""
         if not len(reached.rows):
             return None
@@ -278,19 +278,21 @@ class _Emitter:
         self.run([self._posting_task(reached, cuts, k, out, done) for k in range(shards)])
         begins = [int(reached.pairs[cut]) for cut in cuts]
         pairs = np.concatenate([out[begin : begin + size] for begin, size in zip(begins, done, strict=False)])
+        if len(self.results.rows):
+            pairs = pairs[: pairs_to_rows(pairs, self.results.row_of_slot, self.results.rows)]
         if not len(pairs):
             return None
         pairs.sort()
         return split_pairs(pairs)
 
     def _posting_task(self, reached: _Reached, cuts: list[int], k: int, out: Array, done: list[int]) -> Task:
-        index, coded, results = self.part.index, self.coded, self.results
+        index, coded = self.part.index, self.coded
 
         def task() -> None:
-            done[k] = emit_postings(
+            done[k] = match_postings(
                 cuts[k], cuts[k + 1], reached.rows, reached.attrs, reached.pairs, index.post_ptr, self.part.alive,
                 index.slots, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
-                coded.codes, coded.counts, self.order, self.start, results.row_of_slot, results.rows, out,
+                coded.codes, coded.counts, self.order, self.start, out,
             )  # fmt: skip
 
         return task

@@ -20,8 +20,8 @@ from psoup.kernels import codes as kernels
 from psoup.query import Key
 from psoup.stems.values import Values
 
-_TABLE_SPAN = 1 << 16
-"""Widest range of integer boundaries for which codes are looked up in a table (256 KiB) instead of searched."""
+_TABLE_BITS = (8, 20)
+"""Least and most bits of the number of buckets in which an integer boundary is looked up: 1 KiB to 4 MiB."""
 
 _NO_TABLE: Array = np.zeros(0, np.int32)
 
@@ -31,12 +31,12 @@ class Bounds:
     """D boundaries, ascending.
 
     `keys`: int64[D], or for TEXT uint64[D], the first eight bytes. `offsets`, `data`: the texts, as in a column.
-    `table`, `low`: see `psoup.kernels.codes.encode_int64`.
+    `table`, `shift`: see `psoup.kernels.codes.encode_int64`.
     """
 
     keys: Array
     table: Array
-    low: int = 0
+    shift: int = 0
     offsets: Array | None = None
     data: Array | None = None
 
@@ -57,7 +57,7 @@ class Bounds:
     def encode(self, values: Values, base: int, out: Array) -> None:
         """out[i] = base + code of value i, int32[n]; NULL is D + 1 and an error D + 2. O(n log D)."""
         if self.offsets is None:
-            kernels.encode_int64(values.keys, self.keys, self.table, self.low, base, out)
+            kernels.encode_int64(values.keys, self.keys, self.table, self.shift, base, out)
         else:
             kernels.encode_text(values.offsets, values.data, values.keys, self.offsets, self.data, self.keys, base, out)
         if values.valid is not None:
@@ -91,13 +91,14 @@ class Bounds:
 def int_bounds(keys: Array) -> Bounds:
     """Boundaries from int64 keys, ascending, no two equal."""
     keys = np.ascontiguousarray(keys, np.int64)
-    span = int(keys[-1]) - int(keys[0]) + 1 if len(keys) else 0
-    if not 0 < span <= _TABLE_SPAN:
+    if not len(keys):
         return Bounds(keys, _NO_TABLE)
-    low = int(keys[0])
-    here = np.zeros(span, np.int32)
-    here[keys - low] = 1
-    return Bounds(keys, np.cumsum(here, dtype=np.int32), low)
+    span = int(keys[-1]) - int(keys[0])
+    bits = min(max(_TABLE_BITS[0], (4 * len(keys)).bit_length()), _TABLE_BITS[1])
+    shift = max(0, span.bit_length() - bits)
+    buckets = (keys.view(np.uint64) - keys.view(np.uint64)[0]) >> np.uint64(shift)
+    table = np.searchsorted(buckets, np.arange((span >> shift) + 2, dtype=np.uint64))
+    return Bounds(keys, table.astype(np.int32), shift)
 
 
 def text_bounds(texts: Sequence[bytes]) -> Bounds:

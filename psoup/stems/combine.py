@@ -66,7 +66,8 @@ def assemble(rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Ar
 def _anchors(rows: Rows, attr: Array, sizes: Array) -> Array:
     """For each clause the row of its anchor, or -1: int64[S].
 
-    An anchor is a factor of one interval of one row; of several, the one whose attribute has the most boundaries.
+    An anchor is a factor of one interval of one row; of several, the one whose attribute has the most boundaries. A
+    clause with a factor that is never true has none: tests of posting lists rely on it.
     """
     anchor = np.full(len(rows.slots), -1, np.int64)
     per_factor = np.diff(rows.factor_ptr)
@@ -77,6 +78,7 @@ def _anchors(rows: Rows, attr: Array, sizes: Array) -> Array:
     order = np.lexsort((-sizes[attr[interval]], clause))
     chosen, place = np.unique(clause[order], return_index=True)
     anchor[chosen] = rows.low[interval[order[place]]]
+    anchor[np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))[per_factor == 0]] = -1
     return anchor
 
 

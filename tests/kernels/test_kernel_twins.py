@@ -21,6 +21,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
+from psoup.stems.bounds import int_bounds
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -72,15 +73,16 @@ def _rows_to_offsets(rng: Rng) -> Arguments:
 
 
 def _ints(rng: Rng) -> Arguments:
-    bounds = np.unique(rng.integers(-20, 20, int(rng.integers(0, 12)))) * int(rng.choice([1, 10**12]))
+    bounds = np.unique(rng.integers(-20, 20, int(rng.integers(0, 12)))) * int(rng.choice([1, 10**12])) + int(
+        rng.choice([0, 0, 10**18])
+    )
+    if rng.random() < 0.3:
+        bounds = np.concatenate([[np.int64(-(2**63))], bounds, [np.int64(2**63 - 1)]])
     extremes = [-(2**63), 2**63 - 1, 0, -1]
     ties = rng.choice(bounds, 20) if len(bounds) else bounds
     keys = np.concatenate([rng.integers(-25, 25, 40), ties, np.array(extremes, np.int64)])
-    table, low = np.zeros(0, np.int32), 0
-    if len(bounds) and int(bounds[-1]) - int(bounds[0]) < 100:
-        low = int(bounds[0])
-        table = np.searchsorted(bounds, np.arange(low, int(bounds[-1]) + 1), "right").astype(np.int32)
-    return keys, bounds, table, low, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
+    own = int_bounds(bounds)
+    return keys, bounds, own.table, own.shift, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
 
 
 def _texts(rng: Rng, count: int, unique: bool) -> tuple[Any, Any]:
@@ -201,7 +203,7 @@ def _reach(rng: Rng) -> Arguments:
     return anchored, base, counts, post_ptr, 5, int(rng.choice([0, 3, 1000])), *out, np.zeros(rows + 1, np.int64)
 
 
-def _emit_postings(rng: Rng) -> Arguments:
+def _match_postings(rng: Rng) -> Arguments:
     codes, base, counts, post_ptr = _posted(rng)
     rows, attrs, pairs = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(base[-1] + 1, np.int64)
     _, found = plain_postings.reach(
@@ -210,13 +212,19 @@ def _emit_postings(rng: Rng) -> Arguments:
     order = np.zeros(codes.shape, np.int32)
     plain_codes.sort_tuples(codes, base, counts, np.ones(3, np.uint8), np.zeros(len(counts), np.int32), order)
     first, start, alive = int(rng.integers(0, found + 1)), int(rng.integers(0, 100)), rng.integers(0, 2, 30)
-    slots = rng.permutation(70)[:30].astype(np.uint32)
-    row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
-    bits, out = np.zeros((70, 4), np.uint64), np.zeros(pairs[found], np.uint64)
+    slots, index = rng.permutation(70)[:30].astype(np.uint32), _clauses(rng, base)
+    clause_ptr, factor_ptr = index[:2]
+    owner = np.repeat(np.arange(30), np.diff(clause_ptr))
+    alive[owner[np.diff(factor_ptr) == 0]] = 0  # no empty factor in a posting list
     return (
-        first, found, rows, attrs, pairs, post_ptr, alive.astype(np.uint8), slots, *_clauses(rng, base), codes, counts,
-        order, start, row_of_slot, bits, out,
+        first, found, rows, attrs, pairs, post_ptr, alive.astype(np.uint8), slots, *index, codes, counts,
+        order, start, np.zeros(pairs[found], np.uint64),
     )  # fmt: skip
+
+
+def _pairs_to_rows(rng: Rng) -> Arguments:
+    pairs = (rng.integers(0, 20, 30) << 16 | rng.integers(0, 192, 30)).astype(np.uint64)
+    return pairs, np.where(rng.random(20) < 0.5, rng.permutation(20), -1).astype(np.int32), _words(rng, 20, 3)
 
 
 def _set_bits(rng: Rng) -> Arguments:
@@ -248,16 +256,27 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "arrive.plan": _plan,
     "arrive.emit": _emit,
     "postings.reach": _reach,
-    "postings.emit_postings": _emit_postings,
+    "postings.match_postings": _match_postings,
+    "postings.pairs_to_rows": _pairs_to_rows,
 }  # fmt: skip
 
-SCRATCH = {"codes.sort_tuples": (4,), "arrive.emit": (20, 21)}
-"""Arguments whose content after the call means nothing, or only in part."""
+SCRATCH = {
+    "codes.sort_tuples": (4,),
+    "arrive.emit": (20, 21),
+    "postings.match_postings": (17,),
+    "postings.pairs_to_rows": (0,),
+}
+"""Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
 
-def _emitted(arguments: Arguments, returned: tuple[int, int]) -> Any:
-    place = arguments[4][arguments[0]]
-    return [own[place : place + returned[0]] for own in arguments[20:22]]
+def _written(name: str, arguments: Arguments, returned: Any) -> Any:
+    if name == "arrive.emit":
+        place = arguments[4][arguments[0]]
+        return [own[place : place + returned[0]] for own in arguments[20:22]]
+    if name == "postings.match_postings":
+        place = arguments[4][arguments[0]]
+        return np.sort(arguments[17][place : place + returned])
+    return arguments[0][:returned] if name == "postings.pairs_to_rows" else None
 
 
 def test_every_kernel_has_a_twin_and_a_case() -> None:
@@ -276,8 +295,8 @@ def test_kernel_agrees_with_its_twin(name: str) -> None:
         fast, slow = CASES[name](np.random.default_rng(seed)), CASES[name](np.random.default_rng(seed))
         returned, wanted = KERNELS[name](*fast), TWINS[name](*slow)
         np.testing.assert_equal(returned, wanted, err_msg=f"{name}, seed {seed}: returned")
-        if name == "arrive.emit":
-            np.testing.assert_equal(_emitted(fast, returned), _emitted(slow, wanted), err_msg=f"{name}, seed {seed}")
+        own, other = _written(name, fast, returned), _written(name, slow, wanted)
+        np.testing.assert_equal(own, other, err_msg=f"{name}, seed {seed}: written")
         for position, (own, other) in enumerate(zip(fast, slow, strict=True)):
             if position in SCRATCH.get(name, ()):
                 continue

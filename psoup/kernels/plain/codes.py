@@ -9,7 +9,7 @@ import numpy as np
 from psoup.kernels.plain import Array
 
 
-def encode_int64(keys: Array, bounds: Array, table: Array, low: int, base: int, out: Array) -> None:
+def encode_int64(keys: Array, bounds: Array, table: Array, shift: int, base: int, out: Array) -> None:
     """See the kernel."""
     out[:] = base + np.searchsorted(bounds, keys, "right")
 

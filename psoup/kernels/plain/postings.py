@@ -27,28 +27,33 @@ def reach(
     return len(chosen), found
 
 
-def emit_postings(
+def match_postings(
     first: int, last: int, rows: Array, attrs: Array, pairs: Array, post_ptr: Array, alive: Array, slots: Array,
     clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array,
-    order: Array, start: int, row_of_slot: Array, bits: Array, out: Array,
+    order: Array, start: int, out: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
     place = int(pairs[first])
     for row, attr in zip(rows[first:last], attrs[first:last], strict=True):
-        tuples = order[attr, counts[row] : counts[row + 1]]
-        for clause in (c for c in range(post_ptr[row], post_ptr[row + 1]) if alive[c]):
-            matching = np.ones(len(tuples), bool)
-            for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
-                either = np.zeros(len(tuples), bool)
-                for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
-                    own = codes[iv_attr[i], tuples]
-                    either |= (own >= iv_lo[i]) & (own < iv_hi[i])
-                matching &= either
-            slot = int(slots[clause])
-            for offset in (start + tuples[matching]).tolist():
-                if row_of_slot[slot] >= 0:
-                    bits[row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
-                else:
-                    out[place] = slot << 16 | offset
+        for t in order[attr, counts[row] : counts[row + 1]]:
+            for clause in (c for c in range(post_ptr[row], post_ptr[row + 1]) if alive[c]):
+                holds = True
+                for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+                    span = slice(factor_ptr[factor], factor_ptr[factor + 1])
+                    own = codes[iv_attr[span], t]
+                    holds &= bool(((own >= iv_lo[span]) & (own < iv_hi[span])).any())
+                if holds:
+                    out[place] = int(slots[clause]) << 16 | int(start + t)
                     place += 1
     return place - int(pairs[first])
+
+
+def pairs_to_rows(pairs: Array, row_of_slot: Array, bits: Array) -> int:
+    """See the kernel."""
+    rows = row_of_slot[pairs >> np.uint64(16)]
+    for row, pair in zip(rows[rows >= 0], pairs[rows >= 0], strict=True):
+        offset = int(pair) & 0xFFFF
+        bits[row, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+    kept = pairs[rows < 0]
+    pairs[: len(kept)] = kept
+    return len(kept)
