@@ -34,8 +34,13 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ; names of
   zones other than UTC are errors. There are no infinite times.
 - TIMESTAMP - TIMESTAMP (an interval) is refused; DATE plus or minus a BIGINT attribute is allowed.
-- A DECIMAL is not compared with a TEXT attribute, nor a number with one: cast it.
-- The characters of trim, and the part of extract and date_trunc, must be constants.
+- A DATE too far for a TIMESTAMP is an error when they are compared, also against a constant.
+- Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
+- TRUE as DECIMAL(2,2) is an error, not 0.01; NULL rounded to more places than it has stays NULL, not 0.
+- x IN (...) is TRUE on a match, also if another item is an error.
+- A number is not compared with a TEXT attribute, DECIMALs included: cast it.
+- The characters of trim, and the part of extract and date_trunc, must be constants; a LIKE pattern with wildcards
+  inside has at most 1,000 characters.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ _ANY = ("%", True)
 _ONE = ("_", True)
 _REPEAT = 500
 """RE2 allows 1,000 repetitions of an expression."""
+MOST_TOKENS = 1_000
+"""Longest pattern that becomes a regular expression: RE2 takes time in proportion to pattern times text at worst."""
 
 
 def like(call: Call, frame: Frame) -> Column:
@@ -43,13 +45,13 @@ def like(call: Call, frame: Frame) -> Column:
 
 
 def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
+    """Whether each text matches; NULL for all if the pattern is malformed or too long."""
     tokens = tokenize(pattern, escape)
-    if tokens is None:
+    if tokens is None or too_long(tokens):
         return pa.nulls(len(text), pa.bool_())
-    inner = [token for token in tokens if token != _ANY]
-    if any(special for _, special in inner):
+    if not is_plain(tokens):
         return pc.match_substring_regex(text, pattern=to_regex(tokens))
-    plain = "".join(character for character, _ in inner)
+    plain = "".join(character for character, special in tokens if not special)
     shape = [token == _ANY for token in tokens]
     if not any(shape):
         return pc.equal(text, pa.scalar(plain, pa.large_string()))
@@ -60,9 +62,17 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
         return pc.starts_with(text, pattern=plain)
     if sum(shape) == 1 and ends == (True, False):
         return pc.ends_with(text, pattern=plain)
-    if sum(shape) == 2 and ends == (True, True):
-        return pc.match_substring(text, pattern=plain)
-    return pc.match_substring_regex(text, pattern=to_regex(tokens))
+    return pc.match_substring(text, pattern=plain)
+
+
+def is_plain(tokens: list[Token]) -> bool:
+    """Whether only % at the ends are special, so that no regular expression is needed."""
+    return all(not special for _, special in tokens[1:-1]) and all(token != _ONE for token in tokens)
+
+
+def too_long(tokens: list[Token]) -> bool:
+    """Whether the pattern would take too long to match."""
+    return len(tokens) > MOST_TOKENS and not is_plain(tokens)
 
 
 def tokenize(pattern: str, escape: str) -> list[Token] | None:

@@ -3,7 +3,8 @@
     Call("and", (Call("gt", a, 1), Call("is_null", b)))   ->   "a" > 1 AND "b" IS NULL
 
 Used to show derived attributes, as the canonical text of clauses, and by tests that ask DuckDB for the same value.
-Every conversion is written out; parentheses stand wherever an operator is an argument of an operator.
+Every conversion is written out; parentheses stand wherever an operator is an argument of an operator. Only
+`difference`, which nobody can write, has no counterpart in DuckDB.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _spelled(constant: Literal) -> str:
 def _arguments(call: Call) -> list[str]:
     """The arguments' texts; an integer next to a BIGINT that is no constant needs no type of its own."""
     typed = any(arg.type == BIGINT and not isinstance(arg, Literal) for arg in call.args)
-    bare = typed or call.name in _BARE
+    bare = typed or call.name in _BARE or call.type.kind is Kind.DATE
     return [literal(arg, bare=bare) if isinstance(arg, Literal) else render(arg) for arg in call.args]
 
 
@@ -178,11 +179,19 @@ def _null_if(call: Call) -> str:
     value, left, right = (render(arg) for arg in call.args)
     if left == value:
         return f"nullif({value}, {right})"
-    return f"CASE WHEN {left} = {right} THEN NULL ELSE {value} END"
+    equal = " = ".join(_operands(call)[1:])
+    return f"CASE WHEN {equal} THEN NULL ELSE {value} END"
 
 
 def _extract(call: Call) -> str:
     return f"date_part({', '.join(_arguments(call))})"
+
+
+def _round(call: Call) -> str:
+    texts = _arguments(call)
+    if len(texts) == 2 and not (isinstance(call.args[1], Literal) and call.args[1].value is not None):
+        texts[1] = f"CAST({texts[1]} AS INTEGER)"  # DuckDB takes no BIGINT here
+    return f"round({', '.join(texts)})"
 
 
 def _interval(call: Call) -> str:
@@ -211,5 +220,6 @@ _SPECIAL: dict[str, Callable[[Call], str]] = {
     "case": _case,
     "nullif": _null_if,
     "extract": _extract,
+    "round": _round,
     "add_interval": _interval,
 }

@@ -26,6 +26,7 @@ from psoup.expressions.conversion import (
     truth,
     unify,
 )
+from psoup.expressions.like import MOST_TOKENS, tokenize, too_long
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import (
     BIGINT,
@@ -277,9 +278,11 @@ def like(name: str, args: Sequence[Expr]) -> Expr:
             raise InvalidInput(f"ESCAPE {escape!r} must be empty or one ASCII character")
     pattern = call.args[1]
     if isinstance(pattern, Literal) and pattern.value is not None:
-        unescaped = str(pattern.value).replace(escape * 2, "") if escape else ""
-        if escape and unescaped.endswith(escape):
+        tokens = tokenize(str(pattern.value), escape)
+        if tokens is None:
             raise InvalidInput(f"LIKE pattern {pattern.value!r} ends with its escape character; double it")
+        if too_long(tokens):
+            raise InvalidInput(f"a LIKE pattern with wildcards inside has at most {MOST_TOKENS} characters")
     return call
 
 

@@ -130,6 +130,7 @@ class Oracle:
     def _connect(self) -> None:
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute("SET TimeZone = 'UTC'")
+        self.connection.execute("SET disabled_optimizers = 'common_subexpressions'")  # it takes parts out of TRY
         self.connection.register("source", self.table)
         self.connection.execute("CREATE TABLE samples AS SELECT * FROM source")
 
@@ -208,7 +209,7 @@ def mine_text(column: Column, row: int) -> str:
 def canonical(column: Column) -> list[object]:
     """Values that are equal iff the columns are: bits of DOUBLEs, one NaN, None for NULL."""
     if column.type.kind is Kind.TEXT:
-        return column.to_list()
+        return [text and text.replace("-nan", "nan") for text in column.to_list()]  # a NaN has no sign here
     values = column.values
     if column.type.kind is Kind.DOUBLE:
         values = np.where(np.isnan(values), np.nan, values).view(np.int64)
