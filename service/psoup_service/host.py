@@ -68,6 +68,7 @@ class Host(Generic[SnapshotT]):
         self._failure = ""
         self._enders: list[asyncio.Future[None]] = []
         self._reads = 0
+        self._closed = False
         self._room = Room(pending, queue_bytes)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail)
         self._sequencer = Sequencer(admission, store, clock, self._writer, self._room, self._refusal, self._fail)
@@ -115,6 +116,7 @@ class Host(Generic[SnapshotT]):
         self._writer.stop(finish=False)
         self._writer.join()
         self._writer.abandon(self._refusal)
+        self._closed = True
         self._readers.shutdown(cancel_futures=True)
         self._store.close()
         self._become("stopped")
@@ -157,7 +159,12 @@ class Host(Generic[SnapshotT]):
         return self._engine.snapshot()
 
     async def read(self, fn: Callable[[SnapshotT], T]) -> T:
-        """`fn` of a fresh snapshot, on a reader thread. Raises ResourceExhausted with too many reads under way."""
+        """`fn` of a fresh snapshot, on a reader thread.
+
+        Raises what `fn` raises; ResourceExhausted with too many reads under way; after `close` what `submit` would.
+        """
+        if self._closed:
+            raise self._refusal()
         if self._reads >= self._pending:
             raise ResourceExhausted(
                 f"{self._reads} reads are under way, the most there may be; try again in {RETRY_AFTER_MS} ms",
@@ -168,8 +175,9 @@ class Host(Generic[SnapshotT]):
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._readers, lambda: fn(self._engine.snapshot()))
-        except RuntimeError as problem:
-            if self._state in ("stopped", "failed", "draining"):
+        except (RuntimeError, asyncio.CancelledError) as problem:
+            task = asyncio.current_task()
+            if self._closed and not (task is not None and task.cancelling()):  # the pool has dropped it
                 raise self._refusal() from problem
             raise
         finally:

@@ -90,6 +90,29 @@ def test_a_close_answers_everybody() -> None:
     asyncio.run(scenario())
 
 
+def test_a_close_refuses_reads_that_wait_for_a_thread() -> None:
+    async def scenario() -> None:
+        async with serving(readers=1) as rig:
+            entered, go = threading.Event(), threading.Event()
+
+            def slow(_: object) -> bool:
+                entered.set()
+                return go.wait(PATIENCE)
+
+            running = asyncio.ensure_future(rig.host.read(slow))
+            await happened(entered)
+            waiting = asyncio.ensure_future(rig.host.read(slow))
+            await asyncio.to_thread(int)
+            closing = asyncio.ensure_future(asyncio.to_thread(rig.host.close))
+            with pytest.raises(Unavailable):
+                await waiting
+            go.set()
+            assert await running
+            await closing
+
+    asyncio.run(scenario())
+
+
 def _stopping(rig: Rig) -> threading.Event:
     """Set once the sequencer has been asked to stop."""
     event, sequencer = threading.Event(), rig.host._sequencer
