@@ -58,7 +58,9 @@ def test_distinct_keeps_the_first_of_equal_rows(oracle: Oracle) -> None:
 
 
 def test_an_error_in_a_leaf_is_unknown_also_under_not(oracle: Oracle) -> None:
-    overflow = Leaf("arithmetic", BIGINT.kind, condition("({0} + {1}) > {2}", N, literal(BIGINT, 1), literal(BIGINT, 2)))
+    overflow = Leaf(
+        "arithmetic", BIGINT.kind, condition("({0} + {1}) > {2}", N, literal(BIGINT, 1), literal(BIGINT, 2))
+    )
     assert ask(oracle, where=overflow) == [2, 2]
     assert ask(oracle, where=Negation(overflow)) == [1]
 

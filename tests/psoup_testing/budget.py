@@ -4,7 +4,8 @@
 
 Each round is one small Hypothesis run with a seed of its own, so that every failure is found again from its seed and
 what is cut off by the seconds is whole rounds. Without `PSOUP_TEST_SEED` the seeds begin at 0: the same cases in every
-run. `PSOUP_TEST_SCALE=50` multiplies the seconds and the least number, for `make soak`.
+run. `PSOUP_TEST_SCALE=50` multiplies the seconds and the least number, for `make soak`. A failure is shown as it was
+found; `PSOUP_TEST_SHRINK=1` with its seed makes it small, which may take minutes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from hypothesis import strategies as st
 
 SCALE = float(os.environ.get("PSOUP_TEST_SCALE", "1"))
 SEED = int(os.environ.get("PSOUP_TEST_SEED", "0"))
+SHRINK = os.environ.get("PSOUP_TEST_SHRINK", "0") != "0"
 BUDGETS: list[Budget] = []
 """All budgets of this process, for the summary at its end."""
+
+
+@st.composite
+def draws(draw: Any) -> Any:
+    """`draw` itself, to be used during one example. `st.data()` would print every single choice of a failure."""
+    return draw
 
 
 class Budget:
@@ -54,13 +62,13 @@ class Budget:
 
 
 def round_settings(examples: int, **more: Any) -> settings:
-    """Settings of one round. The phase that explains a failure is left out: it costs more than it tells here."""
+    """Settings of one round. The phases that shrink and explain a failure take longer than a test may."""
     return settings(
         max_examples=examples,
         deadline=None,
         database=None,
         print_blob=False,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink) if SHRINK else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
         **more,
     )
@@ -69,15 +77,23 @@ def round_settings(examples: int, **more: Any) -> settings:
 def run_cases(budget: Budget, case: Callable[[Any], int], examples: int = 20) -> None:
     """Run `case(draw)`, which returns how many comparisons it made, round after round within the budget."""
     for number in budget.rounds():
+        budget.count(run_round(number, case, examples))
 
-        @seed(number)
-        @round_settings(examples)
-        @given(st.data())
-        def one_round(data: st.DataObject) -> None:
-            budget.count(case(data.draw))
 
-        with replayable(number):
-            one_round()
+def run_round(number: int, case: Callable[[Any], int], examples: int) -> int:
+    """One round of `case(draw)` with a seed; returns how many comparisons were made."""
+    done = 0
+
+    @seed(number)
+    @round_settings(examples)
+    @given(draws())
+    def one_round(draw: Any) -> None:
+        nonlocal done
+        done += case(draw)
+
+    with replayable(number):
+        one_round()
+    return done
 
 
 @contextmanager
@@ -87,5 +103,7 @@ def replayable(number: int) -> Iterator[None]:
         yield
     except Exception as problem:
         test = os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
-        problem.add_note(f"replay with: PSOUP_TEST_SEED={number} python -m pytest --import-mode=importlib '{test}'")
+        problem.add_note(
+            f"replay with: PSOUP_TEST_SEED={number} PSOUP_TEST_SHRINK=1 python -m pytest --import-mode=importlib '{test}'"
+        )
         raise

@@ -42,6 +42,15 @@ class Expression:
         template = self.template if self.duck is None else self.duck
         return template.format(*(arg.duck_sql() for arg in self.args))
 
+    @property
+    def constant(self) -> bool:
+        """Whether it names no attribute."""
+        return not self.template.startswith('"') and all(arg.constant for arg in self.args)
+
+    def folded(self) -> bool:
+        """Whether a part of it can be computed before there is any data."""
+        return (bool(self.args) and self.constant) or any(arg.folded() for arg in self.args)
+
 
 def _plain(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
@@ -148,8 +157,8 @@ class Maker:
             return self.comparison()
         if wanted == "small":
             return self.small()
-        if wanted == "power":
-            return self.small(0, 3)
+        if wanted in ("length", "square"):
+            return self.small(0, 4 if wanted == "length" else 2)
         return self.constant(TEXT)
 
     def comparison(self) -> Expression:
@@ -206,14 +215,14 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} @ {1})", (DOUBLE, BIGINT), ("+", "-", "*", "/")),
         Form("({0} / {1})", (BIGINT, BIGINT)),
         Form("@({0})", (DOUBLE,), ("ABS", "FLOOR", "CEIL", "ROUND", "SQRT")),
-        Form("POWER({0}, {1})", (DOUBLE, "power")),
+        Form("POWER(FLOOR({0}), {1})", (DOUBLE, "square")),  # whole numbers: libraries differ in the last bit of others
         Form("CAST({0} AS DOUBLE)", (BIGINT,)),
         Form("TRY_CAST({0} AS DOUBLE)", (TEXT,)),
     ),
     Kind.DECIMAL: (Form("(- {0})", ("same",)), Form("ABS({0})", ("same",))),
     Kind.TEXT: (
         Form("@({0})", (TEXT,), ("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM")),
-        Form("SUBSTR({0}, {1}, {2})", (TEXT, "small", "power")),
+        Form("SUBSTR({0}, {1}, {2})", (TEXT, "small", "length")),
         Form("SUBSTR({0}, {1})", (TEXT, "small")),
         Form("CONCAT({0}, {1})", (TEXT, TEXT)),
         Form("({0} || {1})", (TEXT, TEXT)),

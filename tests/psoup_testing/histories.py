@@ -122,6 +122,8 @@ def draw_config(make: Maker) -> EngineConfig:
         piece_rows=make.pick((4096, 16, 7)),
         list_limit=make.pick((1024, 0, 4)),
         dense_share=make.pick((64, 1, 1_000_000, 4)),
+        sparse_floor=make.pick((8, 0)),
+        generous_rows=make.pick((8192, 0)),
         delta_queries=make.pick((1024, 1, 2)),
         results_bytes=make.pick((1 << 30, 0, 1500)),
         max_ahead=MAX_AHEAD,
@@ -160,7 +162,9 @@ def draw_pools(make: Maker, declaration: Declaration) -> tuple[tuple[Value, ...]
     return tuple(pools)
 
 
-def make_rows(declaration: Declaration, pools: tuple[tuple[Value, ...], ...], count: int, at: int, seed: int) -> list[Row]:
+def make_rows(
+    declaration: Declaration, pools: tuple[tuple[Value, ...], ...], count: int, at: int, seed: int
+) -> list[Row]:
     """`count` rows around `at` seconds after the base; late, equal and far-off times among them."""
     source = random.Random(seed)
     rows = []

@@ -34,9 +34,7 @@ class Declaration:
 
     def sql(self) -> str:
         """The CREATE STREAM statement."""
-        columns = ", ".join(
-            f'"{a.name}" {a.type}{"" if a.nullable else " NOT NULL"}' for a in self.schema.attributes
-        )
+        columns = ", ".join(f'"{a.name}" {a.type}{"" if a.nullable else " NOT NULL"}' for a in self.schema.attributes)
         text = f"CREATE STREAM {self.name} ({columns})"
         if self.time_column is not None:
             text += f' TIMESTAMP BY "{self.schema.names[self.time_column]}"'

@@ -59,9 +59,7 @@ class Oracle:
         outputs = [f"TRY({e.duck_sql()}) AS o{i}" for i, e in enumerate(query.selected)]
         keys = [f"TRY({k.expression.duck_sql()}) AS k{i}" for i, k in enumerate(query.order)]
         where = f" AND {query.where.duck_sql()}" if query.where is not None else ""
-        inner = (
-            f"SELECT _pos, {', '.join(outputs + keys)} FROM tuples WHERE _pos >= {first} AND _pos < {stop}{where}"
-        )
+        inner = f"SELECT _pos, {', '.join(outputs + keys)} FROM tuples WHERE _pos >= {first} AND _pos < {stop}{where}"
         names = [f"o{i}" for i in range(len(outputs))]
         if query.distinct:
             inner = (
@@ -129,5 +127,7 @@ def difference(expected: Sequence[Row], found: Sequence[Row]) -> str | None:
     if not missing and not extra:
         place = next(i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
         return f"same rows, other order: at row {place} expected {expected[place]!r}, found {found[place]!r}"
-    shown = [f"{word} {sum(c.values())}: {list(c.items())[:4]}" for word, c in (("missing", missing), ("extra", extra)) if c]
+    shown = [
+        f"{word} {sum(c.values())}: {list(c.items())[:4]}" for word, c in (("missing", missing), ("extra", extra)) if c
+    ]
     return f"expected {len(left)} rows, found {len(right)}; " + "; ".join(shown)

@@ -148,7 +148,9 @@ def _arithmetic(make: Maker, subject: Expression) -> Expression:
 
 def _case(make: Maker, subject: Expression) -> Expression:
     form = Form("CASE WHEN {0} THEN {1} ELSE {2} END", ("condition", "same", "same"))
-    return condition(f"{{0}} {make.pick(COMPARISONS)} {{1}}", make.fill(subject.type, form), make.constant(subject.type))
+    return condition(
+        f"{{0}} {make.pick(COMPARISONS)} {{1}}", make.fill(subject.type, form), make.constant(subject.type)
+    )
 
 
 def _function(make: Maker, subject: Expression) -> Expression:
@@ -223,5 +225,3 @@ def draw_predicate(make: Maker, depth: int = 2) -> Predicate:
         return Negation(draw_predicate(make, depth - 1))
     word = "AND" if choice < 8 else "OR"
     return Junction(word, tuple(draw_predicate(make, depth - 1) for _ in range(make.number(2, 3))))
-
-

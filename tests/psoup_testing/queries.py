@@ -60,6 +60,12 @@ class Query:
         window = self.window.sql()
         return f"{text} {window}" if window else text
 
+    def folded(self) -> bool:
+        """Whether a part of an expression is constant, so that its failure is found when the query is registered."""
+        parts = [*self.selected, *(key.expression for key in self.order)]
+        leaves = [] if self.where is None else [leaf.condition for leaf in self.where.leaves()]
+        return any(part.folded() for part in [*parts, *leaves])
+
     def identified(self) -> Query:
         """The same tuples, but their IDs: for finding which tuples an answer is made of."""
         return replace(self, outputs=(ID,), distinct=False, order=(), limit=None)
@@ -81,13 +87,13 @@ def draw_outputs(make: Maker) -> tuple[Expression, ...] | None:
 
 
 def draw_order(make: Maker, query: Query) -> tuple[Key, ...]:
-    """Up to two keys; with DISTINCT only what is selected may order."""
-    candidates = query.selected if query.distinct else query.columns
+    """Up to two keys, none constant; with DISTINCT only what is selected may order."""
+    candidates = [e for e in (query.selected if query.distinct else query.columns) if not e.constant]
     keys = []
-    for _ in range(make.number(0, 2)):
+    for _ in range(make.number(0, 2) if candidates else 0):
         chosen = make.pick(candidates)
-        if not query.distinct and make.number(0, 3) == 0:
-            chosen = make.of(chosen.type)
+        other = make.of(chosen.type) if not query.distinct and make.number(0, 3) == 0 else chosen
+        chosen = chosen if other.constant else other
         keys.append(Key(chosen, make.number(0, 1) == 1, make.pick((None, False, True))))
     return tuple(keys)
 

@@ -30,15 +30,32 @@ DECIMALS = (decimal(5, 2), decimal(18, 4), decimal(9, 0), decimal(3, 3), decimal
 TYPES: tuple[DataType, ...] = (BOOLEAN, BIGINT, DOUBLE, TEXT, TIMESTAMP, DATE, *DECIMALS)
 
 _DOUBLES = (0.0, -0.0, 1.0, -1.5, 0.1, 2.5, math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 2.0**53)
-_TEXTS = ("", "a", "ab", "abc", "b", "B", "a%b", "a_b", "x\\y", "it's", "é", "zé", "日本", "😀", " pad ", "12", "-3.5", "\x7f")
+_TEXTS = (
+    "",
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "B",
+    "a%b",
+    "a_b",
+    "x\\y",
+    "it's",
+    "é",
+    "zé",
+    "日本",
+    "😀",
+    " pad ",
+    "12",
+    "-3.5",
+    "\x7f",
+)
 _TIMES = (YEAR_1, YEAR_9999, 0, -1, 1, 1_577_836_800_000_000, 1_582_934_399_999_999, 951_782_400_000_000)
 
 
 def kinds() -> st.SearchStrategy[DataType]:
     """One of the types; each kind is as likely as any other."""
-    return st.one_of(
-        st.sampled_from((BOOLEAN, BIGINT, DOUBLE, TEXT, TIMESTAMP, DATE)), st.sampled_from(DECIMALS)
-    )
+    return st.one_of(st.sampled_from((BOOLEAN, BIGINT, DOUBLE, TEXT, TIMESTAMP, DATE)), st.sampled_from(DECIMALS))
 
 
 def values(data_type: DataType) -> st.SearchStrategy[Value]:

@@ -73,7 +73,9 @@ def at(make: Maker, base: int, span: int) -> Edge:
     """A time within `span` seconds around `base` (microseconds)."""
     micros = base + make.number(-10, span) * SECOND
     if micros >= 0 and make.number(0, 1):
-        return Edge("at", micros, f"({micros // SECOND})") if micros % SECOND == 0 else Edge("at", micros, _stamp(micros))
+        return (
+            Edge("at", micros, f"({micros // SECOND})") if micros % SECOND == 0 else Edge("at", micros, _stamp(micros))
+        )
     return Edge("at", micros, _stamp(micros))
 
 
@@ -81,7 +83,7 @@ def _stamp(micros: int) -> str:
     return f"TIMESTAMP '{iso_time(micros)}'"
 
 
-def rows(make: Maker, least: int = 0, most: int = 150) -> Edge:
+def rows(make: Maker, least: int, most: int) -> Edge:
     """NOW minus a number of tuples."""
     count = make.number(least, most)
     return Edge("rows", count, f"(NOW - {count} ROWS)")
@@ -95,7 +97,11 @@ def draw_window(make: Maker, kind: str, base: int, span: int) -> Window:
     if kind == "sliding":
         begin = ago(make, span)
         tight = make.number(0, 3) == 0
-        end = Edge("now", begin.amount // 2, f"(NOW - {begin.amount // 2 // SECOND})") if tight else make.pick((None, NOW))
+        end = (
+            Edge("now", begin.amount // 2, f"(NOW - {begin.amount // 2 // SECOND})")
+            if tight
+            else make.pick((None, NOW))
+        )
         if end is not None and end.amount % SECOND:
             end = None
         return Window(begin, end)
@@ -103,6 +109,6 @@ def draw_window(make: Maker, kind: str, base: int, span: int) -> Window:
         first, second = at(make, base, span), at(make, base, span)
         low, high = sorted((first, second), key=lambda edge: edge.amount)
         return Window(make.pick((low, START, None)), high)
-    newest = rows(make, 0, 20)
-    oldest = rows(make, newest.amount, 200)
+    newest = rows(make, 1, 20)
+    oldest = rows(make, newest.amount + 1, 200)
     return Window(oldest, make.pick((None, NOW, newest)))

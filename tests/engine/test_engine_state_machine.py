@@ -1,0 +1,191 @@
+"""T8: the engine as Hypothesis drives it, rule by rule, against the naive model and DuckDB.
+
+Beside the answers: every invariant after every step, the matches of single tuples, errors that leave everything as it
+was, and a bill that returns to what it was when a query has gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import note, seed
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from psoup.errors import PSoupError
+from psoup.model import Schema
+from psoup_testing.budget import Budget, draws, replayable, round_settings
+from psoup_testing.duel import Duel, to_table
+from psoup_testing.expressions import Maker, Scope
+from psoup_testing.histories import (
+    BASE,
+    SPAN,
+    Invoke,
+    Matches,
+    draw_config,
+    draw_declaration,
+    draw_invocation,
+    draw_pools,
+    make_rows,
+)
+from psoup_testing.queries import draw_query
+from psoup_testing.values import quoted
+from psoup_testing.windows import SECOND
+
+BUDGET = Budget("T8 state machine, steps", seconds=18, least=400)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """One stream and its queries; `duel` compares, the rules decide what happens."""
+
+    duel: Duel
+
+    @initialize(draw=draws())
+    def create(self, draw: Any) -> None:
+        """CREATE STREAM, with an engine of random sizes."""
+        make = Maker(draw, Scope(Schema(()), ()))
+        declaration = draw_declaration(make)
+        self.pools = draw_pools(make, declaration)
+        config = draw_config(make)
+        note(f"{declaration.sql()}\n{config}")
+        self.duel = Duel(declaration, config)
+        self.at = 0
+
+    def make(self, draw: Any) -> Maker:
+        """A maker of expressions over the stream."""
+        return Maker(draw, Scope(self.duel.declaration.schema, self.pools), 2)
+
+    @rule(count=st.integers(0, 100), step=st.integers(0, 60), number=st.integers(0, 1 << 16))
+    def push(self, count: int, step: int, number: int) -> None:
+        """Rows arrive, some late, some equal."""
+        self.at += step
+        self.duel.clock.advance(seconds=step)
+        self.duel.push(make_rows(self.duel.declaration, self.pools, count, self.at, number))
+
+    @rule(away=st.integers(-60, 60))
+    def heartbeat(self, away: int) -> None:
+        """A promise, also in the past, also to a stream that takes none."""
+        self.duel.heartbeat(BASE + (self.at + away) * SECOND)
+
+    @rule(draw=draws())
+    def register(self, draw: Any) -> None:
+        """Any query."""
+        query = draw_query(self.make(draw), "s", BASE, SPAN)
+        note(query.sql())
+        self.duel.register(query)
+
+    @precondition(lambda self: self.duel.standing)
+    @rule(draw=draws())
+    def invoke(self, draw: Any) -> None:
+        """A standing query, now or as of a time, in its own window or another."""
+        make = self.make(draw)
+        self.duel.invoke(draw_invocation(make, make.pick(sorted(self.duel.standing))))
+
+    @rule(late=st.booleans())
+    def invoke_all(self, late: bool) -> None:
+        """Every standing query in its own window, taking what truncation there is."""
+        for number in sorted(self.duel.standing):
+            self.duel.invoke(Invoke(number, None, None, late))
+
+    @precondition(lambda self: self.duel.standing)
+    @rule(draw=draws())
+    def unregister(self, draw: Any) -> None:
+        """A query goes."""
+        self.duel.unregister(self.make(draw).pick(sorted(self.duel.standing)))
+
+    @rule(place=st.integers(0, 999))
+    def matches(self, place: int) -> None:
+        """Which queries matched this tuple?"""
+        self.duel.act(Matches(place))
+
+    @rule()
+    def maintain(self) -> None:
+        """Everything that is due, and nothing is due afterwards."""
+        self.duel.psoup.maintain()
+        assert self.duel.psoup.maintain() == 0
+
+    @rule(seconds=st.integers(-100, 200))
+    def advance(self, seconds: int) -> None:
+        """The clock goes on, or back."""
+        self.duel.clock.advance(seconds=seconds)
+
+    @rule(draw=draws())
+    def come_and_go(self, draw: Any) -> None:
+        """A query that came and went leaves no bytes behind."""
+        psoup = self.duel.psoup
+        psoup.maintain()
+        before = psoup.engine.bill()
+        query = draw_query(self.make(draw), "s", BASE, SPAN)
+        note(query.sql())
+        try:
+            query_id = psoup.register(query.sql())
+        except PSoupError:
+            return
+        psoup.maintain()
+        psoup.unregister(query_id)
+        psoup.maintain()
+        after = psoup.engine.bill()
+        changed = {name: (before.get(name), size) for name, size in after.items() if before.get(name) != size}
+        if psoup.engine.config.results_bytes < 1 << 30:  # it may have displaced results of other queries
+            assert psoup.engine.bill()["sealed_results_bytes"] <= before["sealed_results_bytes"]
+            changed.pop("sealed_results_bytes", None)
+        assert not changed, f"(before, after): {changed}"
+
+    @rule(which=st.integers(0, 9))
+    def refused(self, which: int) -> None:
+        """A command that cannot be: a documented error, and all is as before."""
+        psoup = self.duel.psoup
+        before = (psoup.admission.state(), psoup.engine.snapshot())
+        try:
+            self.wrong(which)
+        except PSoupError as problem:
+            assert str(problem)
+        else:
+            raise AssertionError(f"wrong command {which} was taken")
+        assert psoup.admission.state() == before[0]
+        assert psoup.engine.snapshot() is before[1]
+
+    def wrong(self, which: int) -> None:
+        """One of ten commands that must be refused."""
+        psoup, declaration = self.duel.psoup, self.duel.declaration
+        wrong_type: dict[str, Any] = {name: [[1]] for name in declaration.schema.names}
+        commands = (
+            lambda: psoup.execute(declaration.sql()),
+            lambda: psoup.push("s", pa.table({"nobody": [1]})),
+            lambda: psoup.push("s", pa.table(wrong_type)),
+            lambda: psoup.register("SELECT * FROM nowhere"),
+            lambda: psoup.register("SELECT nobody FROM s"),
+            lambda: psoup.register(f"SELECT * FROM s WHERE {quoted('x')} > 1 +"),
+            lambda: psoup.unregister(1 << 40),
+            lambda: psoup.invoke(1 << 40),
+            lambda: psoup.push("s", to_table(declaration, []), producer="p", epoch=0, number=5),
+            lambda: psoup.heartbeat("s", 1 << 62),
+        )
+        commands[which]()
+
+    @invariant()
+    def sound(self) -> None:
+        """Every structure's invariants hold."""
+        if hasattr(self, "duel"):
+            self.duel.psoup.check()
+            BUDGET.count()
+
+    def teardown(self) -> None:
+        """Ask every query a last time."""
+        if hasattr(self, "duel"):
+            self.duel.close()
+
+
+def test_the_engine_keeps_up_with_the_naive_model() -> None:
+    for number in BUDGET.rounds():
+        machine = seed(number)(type("Machine", (EngineMachine,), {}))
+        with replayable(number):
+            run_state_machine_as_test(machine, settings=round_settings(10, stateful_step_count=30))
