@@ -68,7 +68,7 @@ class Host(Generic[SnapshotT]):
         self._failure = ""
         self._enders: list[asyncio.Future[None]] = []
         self._reads = 0
-        self._closed = False
+        self._closed = threading.Event()
         self._room = Room(pending, queue_bytes)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail)
         self._sequencer = Sequencer(admission, store, clock, self._writer, self._room, self._refusal, self._fail)
@@ -116,7 +116,7 @@ class Host(Generic[SnapshotT]):
         self._writer.stop(finish=False)
         self._writer.join()
         self._writer.abandon(self._refusal)
-        self._closed = True
+        self._closed.set()
         self._readers.shutdown(cancel_futures=True)
         self._store.close()
         self._become("stopped")
@@ -163,7 +163,7 @@ class Host(Generic[SnapshotT]):
 
         Raises what `fn` raises; ResourceExhausted with too many reads under way; after `close` what `submit` would.
         """
-        if self._closed:
+        if self._closed.is_set():
             raise self._refusal()
         if self._reads >= self._pending:
             raise ResourceExhausted(
@@ -177,7 +177,7 @@ class Host(Generic[SnapshotT]):
             return await loop.run_in_executor(self._readers, lambda: fn(self._engine.snapshot()))
         except (RuntimeError, asyncio.CancelledError) as problem:
             task = asyncio.current_task()
-            if self._closed and not (task is not None and task.cancelling()):  # the pool has dropped it
+            if self._closed.is_set() and not (task is not None and task.cancelling()):  # the pool has dropped it
                 raise self._refusal() from problem
             raise
         finally:
