@@ -29,10 +29,14 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class DropStream:
-    """Forget a stream and its tuples; refused while queries use it."""
+    """Forget a stream and its tuples; refused while queries use it.
+
+    With a `stream_id`, only if the name still means that stream: a repeated call drops no other one.
+    """
 
     name: str
     tenant: str = DEFAULT_TENANT
+    stream_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,12 @@ class Admission:
 
     def _decide_drop(self, command: DropStream) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.name)
+        if command.stream_id not in (None, stream.stream_id):
+            raise NotFound(
+                f"the name {command.name!r} has been given to another stream since; nothing was dropped",
+                reason="OTHER_STREAM",
+                stream=stream.spec.name,
+            )
         if stream.queries:
             users = (query_id for query_id, used in self._queries.items() if used is stream)
             some = ", ".join(str(query_id) for query_id in itertools.islice(users, _EXAMPLES))
@@ -194,6 +200,7 @@ class Admission:
                 reason="STREAM_IN_USE",
                 stream=stream.spec.name,
                 queries=stream.queries,
+                examples=some,
             )
         event = StreamDropped(self._sequence + 1, command.tenant, stream.stream_id)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=stream.stream_id), event)

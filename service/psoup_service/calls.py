@@ -34,7 +34,7 @@ _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Unreadable:
+class Unreadable:
     """Stands in for a request that was refused before it was parsed."""
 
     error: PSoupError
@@ -93,7 +93,7 @@ class Calls:
     def _wrap(self, service: str, method: str, handler: Any) -> Any:
         name = f"{service.rpartition('.')[2]}/{method}"
         limit = self._limits.ingest_message_bytes if method in INGEST_METHODS else self._limits.control_message_bytes
-        parse = _parser(handler.request_deserializer, limit)
+        parse = parser(handler.request_deserializer, limit)
         serialize = handler.response_serializer
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
@@ -220,12 +220,12 @@ class Calls:
             self._idle.set()
 
 
-def _parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
+def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
     """A deserializer that cannot fail: gRPC would report a failure as INTERNAL."""
 
     def deserialize(raw: bytes) -> Any:
         if len(raw) > limit:
-            return _Unreadable(
+            return Unreadable(
                 ResourceExhausted(
                     f"the request has {len(raw):,} bytes; {limit:,} is the most for this call",
                     reason="MESSAGE_TOO_LARGE",
@@ -236,7 +236,7 @@ def _parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]
         try:
             return parse(raw)
         except DecodeError:
-            return _Unreadable(
+            return Unreadable(
                 InvalidInput("the request is no message of this call's type; compare the .proto", reason="NOT_PROTOBUF")
             )
 
@@ -244,7 +244,7 @@ def _parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]
 
 
 def _check(request: Any) -> None:
-    if isinstance(request, _Unreadable):
+    if isinstance(request, Unreadable):
         raise request.error
 
 

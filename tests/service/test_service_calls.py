@@ -1,6 +1,7 @@
 """What surrounds a call: sizes, deadlines, ages, numbers, going away; and that nothing of it is UNKNOWN or INTERNAL."""
 
 import asyncio
+import random
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.calls import Unreadable, parser
 from psoup_service.settings import Settings
 from psoup_testing.wire import Wire, ipc, refusal_of, refused, run
 
@@ -37,6 +39,25 @@ def test_a_request_that_is_no_message_is_refused() -> None:
         await refused(wire.channel.unary_unary("/psoup.v1.QueryService/Nope")(b""), grpc.StatusCode.UNIMPLEMENTED)
 
     run(script)
+
+
+def test_no_bytes_make_a_parser_fail() -> None:
+    """gRPC would report an exception of a deserializer as INTERNAL."""
+    draw = random.Random(7)
+    valid = queries.InvokeRequest(query_id="q-00000000-1", window="BEGIN (NOW)", min_sequence=9).SerializeToString()
+    nested = b""
+    for _ in range(400):
+        nested = b"\x0a" + bytes([len(nested) % 128]) + nested[:127]
+    for kind in (queries.InvokeRequest, ingest.PushRequest, streams.Stream, queries.InvokeRowsResponse):
+        parse = parser(kind.FromString, 10_000)
+        for raw in (nested, b"\x0a\x02\xff\xfe", b"\x0a\x03\xed\xa0\x80"):
+            assert isinstance(parse(raw), kind | Unreadable)
+        for _ in range(5_000):
+            raw = bytearray(valid if draw.random() < 0.5 else draw.randbytes(draw.randrange(40)))
+            for at in draw.sample(range(len(raw)), min(len(raw), draw.randrange(4))):
+                raw[at] = draw.randrange(256)
+            assert isinstance(parse(bytes(raw)), kind | Unreadable)
+    assert isinstance(parser(queries.InvokeRequest.FromString, 10)(valid), Unreadable)
 
 
 def test_large_messages_are_refused_by_their_call() -> None:

@@ -264,6 +264,7 @@ def test_matches_explain_unregister_drop() -> None:
         drop = streams.DropStreamRequest(name="s", stream_id=stream.stream_id)
         refusal = await refused(wire.streams.DropStream(drop), grpc.StatusCode.FAILED_PRECONDITION)
         assert "5 queries" in refusal.message
+        assert ids[0] in refusal.message
         for query in ids:
             await wire.queries.Unregister(queries.UnregisterRequest(query_id=query))
         gone = await refused(wire.queries.GetQuery(queries.GetQueryRequest(query_id=ids[0])), grpc.StatusCode.NOT_FOUND)

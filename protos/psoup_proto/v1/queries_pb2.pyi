@@ -360,7 +360,9 @@ class InvokeRequest(_message.Message):
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
-    """Instead of the query's own window: "BEGIN … END …" as in a statement, either part may be missing. Empty: its own."""
+    """Instead of the query's own window: "BEGIN … END …" as in a statement, either part may be missing. Empty: its own.
+    At most 1,000 characters.
+    """
     accept_truncation: _builtins.bool
     """If the window begins before what is retained, answer over what there is, and say so, instead of OUT_OF_RANGE."""
     min_sequence: _builtins.int

@@ -33,6 +33,8 @@ _REMEMBERED = 65_536
 _DEFAULT_BYTES = 1024 * 1024
 _ROWS, _MAX_ROWS = 100, 10_000
 
+_MAX_WINDOW = 1_000
+
 Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
 
 
@@ -134,6 +136,10 @@ class Invocation:
         backend = self._backend
         query_id = backend.ids.read_query(request.query_id)
         as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
+        if len(request.window) > _MAX_WINDOW:  # it is parsed on the loop
+            raise InvalidInput(
+                f"window has {len(request.window):,} characters; {_MAX_WINDOW:,} is the most", field="window"
+            )
         window = window_clause(request.window) if request.window else None
         if request.min_sequence < 0:
             raise InvalidInput(f"min_sequence is {request.min_sequence}; events count from 1", field="min_sequence")

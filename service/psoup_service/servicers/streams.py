@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from psoup.answer import describe_stream, list_streams
-from psoup.errors import AlreadyExists, NotFound
+from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events import CreateStream, DropStream, StreamAcknowledgement
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service import convert
@@ -73,25 +73,25 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         """Drop, and wait until nobody sees it any more."""
         backend, tenant = self._backend, self._backend.tenant(context)
         try:
-            if request.stream_id:
-                await self._check_identity(request, tenant)
-            done, _ = await backend.change(DropStream(request.name, tenant))
+            stream_id = backend.ids.read_stream(request.stream_id) if request.stream_id else None
+            done, _ = await backend.change(DropStream(request.name, tenant, stream_id))
         except NotFound:
             if not request.allow_missing:
                 raise
             return streams_pb2.DropStreamResponse()
+        except FailedPrecondition as problem:
+            raise self._in_use(problem) from None
         return streams_pb2.DropStreamResponse(sequence=done.sequence)
 
-    async def _check_identity(self, request: streams_pb2.DropStreamRequest, tenant: str) -> None:
-        """NotFound if the name has been given to another stream."""
-        backend = self._backend
-        wanted = backend.ids.read_stream(request.stream_id)
-        snapshot = await backend.visible(backend.host.counters()["sequence"])
-        found = snapshot.stream(request.name, tenant)
-        if found.stream_id != wanted:
-            raise NotFound(
-                f"stream {request.name!r} is no longer {request.stream_id!r} but"
-                f" {backend.ids.stream(found.stream_id)!r}; nothing was dropped",
-                reason="OTHER_STREAM",
-                stream=request.name,
-            )
+    def _in_use(self, problem: FailedPrecondition) -> FailedPrecondition:
+        """The engine knows queries by number; the client is told of its own IDs."""
+        if problem.reason != "STREAM_IN_USE":
+            return problem
+        facts = problem.facts
+        some = ", ".join(self._backend.ids.query(int(number)) for number in facts["examples"].split(", "))
+        return FailedPrecondition(
+            f"stream {facts['stream']!r} is used by {facts['queries']} queries, for instance {some}; unregister them"
+            " first",
+            reason=problem.reason,
+            **{**facts, "examples": some},
+        )
