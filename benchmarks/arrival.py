@@ -8,7 +8,8 @@ core. The peer keeps bits for each query, and nothing else: no order, no window,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,51 +36,61 @@ def rows(quick: bool) -> Iterator[Row]:
 def _shape(count: int, factors: int, samples: int) -> Iterator[Row]:
     queries = make_queries(count, factors)
     columns = make_columns(CHUNK)
-    tables = batches(columns, BATCH)
-    engine = Loaded(queries)
-    engine.chunk(tables)
-    engine.local.maintain()
-    rates = []
-    for _ in range(samples):
-        rates.append(CHUNK / seconds(lambda: engine.chunk(tables)))
-        engine.local.maintain()
     last = np.ascontiguousarray(columns[:, -BATCH:])
-    naive = NumPyPerQuery(queries)
-    check(engine, naive, last)
+    engine = Loaded(queries, batches(columns, BATCH))
+    wide, narrow = NumPyPerQuery(queries), NumPyPerQuery(queries, np.uint8)
+    headline = (count, factors) == HEADLINE
+    turns: list[Callable[[], object]] = [engine.arrive, partial(wide.arrive, last)]
+    if headline:
+        turns.append(partial(narrow.arrive, last))
+    amounts = [CHUNK, BATCH, BATCH]
+    rates = [Sample.of(rate) for rate in _in_turns(turns, amounts, samples, engine.local.maintain)]
+    check(engine, wide, last)
     name = f"arrival.q{count}.f{factors}"
-    target = Target(at_least=25, value_at_least=1_000_000) if (count, factors) == HEADLINE else None
-    yield Row(name, Sample.of(rates), "tuples/s", "NumPy int64", _peer(naive, last, samples), target)
-    if (count, factors) != HEADLINE:
+    target = Target(at_least=25, value_at_least=1_000_000) if headline else None
+    yield Row(name, rates[0], "tuples/s", "NumPy int64", rates[1], target)
+    if not headline:
         return
-    narrow = NumPyPerQuery(queries, np.uint8)
-    yield Row(name, Sample.of(rates), "tuples/s", "NumPy uint8", _peer(narrow, last, samples))
-    sustained = [CHUNK / seconds(lambda: engine.sustained(tables)) for _ in range(samples)]
+    yield Row(name, rates[0], "tuples/s", "NumPy uint8", rates[2])
+    rates = [Sample.of(rate) for rate in _in_turns([engine.sustain, turns[1]], amounts, samples, _nothing)]
     note = "sealing, expiry and index upkeep inside the measurement"
-    yield Row(f"{name}.sustained", Sample.of(sustained), "tuples/s", "NumPy int64", _peer(naive, last, 3), None, note)
+    yield Row(f"{name}.sustained", rates[0], "tuples/s", "NumPy int64", rates[1], None, note)
 
 
-def _peer(peer: NumPyPerQuery, columns: Columns, samples: int) -> Sample:
-    peer.arrive(columns)
-    return Sample.of([columns.shape[1] / seconds(lambda: peer.arrive(columns)) for _ in range(samples)])
+def _in_turns(
+    turns: Sequence[Callable[[], object]], amounts: Sequence[int], samples: int, between: Callable[[], object]
+) -> list[list[float]]:
+    """Tuples a second of each, taking turns, so that a busy moment hits all; the first round is warm-up."""
+    rates: list[list[float]] = [[] for _ in turns]
+    for _ in range(samples + 1):
+        for rate, turn, amount in zip(rates, turns, amounts, strict=False):
+            rate.append(amount / seconds(turn))
+        between()
+    return [rate[1:] for rate in rates]
+
+
+def _nothing() -> None:
+    """Between two samples of what includes everything."""
 
 
 class Loaded:
     """An embedded engine with the queries registered and indexed; it keeps the last four chunks."""
 
-    def __init__(self, queries: list[Query]) -> None:
+    def __init__(self, queries: list[Query], chunk: list[pa.Table]) -> None:
         self.local = LocalPSoup()
         self.local.execute(f"{CREATE} RETENTION {KEPT} ROWS")
         self.ids = [self.local.register(query.statement(BATCH)) for query in queries]
         self.local.maintain()
+        self._chunk = chunk
 
-    def chunk(self, tables: list[pa.Table]) -> None:
+    def arrive(self) -> None:
         """Push a chunk's worth of batches."""
-        for table in tables:
+        for table in self._chunk:
             self.local.push(STREAM, table)
 
-    def sustained(self, tables: list[pa.Table]) -> None:
+    def sustain(self) -> None:
         """The same, and whatever maintenance became due."""
-        self.chunk(tables)
+        self.arrive()
         self.local.maintain()
 
 

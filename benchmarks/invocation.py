@@ -8,12 +8,12 @@ reaches into sealed ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
-from benchmarks.measure import Row, Sample, Target, median_seconds
+from benchmarks.measure import Row, Sample, Target, seconds
 from benchmarks.peers import DuckDBScan, PolarsScan
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
@@ -28,6 +28,7 @@ SHAPES = ((128, 4), (4_096, 4), (32_768, 1), HEADLINE, (32_768, 8), (65_536, 4),
 """Tuples in the window, factors of each query."""
 
 QUERIES = 128
+Peers = tuple[DuckDBScan | PolarsScan, ...]
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -42,17 +43,30 @@ def _shape(window: int, factors: int, repeats: int) -> Iterator[Row]:
     columns = make_columns(chunks * CHUNK + OPEN)
     local, ids = _load(queries, columns, window)
     kept = columns[:, -window:]
-    peers = (DuckDBScan(kept, queries), PolarsScan(kept, queries))
+    peers: Peers = (DuckDBScan(kept, queries), PolarsScan(kept, queries))
     _check(local, ids, queries, kept, peers)
-    ours = Sample.of([1e6 * median_seconds(partial(_invoke, local, query_id), repeats) for query_id in ids])
+    turns: list[list[Callable[[], object]]] = [[partial(_invoke, local, i) for i in ids]]
+    for peer in peers:
+        turns.append([partial(peer.invoke, n) for n in range(QUERIES)])
+    ours, *theirs = [Sample.of(medians) for medians in _in_turns(turns, repeats)]
     answer_rows = float(np.median([query.mask(kept).sum() for query in queries]))
     targets = {"DuckDB": Target(at_least=10), "Polars": Target(at_least=2)} if (window, factors) == HEADLINE else {}
     label = "1m" if window == 1_048_576 else str(window)
-    for peer in peers:
-        theirs = Sample.of([1e6 * median_seconds(partial(peer.invoke, n), repeats) for n in range(QUERIES)])
+    for peer, sample in zip(peers, theirs, strict=True):
         details = {"answer_rows_median": answer_rows}
-        yield Row(f"invoke.w{label}.f{factors}", ours, "us", peer.name, theirs, targets.get(peer.name), "", details)
+        yield Row(f"invoke.w{label}.f{factors}", ours, "us", peer.name, sample, targets.get(peer.name), "", details)
         peer.close()
+
+
+def _in_turns(turns: Sequence[Sequence[Callable[[], object]]], repeats: int) -> list[list[float]]:
+    """Microseconds of each engine's every query, the median of `repeats`; engines take turns, query by query.
+
+    The first call of a turn is a warm-up: the engine before has filled the caches with its own data.
+    """
+    times: list[list[float]] = []
+    for calls in zip(*turns, strict=True):
+        times.append([1e6 * float(np.median([seconds(call) for _ in range(repeats + 1)][1:])) for call in calls])
+    return [list(column) for column in zip(*times, strict=True)]
 
 
 def _invoke(local: LocalPSoup, query_id: int) -> object:
@@ -75,7 +89,7 @@ def _check(
     ids: Sequence[int],
     queries: Sequence[Query],
     kept: Columns,
-    peers: tuple[DuckDBScan, PolarsScan],
+    peers: Peers,
 ) -> None:
     for number, (query_id, query) in enumerate(zip(ids, queries, strict=True)):
         expected = kept[:, query.mask(kept)]

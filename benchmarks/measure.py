@@ -42,11 +42,6 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def median_seconds(call: Callable[[], object], repeats: int) -> float:
-    """The median of `repeats` calls."""
-    return float(np.median([seconds(call) for _ in range(repeats)]))
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a row has to reach. `at_least` or `at_most` is on the ratio, `value_at_least` on the value."""
