@@ -10,6 +10,7 @@ import numpy as np
 from psoup.columns import Column
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, evaluate
+from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.model import Kind
 
@@ -27,8 +28,6 @@ def constant(expr: Expr) -> Literal | None:
         return None
     column = evaluate(expr, _ONE_ROW)
     if column.error is not None and column.error[0]:
-        from psoup.expressions.render import render
-
         raise InvalidInput(f"{render(expr)} has no value: it is out of range or malformed", reason="INVALID_VALUE")
     return Literal(expr.type, first_value(column))
 

@@ -43,6 +43,9 @@ from psoup.model import (
 
 Rule = Callable[[str, Sequence[Expr]], Expr]
 
+_MOST_MONTHS = 12 * 600_000
+"""From the first year of a TIMESTAMP to the last; with more, the arithmetic of months would overflow."""
+
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "//", "mod": "%", "neg": "-"}
 
 
@@ -303,6 +306,9 @@ def shifting(name: str, args: Sequence[Expr]) -> Expr:
     """add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
     if not all(isinstance(arg, Literal) and arg.type == BIGINT and arg.value is not None for arg in args[1:]):
         raise InvalidInput("an INTERVAL must be a constant")
+    months, micros = (int(arg.value) for arg in args[1:] if isinstance(arg, Literal) and arg.value is not None)
+    if abs(months) > _MOST_MONTHS or not -(2**63) <= micros < 2**63:
+        raise InvalidInput("an INTERVAL reaches further than a TIMESTAMP can; make it shorter")
     return Call(TIMESTAMP, name, (cast(_time(args[0], "INTERVAL arithmetic"), TIMESTAMP), *args[1:]))
 
 

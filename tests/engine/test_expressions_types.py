@@ -137,6 +137,7 @@ def test_conversions_are_explicit(name: str, args: list[Expr], expected: str) ->
         ("extract", [text("year"), T], "extract needs a TIMESTAMP or DATE"),
         ("date_trunc", [text("epoch"), S], "no part"),
         ("add_interval", [S, B, THREE], "INTERVAL must be a constant"),
+        ("add_interval", [S, Literal(BIGINT, 10**9), THREE], "reaches further"),
         ("sqrt", [], "takes 1 argument, not 0"),
         ("replace", [T, T], "takes 3 arguments, not 2"),
         ("round", [M, THREE, THREE], "takes 1 to 2 arguments"),

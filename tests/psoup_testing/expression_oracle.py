@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Column, column_from_arrow
+from psoup.columns import DTYPES, Column, column_from_arrow
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr
@@ -221,8 +221,6 @@ def canonical(column: Column) -> list[object]:
 
 def check(column: Column, data_type: DataType, rows: int) -> None:
     """The contract of a Column: lengths, dtypes, NULLs are zero, errors are NULL."""
-    from psoup.columns import DTYPES
-
     assert column.type == data_type
     assert len(column) == rows
     if data_type.kind is Kind.TEXT:
