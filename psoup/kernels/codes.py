@@ -28,6 +28,11 @@ def encode_int64(keys, bounds, table, shift, base, out):
         out[:] = base
         return
     least, greatest, move = bounds[0], bounds[size - 1], np.uint64(shift)
+    if shift == 0:  # a bucket holds one value: nothing to search, and no branch to mispredict
+        for i in range(keys.shape[0]):
+            key = min(max(keys[i], least), greatest)
+            out[i] = base + (table[key - least + 1] if keys[i] >= least else 0)
+        return
     for i in range(keys.shape[0]):
         key = keys[i]
         if key < least:

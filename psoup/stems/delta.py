@@ -125,7 +125,9 @@ class Delta:
 
     def _count(self, attribute: int, edges: Sequence[tuple[_Edge, _Edge]], change: int) -> None:
         """Add or remove the boundaries of intervals; an attribute without any stays known while it has intervals."""
-        own = self.bounds.setdefault(attribute, SortedDict())
+        own = self.bounds.get(attribute)
+        if own is None:
+            own = self.bounds[attribute] = SortedDict()
         for pair in edges:
             for edge in pair:
                 if not isinstance(edge, int | bytes):

@@ -130,6 +130,35 @@ def _between(column: int, low: int, high: int) -> Factor:
     return Factor((Term(REFS[column], (Interval(low, high),)),))
 
 
+@pytest.mark.parametrize("generous", [0, 8192])
+def test_pieces_of_full_size(generous: int) -> None:
+    """4,096 tuples from an odd start: walks, bitmaps, new rows, hot and cold posting lists, all in one probe."""
+    rng = np.random.default_rng(17)
+    config = EngineConfig(generous_rows=generous)
+    stem, results = QuerySteM(SCHEMA, config), OpenResults(config, 600)
+    a, b = rng.integers(0, 1000, 9000) ** 2 // 1000, rng.integers(0, 1000, 9000)
+    spans: dict[int, tuple[int, int, int, int]] = {}
+    for slot in rng.permutation(600).tolist():
+        low, below = rng.integers(0, 1000, 2).tolist()
+        width = int(rng.choice([1, 1, 20, 500, 1000]))
+        spans[slot] = (low // 10 if width == 1 else low, width, below, int(rng.choice([30, 400, 1000])))
+        low, width, below, depth = spans[slot]
+        stem.add(slot, (_between(0, low, low + width), _between(1, below, below + depth)))
+        if slot == 300:
+            assert stem.install(stem.merge_task().compute())
+    start = 37
+    for stop in (4133, 8229, 8300, 9000):
+        ids = np.arange(start, stop)
+        columns = tuple(Column(BIGINT, values[start:stop]) for values in (a, b))
+        stem.probe(Piece(columns, ids, ids, start), results, Backwards())
+        start = stop
+    results.check(9000)
+    for slot, (low, width, below, depth) in spans.items():
+        wanted = (low <= a) & (a < low + width) & (below <= b) & (b < below + depth)
+        assert matches_of(results, slot, 9000) == [row for row in np.flatnonzero(wanted).tolist() if row >= 37]
+    assert 0 < len(results.runs) and 0 < np.count_nonzero(results.row_of_slot >= 0) < 600
+
+
 def _calls_of_probe(clauses: int) -> int:
     """Python and C calls made from Python for one piece."""
     rng = np.random.default_rng(5)
