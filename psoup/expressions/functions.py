@@ -26,7 +26,7 @@ up to 18 digits: a value of more is an error of that row. A product of more than
 `/` is DOUBLE, `//` of two BIGINTs is BIGINT; floor and ceil of a BIGINT are DOUBLE; date_trunc of a DATE is TIMESTAMP.
 A TEXT constant takes the type of what it is compared or combined with; in arithmetic it is refused.
 
-**Differences from DuckDB**, on purpose (each has a test in `test_expressions_differences.py`):
+**Differences from DuckDB**, on purpose (each has a test in `test_expressions_differences.py` or `_types.py`):
 
 - BIGINT and DOUBLE, and DECIMALs of any scale, are compared exactly; DuckDB compares BIGINT with DOUBLE as DOUBLEs.
 - A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
@@ -38,7 +38,7 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
 - TRUE as DECIMAL(2,2) is an error, not 0.01; NULL rounded to more places than it has stays NULL, not 0.
 - x IN (...) is TRUE on a match, also if another item is an error.
-- A number is not compared with a TEXT attribute, DECIMALs included: cast it.
+- A number is not compared with a TEXT attribute, DECIMALs included: cast it. The text of a NaN has no sign.
 - The characters of trim, and the part of extract and date_trunc, must be constants; a LIKE pattern with wildcards
   inside has at most 1,000 characters.
 """

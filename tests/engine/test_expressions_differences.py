@@ -98,3 +98,10 @@ def test_in_is_true_on_a_match_whatever_the_other_items_are() -> None:
 def test_days_may_be_added_from_a_bigint_attribute() -> None:
     oracle = Oracle({"y": (DATE, [0]), "b": (BIGINT, [7])})
     assert canonical(oracle.mine(resolve("add", [oracle.ref("y"), oracle.ref("b")]))) == [7]
+
+
+def test_a_nan_has_no_sign() -> None:
+    oracle = Oracle({"d": (DOUBLE, [-1.0])})
+    shown = cast(resolve("sqrt", [oracle.ref("d")]), TEXT)
+    assert oracle.mine(shown).to_list() == ["nan"]
+    assert oracle.theirs([shown])[0].to_list() == ["-nan"]
