@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from psoup_cli.main import INTERRUPTED
 from psoup_cli.settings import client_settings
 from psoup_client import (
     AlreadyExists,
@@ -35,8 +36,6 @@ EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
     (PSoupError, 1),
 )
 """The first class that fits decides."""
-
-INTERRUPTED = 130
 
 Address = Annotated[
     str | None,

@@ -33,9 +33,15 @@ def show(
 
     Show every setting that `psoup serve` and the client commands would use here, and where it came from.
     """
-    client = client_settings(address)
+    client = client_settings(address, None, config)
     rows: list[tuple[str, Any, str, str]] = [
-        ("address", client.address, client.origin, "where client commands look for the service")
+        ("address", client.address, client.origins["address"], "where client commands look for the service"),
+        (
+            "timeout_seconds",
+            client.timeout_seconds,
+            client.origins["timeout_seconds"],
+            "time after which client commands give up a call",
+        ),
     ]
     rows += [(s.name, s.value, s.origin, s.description) for s in load_settings({}, config).show()]
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,30 +57,45 @@ def demo(
             target = child.address
         story = Story(console, target, load(), speed)
         story.run()
-        _what_next(console, story, target, staying=child is not None and not once)
-        if child is not None and not once:
+        if child is None:
+            _what_next(console, story, target, "What to type next:")
+        elif once:
+            say(console, "\nWhat to type next: psoup demo --serve, which leaves the service up for your own queries.")
+        else:
+            _what_next(console, story, target, "What to type next, in another terminal:")
             _stay(child)
 
 
-def _what_next(console: Console, story: Story, address: str, staying: bool) -> None:
+def _what_next(console: Console, story: Story, address: str, title: str) -> None:
     """Commands to type, as they work here."""
-    program = "psoup" if shutil.which("psoup") else sys.argv[0]
     at = "" if address == client_settings().address else f" --address {address}"
-    say(console, "\nWhat to type next, in another terminal:" if staying else "\nWhat to type next:", "bold")
+    say(console, f"\n{title}", "bold")
     for line in (
-        f"invoke {story.query_id('hawaiian')}{at}",
-        f"invoke {story.query_id('jfk')} --as-of 2013-12-24T22:00:00Z{at}",
-        f"register \"SELECT * FROM {story.stream} WHERE dest = 'ANC' BEGIN (START)\"{at}",
-        f"queries{at}",
-        f"explain {story.query_id('record')}{at}",
+        f"invoke {story.query_id('hawaiian')}",
+        f"invoke {story.query_id('jfk')} --as-of 2013-12-23T22:00:00Z",
+        f"register \"SELECT * FROM {story.stream} WHERE dest = 'ANC' BEGIN (START)\"",
+        "queries",
+        f"explain {story.query_id('record')}",
     ):
-        say(console, f"  {program} {line}")
-    if not staying and at == "":
-        say(console, "They need the service up: psoup demo --serve keeps it.")
+        console.print(f"  {_program()} {line}{at}", soft_wrap=True)
+
+
+def _program() -> str:
+    """How this command was started, as it can be typed again."""
+    if shutil.which("psoup"):
+        return "psoup"
+    started = Path(sys.argv[0])
+    if started.suffix == ".py":
+        return "python -m psoup_cli.main"
+    return str(started.relative_to(Path.cwd())) if started.is_relative_to(Path.cwd()) else str(started)
 
 
 def _stay(child: ChildService) -> None:
     message(f"\nThe service stays up on {child.address}; nothing survives its end. Ctrl-C stops it.")
-    code = child.wait()
+    try:
+        code = child.wait()
+    except KeyboardInterrupt:
+        message("\nStopping the service.")
+        return
     message(f"psoup: the service ended by itself with exit code {code}\n{child.log_end()}")
     raise typer.Exit(1)

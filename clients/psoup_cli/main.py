@@ -1,78 +1,22 @@
-"""The `psoup` command: the list of its commands, and how it ends.
-
-Data goes to standard output, messages to standard error. Exit codes: see `psoup_cli.common`. Each command is a module
-of its own; this one only puts them together.
-"""
+"""The entry of the `psoup` command. It loads the rest late, so that Ctrl-C is clean from the first moment on."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
-
-from psoup_cli import config, demo, explain, heartbeat, invoke, matches, push, queries, register, serve, status, stream
-from psoup_cli.common import ErrorGroup
-from psoup_cli.unregister import unregister
-
-app = typer.Typer(
-    cls=ErrorGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        print(f"psoup {version('psoup')}")
-        raise typer.Exit
-
-
-@app.callback()
-def psoup(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """\b
-    Examples:
-      psoup demo --serve                   start a service and replay a year of flights against it
-      psoup serve                          start a service on 127.0.0.1:7433
-      psoup stream create "CREATE STREAM s (a BIGINT)"
-      psoup push s rows.csv
-      psoup register "SELECT a FROM s WHERE a > 10 BEGIN (NOW - 1 HOUR)"
-      psoup invoke ID
-
-    PSoup keeps the answers to standing SQL queries over streams ready, for clients that come and go.
-
-    \b
-    Exit codes: 0 ok, 1 error, 2 usage, 3 unavailable, 4 not found, 5 conflict.
-    """
-
-
-app.command("serve", short_help="Start a service.")(serve.serve)
-app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
-app.add_typer(stream.app, name="stream", help="Create, list, describe and drop streams.")
-app.command("push", short_help="Push the rows of a file into a stream.")(push.push)
-app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
-app.command("register", short_help="Register a standing query.")(register.register)
-app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)
-app.command("queries", short_help="List the standing queries.")(queries.queries)
-app.command("unregister", short_help="Forget a standing query.")(unregister)
-app.command("explain", short_help="Say how a query is kept.")(explain.explain)
-app.command("matches", short_help="Say which queries a tuple matched.")(matches.matches)
-app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
-app.add_typer(config.app, name="config", help="The settings and where each came from.")
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code."""
-    app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="psoup")
+    try:
+        from psoup_cli.app import app
+
+        app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="psoup")
+    except KeyboardInterrupt:
+        print("psoup: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Where the client commands look for the service: --address > PSOUP_ADDRESS > where `psoup serve` would listen here.
+"""Where the client commands get address and timeout from.
 
-The last are the service's own settings `host` and `port` (PSOUP_HOST, PSOUP_PORT, psoup.toml, defaults), so that
-`psoup serve` and `psoup status` in one shell meet without a word. Only these two are looked at; the service checks
-the rest.
+    address   --address > PSOUP_ADDRESS > [client] address of psoup.toml > where `psoup serve` would listen here
+    timeout   --timeout > PSOUP_TIMEOUT > [client] timeout_seconds of psoup.toml > 30 seconds
+
+Where `psoup serve` would listen are the service's settings `host` and `port`, so that `psoup serve` and `psoup status`
+in one shell meet without a word. Of the service's settings only these two are looked at; the service checks the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 
 FILE_VARIABLE = "PSOUP_CONFIG"
 FILE = "psoup.toml"
+KEYS = ("address", "timeout_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,49 +34,85 @@ class ClientSettings:
     timeout_seconds: float
     """Seconds until a call is given up; above 0."""
 
-    origin: str
-    """Where the address came from."""
+    origins: dict[str, str]
+    """For each of the fields above: the flag, the variable, the file, or "default"."""
 
 
-def client_settings(address: str | None = None, timeout: float | None = None) -> ClientSettings:
+def client_settings(
+    address: str | None = None, timeout: float | None = None, config: str | None = None
+) -> ClientSettings:
     """The settings of one command; the arguments are its flags. Raises typer.BadParameter, which is exit code 2."""
-    origin, chosen = _address(address)
-    host, colon, port = chosen.rpartition(":")
-    if not (colon and host and port.isdigit() and 0 < int(port) < 65_536):
-        raise typer.BadParameter(f"{origin}: {chosen!r} is no address; write HOST:PORT, for instance {DEFAULT_ADDRESS}")
-    return ClientSettings(chosen, DEFAULT_TIMEOUT if timeout is None else timeout, origin)
+    path, content = _file(config)
+    client, service = _table(path, content, "client"), _table(path, content, "service")
+    unknown = sorted(set(client) - set(KEYS))
+    if unknown:
+        raise typer.BadParameter(f"{path}: there is no setting {unknown[0]!r} in [client]; it has {', '.join(KEYS)}")
+    chosen_address = (
+        _first(("--address", address), _variable("PSOUP_ADDRESS"), (path, client.get("address")))
+        or _of_service(path, service)
+        or ("default", DEFAULT_ADDRESS)
+    )
+    chosen_timeout = _first(
+        ("--timeout", timeout), _variable("PSOUP_TIMEOUT"), (path, client.get("timeout_seconds"))
+    ) or ("default", DEFAULT_TIMEOUT)
+    return ClientSettings(
+        _checked_address(*chosen_address),
+        _checked_timeout(*chosen_timeout),
+        {"address": chosen_address[0], "timeout_seconds": chosen_timeout[0]},
+    )
 
 
-def _address(flag: str | None) -> tuple[str, str]:
-    """(where it came from, "host:port")."""
-    if flag is not None:
-        return "--address", flag
-    if os.environ.get("PSOUP_ADDRESS"):
-        return "PSOUP_ADDRESS", os.environ["PSOUP_ADDRESS"]
+def _first(*candidates: tuple[str, Any]) -> tuple[str, Any] | None:
+    return next((candidate for candidate in candidates if candidate[1] is not None), None)
+
+
+def _variable(name: str) -> tuple[str, Any]:
+    return name, os.environ.get(name) or None
+
+
+def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
+    """Where a service started here would listen, if anything says so."""
+    host = _first(_variable("PSOUP_HOST"), (path, table.get("host")))
+    port = _first(_variable("PSOUP_PORT"), (path, table.get("port")))
+    if host is None and port is None:
+        return None
     default_host, _, default_port = DEFAULT_ADDRESS.rpartition(":")
-    host_origin, host = _service_setting("host", default_host)
-    port_origin, port = _service_setting("port", default_port)
-    origin = host_origin if port_origin == "default" else port_origin
-    return origin, f"{host}:{port}"
+    origin = (port or host or ("", ""))[0]
+    return origin, f"{host[1] if host else default_host}:{port[1] if port else default_port}"
 
 
-def _service_setting(name: str, default: str) -> tuple[str, str]:
-    variable = f"PSOUP_{name.upper()}"
-    if os.environ.get(variable):
-        return variable, os.environ[variable]
-    path, content = _file()
-    if name in content:
-        return path, str(content[name])
-    return "default", default
-
-
-def _file() -> tuple[str, dict[str, Any]]:
-    path = Path(os.environ.get(FILE_VARIABLE) or FILE)
+def _file(config: str | None) -> tuple[str, dict[str, Any]]:
+    named = config or os.environ.get(FILE_VARIABLE)
+    path = Path(named or FILE)
     try:
         return str(path), tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if os.environ.get(FILE_VARIABLE):
-            raise typer.BadParameter(f"{FILE_VARIABLE} names {path}, which is no file") from None
+        if named:
+            raise typer.BadParameter(f"the settings file {path} does not exist") from None
         return str(path), {}
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise typer.BadParameter(f"{path} cannot be read: {problem}") from None
+        raise typer.BadParameter(f"the settings file {path} cannot be read: {problem}") from None
+
+
+def _table(path: str, content: dict[str, Any], name: str) -> dict[str, Any]:
+    table = content.get(name, {})
+    if not isinstance(table, dict):
+        raise typer.BadParameter(f"{path}: {name} must be a table, [{name}]")
+    return table
+
+
+def _checked_address(origin: str, value: Any) -> str:
+    host, colon, port = str(value).rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 65_536):
+        raise typer.BadParameter(f"{origin}: {value!r} is no address; write HOST:PORT, for instance {DEFAULT_ADDRESS}")
+    return str(value)
+
+
+def _checked_timeout(origin: str, value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = 0.0
+    if not 0 < seconds <= 1e6:
+        raise typer.BadParameter(f"{origin}: {value!r} is no timeout; give seconds above 0")
+    return seconds

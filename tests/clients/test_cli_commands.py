@@ -1,0 +1,354 @@
+"""The psoup command against a real service: output, messages, exit codes, bad input."""
+
+import io
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from psoup_cli.main import main
+from psoup_client import Client
+from psoup_testing.serving import Serving
+
+_numbers = itertools.count(1)
+ROWS = [
+    {"id": 1, "name": "a", "price": "1.50", "at": "2024-05-01T12:00:00Z"},
+    {"id": 2, "name": None, "price": None, "at": "2024-05-01T13:00:00Z"},
+    {"id": 3, "name": "c,d", "price": "3.25", "at": "2024-05-01T14:00:00Z"},
+]
+COLUMNS = "(id BIGINT NOT NULL, name TEXT, price DECIMAL(9,2), at TIMESTAMP NOT NULL) TIMESTAMP BY at"
+
+
+@dataclass
+class Ran:
+    """What a command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[Any]:
+        """Standard output as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Psoup = Callable[..., Ran]
+
+
+@pytest.fixture
+def psoup(
+    running: Serving, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Psoup:
+    monkeypatch.setenv("PSOUP_ADDRESS", running.address)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, stdin: bytes | None = None) -> Ran:
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capfd.readouterr()
+        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, out, err)
+
+    return run
+
+
+@pytest.fixture
+def stream(psoup: Psoup) -> str:
+    name = f"cli{next(_numbers)}"
+    assert psoup("stream", "create", f"CREATE STREAM {name} {COLUMNS}").code == 0
+    return name
+
+
+@pytest.fixture
+def filled(psoup: Psoup, stream: str, tmp_path: Path) -> str:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    assert psoup("push", stream, str(path)).code == 0
+    return stream
+
+
+def registered(psoup: Psoup, sql: str) -> str:
+    ran = psoup("register", sql)
+    assert ran.code == 0, ran.err
+    return ran.out.strip()
+
+
+# Streams and queries -------------------------------------------------------------------------------------
+
+
+def test_stream_commands(psoup: Psoup, stream: str) -> None:
+    assert stream in psoup("stream", "list").out
+    row = next(row for row in psoup("stream", "list", "--json").rows if row["name"] == stream)
+    assert row["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)", "nullable": True}
+    shown = psoup("stream", "describe", stream.upper()).out
+    assert "DECIMAL(9,2)" in shown
+    assert "NOT NULL" in shown
+    assert psoup("stream", "describe", stream, "--json").rows[0]["time_column"] == "at"
+    again = psoup("stream", "create", f"CREATE STREAM {stream} {COLUMNS}")
+    assert (again.code, again.out) == (5, "")
+    assert psoup("stream", "create", "--if-not-exists", f"CREATE STREAM {stream} {COLUMNS}").code == 0
+    query = registered(psoup, f"SELECT id FROM {stream}")
+    in_use = psoup("stream", "drop", stream)
+    assert in_use.code == 5
+    assert psoup("unregister", query).code == 0
+    assert psoup("stream", "drop", stream).code == 0
+    assert psoup("stream", "describe", stream).code == 4
+
+
+def test_register_invoke_and_the_rest(psoup: Psoup, filled: str) -> None:
+    query = registered(psoup, f"SELECT _id, id, name FROM {filled} WHERE id <> 2")
+    assert psoup("invoke", query).out == '"_id","id","name"\n0,1,"a"\n2,3,"c,d"\n'
+    assert psoup("invoke", query, "--json").rows == [
+        {"_id": 0, "id": 1, "name": "a"},
+        {"_id": 2, "id": 3, "name": "c,d"},
+    ]
+    table = psoup("invoke", query, "--format", "table")
+    assert [line.split() for line in table.out.splitlines() if "c,d" in line] == [["2", "3", "c,d"]]
+    assert "2 rows." in table.err
+    assert "ay still grow" in table.err
+    limited = psoup("invoke", query, "--format", "table", "--rows", "1")
+    assert "c,d" not in limited.out
+    assert "first 1 of 2 rows" in limited.err
+    assert query in psoup("queries").out
+    assert psoup("queries", "--stream", filled, "--json").rows[0]["query_id"] == query
+    assert filled in psoup("explain", query).out
+    assert psoup("explain", query, "--json").rows[0]
+    assert psoup("matches", filled, "2").out.split() == [query]
+    assert psoup("matches", filled, "2", "--json").rows == [{"query_id": query}]
+    assert psoup("matches", filled, "7").code == 1
+    assert psoup("unregister", query).code == 0
+    assert psoup("invoke", query).code == 4
+
+
+def test_register_reads_standard_input_and_knows_its_request(psoup: Psoup, stream: str) -> None:
+    sql = f"SELECT id\nFROM {stream}\n"
+    first = psoup("register", "-", "--request-id", stream, stdin=sql.encode())
+    assert psoup("register", sql, "--request-id", stream, "--json").rows[0]["query_id"] == first.out.strip()
+    assert psoup("register", f"SELECT name FROM {stream}", "--request-id", stream).code == 5
+
+
+def test_as_of_and_window(psoup: Psoup, filled: str) -> None:
+    query = registered(psoup, f"SELECT id FROM {filled} BEGIN (NOW - 30 MINUTES)")
+    assert psoup("invoke", query, "--json").rows == [{"id": 3}]
+    assert psoup("invoke", query, "--json", "--as-of", "2024-05-01T13:10:00Z").rows == [{"id": 2}]
+    assert psoup("invoke", query, "--json", "--window", "BEGIN (START)").rows == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert psoup("invoke", query, "--as-of", "soon").code == 2
+    later = psoup("invoke", query, "--as-of", "2030-01-01")
+    assert later.code == 1
+    assert psoup("heartbeat", filled, "2024-05-01T15:00:00Z").code == 0
+    assert psoup("invoke", query, "--json").rows == []
+
+
+def test_values_in_every_format(psoup: Psoup, filled: str) -> None:
+    query = registered(psoup, f"SELECT at, price, name FROM {filled}")
+    assert psoup("invoke", query, "--json").rows[0] == {"at": "2024-05-01T12:00:00Z", "price": "1.50", "name": "a"}
+    assert psoup("invoke", query, "--format", "csv").out.splitlines()[1:3] == [
+        '"2024-05-01T12:00:00Z",1.50,"a"',
+        '"2024-05-01T13:00:00Z",,',
+    ]
+    table = psoup("invoke", query, "--format", "table").out.splitlines()
+    assert table[3].split() == ["2024-05-01", "13:00:00Z", "NULL", "NULL"]
+
+
+def test_arrow_goes_to_a_file(running: Serving, psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    query = registered(psoup, f"SELECT id FROM {filled}")
+    path = tmp_path / "answer.arrow"
+    with Client(running.address) as client, path.open("wb") as file:
+        from psoup_cli import output
+
+        with client.query(query).stream() as answer, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", io.TextIOWrapper(file))
+            assert output.print_batches("arrow", answer.schema, answer) == 3
+            sys.stdout.flush()
+    assert pa.ipc.open_stream(path.read_bytes()).read_all().to_pydict() == {"id": [1, 2, 3]}
+
+
+# Pushing files -------------------------------------------------------------------------------------------
+
+
+def count(psoup: Psoup, stream: str) -> int:
+    return int(psoup("stream", "describe", stream, "--json").rows[0]["tuples"])
+
+
+def test_push_csv(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        'ID,name,at,price\n1,a,2024-05-01T12:00:00Z,1.5\n2,NA,2024-05-01 12:00:00,\n3,"",2024-05-01 13:00:00,\n'
+    )
+    ran = psoup("push", stream, str(path), "--null", "NA", "--json")
+    assert ran.rows[0]["accepted"] == 3
+    query = registered(psoup, f"SELECT id, name, price FROM {stream}")
+    assert [tuple(row.values()) for row in psoup("invoke", query, "--json").rows] == [
+        (1, "a", "1.50"),
+        (2, None, None),
+        (3, "", None),
+    ]
+
+
+def test_push_parquet_and_arrow(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", table.schema) as writer:
+        writer.write_table(table)
+    assert "3 rows taken" in psoup("push", stream, "rows.parquet").err
+    assert "too late" in psoup("push", stream, "rows.arrow").err  # the same times once more: only the last fits
+    assert count(psoup, stream) == 4
+    assert psoup("push", stream, "-", "--format", "parquet", stdin=Path("rows.parquet").read_bytes()).code == 0
+
+
+def test_push_standard_input(psoup: Psoup, stream: str) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+    assert psoup("push", stream, "-", stdin=lines).code == 2
+    assert psoup("push", stream, "-", "--format", "json", stdin=lines).code == 0
+    assert psoup("push", stream, "-", "--format", "json", stdin=b"").code == 0
+    assert psoup("push", stream, "-", "--format", "csv", stdin=b"").code == 0
+    assert count(psoup, stream) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "parts"),
+    [
+        ("bad.jsonl", '{"id": 1', ["line 1", "JSON"]),
+        ("bad.jsonl", "[1]\n", ["line 1", "list"]),
+        ("bad.jsonl", '{"id": 1, "at": "2024-05-01"}\n{"id": "x", "at": "2024-05-01"}\n', ["row 1", "'x'", "BIGINT"]),
+        ("bad.jsonl", '{"idd": 1}\n', ["'idd'", "did you mean 'id'"]),
+        ("bad.csv", "id,at\nx,2024-05-01\n", ["bad.csv", "'x'"]),
+        ("bad.csv", "id,at\n1,soon\n", ["'soon'", "TIMESTAMP"]),
+        ("bad.csv", "id\n1\n", ["'at' is missing"]),
+        ("bad.csv", "id,at\n1\n", ["bad.csv"]),
+        ("bad.parquet", "no parquet at all", ["bad.parquet", "parquet"]),
+        ("bad.arrow", "no arrow at all", ["bad.arrow", "arrow"]),
+    ],
+)
+def test_push_of_bad_files(
+    psoup: Psoup, stream: str, tmp_path: Path, name: str, content: str, parts: list[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    ran = psoup("push", stream, name)
+    assert (ran.code, ran.out) == (1, "")
+    for part in parts:
+        assert part in ran.err
+    assert "Traceback" not in ran.err
+    assert count(psoup, stream) == 0
+
+
+def test_push_that_cannot_begin(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    assert psoup("push", stream, "missing.csv").code == 2
+    (tmp_path / "rows.xyz").write_text("")
+    assert psoup("push", stream, "rows.xyz").code == 2
+    assert psoup("push", stream, str(tmp_path), "--format", "csv").code == 2
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    assert psoup("push", "nowhere", "rows.csv").code == 4
+
+
+# Bad input and settings ----------------------------------------------------------------------------------
+
+
+def test_a_bad_statement_shows_its_place(psoup: Psoup, stream: str) -> None:
+    ran = psoup("register", f"SELECT nam FROM {stream}")
+    assert (ran.code, ran.out) == (1, "")
+    lines = ran.err.splitlines()
+    caret = next(n for n, line in enumerate(lines) if line.strip() == "^")
+    assert lines[caret - 1][lines[caret].index("^") :].startswith("nam ")
+    assert "name" in ran.err
+    assert psoup("stream", "create", "SELECT 1").code == 1
+    assert psoup("register", f"SELECT sum(id) FROM {stream}").code == 1
+    assert psoup("register", "").code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["invoke"],
+        ["invoke", "q", "--format", "xml"],
+        ["invoke", "q", "--json", "--format", "csv"],
+        ["status", "--address", "nowhere"],
+        ["status", "--address", "host:99999"],
+        ["status", "--timeout", "0"],
+        ["demo", "--once"],
+        ["demo", "--serve", "--address", "127.0.0.1:7433"],
+        ["serve", "--port", "99999"],
+        ["serve", "--host", "0.0.0.0"],
+        ["config", "show", "--config", "missing.toml"],
+    ],
+)
+def test_usage_errors(psoup: Psoup, arguments: list[str]) -> None:
+    ran = psoup(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert "Traceback" not in ran.err
+
+
+def test_nobody_there(psoup: Psoup) -> None:
+    ran = psoup("status", "--address", "127.0.0.1:1")
+    assert ran.code == 3
+    assert "psoup serve" in ran.err
+    assert psoup("demo", "--address", "127.0.0.1:1").code == 3
+
+
+def test_status(psoup: Psoup, running: Serving) -> None:
+    assert running.address in psoup("status").out
+    row = psoup("status", "--json").rows[0]
+    assert (row["state"], row["durable"]) == ("serving", False)
+
+
+def test_version(psoup: Psoup) -> None:
+    assert psoup("--version").out.startswith("psoup ")
+
+
+def test_where_settings_come_from(psoup: Psoup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def shown(*flags: str) -> dict[str, tuple[Any, str]]:
+        return {row["name"]: (row["value"], row["origin"]) for row in psoup("config", "show", "--json", *flags).rows}
+
+    monkeypatch.delenv("PSOUP_ADDRESS")
+    assert shown()["address"] == ("127.0.0.1:7433", "default")
+    file = tmp_path / "psoup.toml"
+    file.write_text("[service]\nport = 8000\n")
+    assert shown()["address"] == ("127.0.0.1:8000", "psoup.toml")
+    assert shown()["port"] == (8000, "psoup.toml")
+    monkeypatch.setenv("PSOUP_PORT", "8001")
+    assert shown()["address"] == ("127.0.0.1:8001", "PSOUP_PORT")
+    file.write_text('[client]\naddress = "10.0.0.3:9"\ntimeout_seconds = 5\n')
+    assert shown()["address"] == ("10.0.0.3:9", "psoup.toml")
+    assert shown()["timeout_seconds"] == (5, "psoup.toml")
+    monkeypatch.setenv("PSOUP_ADDRESS", "10.0.0.1:9")
+    assert shown()["address"] == ("10.0.0.1:9", "PSOUP_ADDRESS")
+    assert shown("--address", "10.0.0.2:9")["address"] == ("10.0.0.2:9", "--address")
+    assert "PSOUP_ADDRESS" in psoup("config", "show").out
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[service]\nprot = 8000\n",
+        "[client]\nadress = 'a:1'\n",
+        "client = 1\n",
+        "port = \n",
+        "[client]\naddress = 'a'\n",
+    ],
+)
+def test_settings_that_are_wrong(psoup: Psoup, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.delenv("PSOUP_ADDRESS")
+    Path("psoup.toml").write_text(content)
+    ran = psoup("config", "show")
+    assert (ran.code, ran.out) == (2, "")
+    assert "psoup.toml" in ran.err
+    monkeypatch.setenv("PSOUP_CONFIG", "other.toml")
+    assert psoup("status").code == 2
+
+
+def test_a_timeout_that_is_none(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSOUP_TIMEOUT", "soon")
+    assert psoup("status").code == 2
+    monkeypatch.setenv("PSOUP_TIMEOUT", "10")
+    assert psoup("status").code == 0

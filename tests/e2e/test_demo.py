@@ -1,0 +1,223 @@
+"""The demo, whole: as a command with its own service, and its answers against DuckDB on the same Parquet."""
+
+import datetime as dt
+import io
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from psoup_cli.flights.child import free_port
+from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load
+from psoup_cli.flights.questions import AFTER, BEFORE, DURING
+from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
+from psoup_client import Client, Unavailable
+from psoup_testing.serving import serving
+
+UTC = dt.UTC
+QUESTIONS = (*BEFORE, *DURING, *AFTER)
+
+
+@pytest.fixture(scope="module")
+def flights() -> pa.Table:
+    return load()
+
+
+# The data ------------------------------------------------------------------------------------------------
+
+
+def test_every_flight_is_there(flights: pa.Table) -> None:
+    rows = duckdb.sql(
+        """SELECT count(*), count(*) FILTER (cancelled), count(*) FILTER (dep_delay IS NULL),
+                  count(*) FILTER (cancelled AND departure <> scheduled),
+                  count(*) FILTER (NOT cancelled AND departure - scheduled <> to_minutes(dep_delay)),
+                  count(*) FILTER (arr_delay IS NULL), count(*) FILTER (air_time IS NULL AND arr_delay IS NOT NULL),
+                  count(DISTINCT airline)
+           FROM flights"""
+    ).fetchall()
+    assert rows == [(336_776, 8_255, 8_255, 0, 0, 9_430, 0, 16)]
+
+
+def test_flights_are_in_order_and_of_one_year(flights: pa.Table) -> None:
+    departures = flights["departure"].to_pylist()
+    assert departures == sorted(departures)
+    assert departures[0] == dt.datetime(2013, 1, 1, 10, 17, tzinfo=UTC)  # UA 1545, at 5:17
+    assert departures[0] > dt.datetime.fromisoformat(YEAR_START)
+    assert departures[-1] < dt.datetime.fromisoformat(LAST_HEARTBEAT)
+
+
+# The story -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def story(flights: pa.Table) -> Iterator[Story]:
+    with serving() as service:
+        with Client(service.address) as client:
+            client.create_stream("CREATE STREAM flights (a BIGINT)")  # somebody's: the demo takes another name
+        told = Story(Console(file=io.StringIO(), width=120), service.address, flights, speed=0)
+        told.run()
+        yield told
+
+
+def hours(number: int) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
+    return lambda now: (now - dt.timedelta(hours=number), now)
+
+
+def fixed(begin: str | None, end: str | None = None) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
+    first = dt.datetime.fromisoformat(begin) if begin else None
+    return lambda now: (first, dt.datetime.fromisoformat(end) if end else now)
+
+
+WINDOWS = {
+    "jfk": hours(1),
+    "late": hours(1),
+    "hawaiian": fixed("2013-01-01T05:00:00Z"),
+    "cancelled": hours(24),
+    "caribbean": fixed(None),
+    "blizzard": fixed("2013-02-08T05:00:00Z", "2013-02-10T04:59:59Z"),
+    "made_up": hours(7 * 24),
+    "plane": hours(2 * 24),
+    "record": fixed(None),
+    "thanksgiving": fixed("2013-11-27T22:00:00Z", "2013-11-28T05:00:00Z"),
+    "fastest": fixed(None),
+    "stranded": fixed("2013-06-21T04:00:00Z"),
+}
+
+
+def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
+    """NOW when the answer was given: as asked, or the last departure before the pause, or the heartbeat."""
+    if shown.as_of is not None:
+        return shown.as_of
+    pauses = (MARCH, JULY)
+    pause = pauses[0] if position < 5 else pauses[1] if position < 10 else None
+    if pause is None:
+        return dt.datetime.fromisoformat(LAST_HEARTBEAT)
+    return max(moment for moment in flights["departure"].to_pylist() if moment < pause)
+
+
+def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
+    begin, end = WINDOWS[shown.question.name](now)
+    if "15 MINUTES" in shown.window:
+        begin = now - dt.timedelta(minutes=15)
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    rows = "SELECT * FROM (SELECT *, row_number() OVER () AS n FROM flights) WHERE departure <= $end"
+    if begin is not None:
+        rows += " AND departure >= $begin"
+    if "ROWS" in shown.question.sql:
+        rows += " QUALIFY n > max(n) OVER () - 300"
+    sql = shown.question.sql.partition(" BEGIN ")[0].format(flights=f"({rows})")
+    parameters = {"end": end} | ({"begin": begin} if begin is not None else {})
+    return connection.execute(sql, parameters).fetchall()
+
+
+def test_every_question_is_asked_and_named_once(story: Story) -> None:
+    assert {shown.question.name for shown in story.shown} == set(WINDOWS) == {q.name for q in QUESTIONS}
+    assert len(QUESTIONS) == 12
+    assert story.stream == "flights_2"
+
+
+def test_answers_are_those_of_duckdb(story: Story, flights: pa.Table) -> None:
+    assert len(story.shown) == 18
+    for position, shown in enumerate(story.shown):
+        now = expected_now(shown, position, flights)
+        assert shown.answer.completeness.now == now, shown.question.name
+        expected = ask_duckdb(shown, now, flights)
+        assert Counter(shown.answer.rows()) == Counter(expected), (shown.question.name, shown.as_of)
+        assert expected, f"{shown.question.name} has nothing to show"
+
+
+def test_ordered_answers_are_in_order(story: Story) -> None:
+    for shown in story.shown:
+        if "ORDER BY dep_delay DESC" in shown.question.sql:
+            delays = [row["dep_delay"] for row in shown.answer]
+            assert delays == sorted(delays, reverse=True)
+        elif "ORDER BY" not in shown.question.sql:
+            times = [next(iter(row.values())) for row in shown.answer]
+            order = sorted(times) if "departure" in shown.answer.columns else times
+            assert times == order  # the order of the stream
+
+
+def test_what_is_final_says_so(story: Story) -> None:
+    final = {(shown.question.name, shown.as_of) for shown in story.shown if shown.answer.completeness.final}
+    assert final == {("blizzard", None), ("thanksgiving", None), ("hawaiian", INDEPENDENCE_DAY), ("jfk", JULY)}
+    assert MARCH < APRIL < JULY
+
+
+# The command ---------------------------------------------------------------------------------------------
+
+
+def psoup(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "psoup_cli.main", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def nobody_serves_at(address: str) -> bool:
+    with Client(address, timeout=10) as client:
+        try:
+            client.info()
+        except Unavailable:
+            return True
+    return False
+
+
+def address_in(line: str) -> str:
+    return line.split()[-2]
+
+
+def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
+    process = psoup("demo", "--serve", "--once", "--speed", "0", "--port", "0")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    for question in QUESTIONS:
+        assert question.title in output
+    for text in ("336,776 of 336,776 flights", "flights/s", "as of Thu 4 Jul 2013", "What to type next", "comes back"):
+        assert text in output
+    assert "\x1b" not in output  # no colours in a pipe
+    assert "Traceback" not in output
+    assert nobody_serves_at(address_in(output.splitlines()[0]))
+
+
+def test_ctrl_c_in_the_middle_is_clean() -> None:
+    process = psoup("demo", "--serve", "--port", "0")
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    line = first
+    while "Replaying" not in line:
+        line = process.stdout.readline()
+        assert line, "the demo ended early"
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in rest
+    assert nobody_serves_at(address_in(first))
+
+
+def test_the_service_of_the_demo_ends_with_its_parent() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "psoup_cli.flights.child", str(free_port(0))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    while "listens on" not in line:
+        line = child.stdout.readline()
+        assert line, "the service ended early"
+    child.stdin.close()
+    assert child.wait(timeout=60) == 0
+    child.stdout.close()
