@@ -263,14 +263,12 @@ class Binder:
             test = self.bind(branch.this)
             args.append(test if subject is None else self._call("eq", branch, [subject, test]))
             args.append(self.bind(branch.args["true"]))
-        if not args:
-            raise self._source.error("CASE needs WHEN ... THEN ...", node)
         default = node.args.get("default")
         args.append(Literal(BIGINT, None) if default is None else self.bind(default))
         return self._call("case", node, args)
 
     def _extract(self, node: exp.Expr) -> Expr:
-        return self._call("extract", node, [Literal(TEXT, node.this.name), self.bind(node.expression)])
+        return self._call("extract", node, [Literal(TEXT, node.this.name.lower()), self.bind(node.expression)])
 
     def _trim(self, node: exp.Expr) -> Expr:
         if node.args.get("collation") is not None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NoReturn
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
+from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 Parsers = dict[Any, Callable[..., Any]]
@@ -103,6 +104,8 @@ class PSoupParser(parser.Parser):
         TokenType.END: lambda self: self._parse_bounds(),
     }
 
+    IS_PREDICATE_PRECEDENCE = DuckDBParser.IS_PREDICATE_PRECEDENCE
+
     _steps = 0
 
     def _advance(self, times: int = 1) -> None:
@@ -158,6 +161,8 @@ class PSoupParser(parser.Parser):
             if not self._match(TokenType.THEN):
                 self.raise_error("WHEN needs THEN")
             branches.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
+        if not branches:
+            self.raise_error("CASE needs WHEN ... THEN ...")
         if self._match(TokenType.ELSE):
             default = self._parse_disjunction()
             if default is None:

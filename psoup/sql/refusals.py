@@ -2,7 +2,7 @@
 
     SELECT … JOIN …   ->   NotSupported: JOIN is not supported
 
-The allow-list of syntax is the binder's rules plus `_FRAME` here; whatever is in neither is refused.
+Whatever is not in the allow-list `_SYNTAX` is refused, too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
+from psoup.sql.dialect import Bound, Duration
 from psoup.sql.source import Place, Source, nearest
 
 MAX_TREE = 100
@@ -74,6 +75,45 @@ _TOKENS: dict[TokenType, str] = {
     **dict.fromkeys(_SPEAKING, ""),
     _T.FARROW: "an argument by name",
 }
+_PAIR = frozenset({"this", "expression"})
+_ONE = frozenset({"this"})
+_SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Select: _TAKEN,
+    **dict.fromkeys((exp.From, exp.TableAlias, exp.Where, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
+    **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Extract), _PAIR),
+    exp.Table: frozenset({"this", "alias"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+    exp.Order: frozenset({"expressions"}),
+    exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
+    exp.Limit: frozenset({"expression"}),
+    exp.Distinct: frozenset({"expressions", "on"}),
+    exp.Star: frozenset({"except_", "replace", "rename"}),
+    exp.Column: frozenset({"this", "table", "db", "catalog"}),
+    exp.Alias: frozenset({"this", "alias"}),
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.Null: frozenset(),
+    exp.Like: _PAIR | {"negate"},
+    exp.Div: _PAIR | {"typed", "safe"},
+    exp.DPipe: _PAIR | {"safe"},
+    exp.In: frozenset({"this", "expressions", "query", "unnest", "field"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.Cast: frozenset({"this", "to", "safe"}),
+    exp.TryCast: frozenset({"this", "to", "safe", "requires_string"}),
+    exp.DataType: frozenset({"this", "expressions", "nested", "kind"}),
+    exp.DataTypeParam: _ONE,
+    exp.Case: frozenset({"this", "ifs", "default"}),
+    exp.If: frozenset({"this", "true"}),
+    exp.Trim: frozenset({"this", "position", "expression"}),
+    exp.Substring: frozenset({"this", "start", "length"}),
+    exp.Anonymous: frozenset({"this", "expressions"}),
+    exp.CurrentTimestamp: frozenset(),
+    exp.Interval: frozenset({"this", "unit"}),
+    Bound: frozenset({"this", "back", "at"}),
+    Duration: frozenset({"this", "unit"}),
+}
+"""The allow-list: every node that a SELECT may hold, and the parts of each that something here looks at."""
+
 _NODES: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery",
     exp.Select: "a subquery",
@@ -142,7 +182,7 @@ _STATEMENTS = _words(
 def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
     """Refuse a statement that does not begin as `wanted` (SELECT or CREATE) does."""
     first = tokens[0]
-    word = first.text.upper()
+    word = "" if first.token_type in (_T.STRING, _T.IDENTIFIER) else first.text.upper()
     if word == wanted:
         return
     if word == "WITH":
@@ -181,8 +221,8 @@ def refuse_clauses(source: Source, select: exp.Select) -> None:
         raise source.unsupported(_CLAUSES.get(key, key.upper().replace("_", " ").strip()), at)
 
 
-def refuse_deep(source: Source, root: exp.Expr) -> None:
-    """Refuse a statement of too many nodes, or too deep for those who recurse over it. O(size)."""
+def refuse_syntax(source: Source, root: exp.Select) -> None:
+    """Refuse what is not in the allow-list, and a statement too large or too deep to recurse over. O(size)."""
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:
@@ -192,9 +232,20 @@ def refuse_deep(source: Source, root: exp.Expr) -> None:
             raise source.error(f"this expression nests deeper than {MAX_TREE} levels", node, hint="simplify it")
         if count > MAX_NODES:
             raise source.error("the statement is too large", node, hint="split the query")
-        for child in node.iter_expressions():
+        _check_node(source, node, nested=node is not root)
+        for child in node.iter_expressions(reverse=True):
             chained = isinstance(node, exp.And | exp.Or) and type(child) is type(node)
             stack.append((child, depth if chained else depth + 1))
+
+
+def _check_node(source: Source, node: exp.Expr, nested: bool) -> None:
+    parts = _SYNTAX.get(type(node))
+    if parts is None or (nested and type(node) is exp.Select):
+        raise refuse_node(source, node)
+    for name, value in node.args.items():
+        if value and name not in parts:
+            what = name.strip("_").upper().replace("_", " ")
+            raise source.unsupported(f"{what} of {node.key.upper()}", node)
 
 
 def refuse_conjuncts(source: Source, where: exp.Expr) -> None:

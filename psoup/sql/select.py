@@ -16,7 +16,7 @@ from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
 from psoup.query import Factor, OrderKey, Output, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.factors import factor_text, factors_of
-from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_deep, refuse_node
+from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
 from psoup.sql.source import Source, nearest
 from psoup.sql.windows import window
 
@@ -29,16 +29,16 @@ MAX_NAME = 256
 
 def bind_select(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
     """The standing query of a parsed SELECT. Raises SqlError."""
-    refuse_deep(source, select)
     refuse_clauses(source, select)
+    distinct = _distinct(source, select)
     spec, alias = _stream(source, select, lookup, names)
+    refuse_syntax(source, select)
     binder = Binder(source, spec, alias)
     where = select.args.get("where")
     if where is not None:
         refuse_conjuncts(source, where.this)
     factors = factors_of(None if where is None else binder.condition(where.this))
     outputs = _outputs(source, select, binder)
-    distinct = _distinct(source, select)
     return StandingQuery(
         text=source.text,
         stream=spec.name,

@@ -19,7 +19,7 @@ from psoup.query import StandingQuery
 from psoup.sql.ddl import stream_spec
 from psoup.sql.dialect import Bounds, CreateStream, PlacedError, PSoup, TooComplex
 from psoup.sql.guards import tokens_of
-from psoup.sql.refusals import refuse_deep, refuse_node, refuse_statement, refuse_tokens
+from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import Source, nearest
 from psoup.sql.windows import window
@@ -67,7 +67,6 @@ def _create(source: Source) -> StreamSpec:
     node = _parse(source, tokens)
     if not isinstance(node, CreateStream):
         raise refuse_node(source, node)
-    refuse_deep(source, node)
     return stream_spec(source, node)
 
 
