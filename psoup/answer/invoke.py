@@ -17,11 +17,11 @@ import pyarrow as pa
 from psoup.answer.matches import ChunkMatches, matches_in
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
-from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
+from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column, gather_columns
 from psoup.errors import OutOfRange, ResourceExhausted
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.model import BIGINT, TIMESTAMP, WindowClause
+from psoup.model import BIGINT, TIMESTAMP, Kind, WindowClause
 from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
 
 _MAX_ROWS = 65_536
@@ -115,8 +115,8 @@ class Answer:
 
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
         arrays = [
-            column.to_arrow().cast(field.type) if field.type == pa.string() else column.to_arrow()
-            for column, field in zip(columns, self.schema, strict=True)
+            column.to_arrow().cast(pa.string()) if column.type.kind is Kind.TEXT else column.to_arrow()
+            for column in columns
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -221,7 +221,7 @@ def _gather(index: int, group: list[tuple[ChunkMatches, Array]]) -> Column:
         return Column(BIGINT, np.concatenate([offsets + m.entry.data.first_id for m, offsets in group]))
     if index == TIME_INDEX:
         return Column(TIMESTAMP, np.concatenate([m.entry.data.times[offsets] for m, offsets in group]))
-    return concat_columns([m.entry.data.columns[index].take(offsets) for m, offsets in group])
+    return gather_columns([(m.entry.data.columns[index], offsets) for m, offsets in group])
 
 
 def _scope(group: list[tuple[ChunkMatches, Array]], gathered: dict[int, Column], rows: int, now: int | None) -> Scope:
