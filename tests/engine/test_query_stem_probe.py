@@ -156,7 +156,7 @@ def test_pieces_of_full_size(generous: int) -> None:
     for slot, (low, width, below, depth) in spans.items():
         wanted = (low <= a) & (a < low + width) & (below <= b) & (b < below + depth)
         assert matches_of(results, slot, 9000) == [row for row in np.flatnonzero(wanted).tolist() if row >= 37]
-    assert 0 < len(results.runs) and 0 < np.count_nonzero(results.row_of_slot >= 0) < 600
+    assert len(results.runs) > 0 and 0 < np.count_nonzero(results.row_of_slot >= 0) < 600
 
 
 def _calls_of_probe(clauses: int) -> int:
