@@ -12,6 +12,7 @@ new row; this happens once for a clause and chunk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +45,7 @@ class Scratch:
 
     def get(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """An array of that shape with arbitrary content, C-contiguous."""
-        size = int(np.prod(shape))
+        size = shape if isinstance(shape, int) else math.prod(shape)
         kept = self._arrays.get(name)
         if kept is None or len(kept) < size:
             kept = np.empty(size + (size >> 1), dtype)
