@@ -30,6 +30,9 @@ _log = logging.getLogger(__name__)
 INGEST_METHODS = frozenset({"Push", "PushStream"})
 """Methods whose requests may have the ingest size."""
 
+_GONE = (grpc.aio.InternalError,)
+"""What gRPC raises when it is asked to send to a client that has cancelled: the end of the call, and no defect."""
+
 _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
 
@@ -162,10 +165,13 @@ class Calls:
             self._leave()
             self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)
         # The call is over, but its status may have to wait behind a message that the client does not read.
-        if error is None:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{name} did not end within its deadline")
-        else:
-            await abort(context, error)
+        try:
+            if error is None:
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"{name} did not end within its deadline")
+            else:
+                await abort(context, error)
+        except _GONE:
+            raise asyncio.CancelledError from None
 
     async def _write_all(self, messages: AsyncIterator[Any], context: Context) -> None:
         """Send what the servicer yields, for at most the age of a stream; a reader that stalls is cut sooner."""
@@ -199,6 +205,8 @@ class Calls:
                 if reading:
                     self._reading.add(idle)
                 return await step
+        except _GONE:
+            raise asyncio.CancelledError from None
         except TimeoutError:
             if not idle.expired():
                 raise

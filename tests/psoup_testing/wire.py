@@ -7,6 +7,7 @@ run(script)                                     # a fresh service on a free port
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,8 @@ class Wire:
 def run(
     script: Callable[[Wire], Awaitable[None]], settings: Settings | None = None, clock: Clock | None = None
 ) -> None:
-    """Run `script` against a fresh service; engine and admission are checked at the end."""
+    """Run `script` against a fresh service; checks engine and admission at the end, and that no defect was logged."""
+    defects = _Defects()
 
     async def main() -> None:
         async with running_service(settings, clock=clock) as service:
@@ -78,7 +80,24 @@ def run(
             service.host._engine.check()
             service.host._admission.check()
 
-    asyncio.run(main())
+    logging.getLogger().addHandler(defects)
+    try:
+        asyncio.run(main())
+    finally:
+        logging.getLogger().removeHandler(defects)
+    assert not defects.found, defects.found
+
+
+class _Defects(logging.Handler):
+    """Collects what the service and gRPC log as errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith(("psoup", "grpc")):
+            self.found.append(record.getMessage())
 
 
 def ipc(table: pa.Table, **options: Any) -> bytes:
@@ -98,7 +117,7 @@ async def refused(call: Awaitable[Any], code: grpc.StatusCode) -> Refusal:
     return refusal
 
 
-def refusal_of(error: grpc.aio.AioRpcError) -> Refusal:
+def refusal_of(error: grpc.aio.AioRpcError | grpc.RpcError) -> Refusal:
     """Code, message, and the details in `google.rpc` form."""
     raw = next((value for key, value in error.trailing_metadata() or () if key == "grpc-status-details-bin"), b"")
     status = status_pb2.Status.FromString(raw)

@@ -24,6 +24,9 @@ FILES = (streams_pb2, ingest_pb2, queries_pb2, server_pb2)
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]
+CLIENTS_OWN = 'Failed "execute_batch"'
+"""What the asyncio client reports, as INTERNAL, when the server ends a stream that it is writing to."""
+
 DOCUMENTED = ({*CODES.values()} | OWN_CODES | {grpc.StatusCode.OK}) - {grpc.StatusCode.INTERNAL}
 BUDGET = Budget("calls from the descriptors", seconds=5, least=1_500)
 
@@ -98,8 +101,8 @@ class Fuzz:
         return "".join(self.draw.choices(string.printable, k=self.draw.randrange(30)))
 
 
-async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[Message]) -> grpc.StatusCode:
-    """One call with these messages, raw enough to know nothing of the stubs."""
+async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[Message]) -> tuple[grpc.StatusCode, str]:
+    """One call with these messages, raw enough to know nothing of the stubs: its code and message."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     kinds = {"request_serializer": lambda message: message.SerializeToString()}
     try:
@@ -107,17 +110,17 @@ async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[M
             stream = wire.channel.stream_stream(path, **kinds)(iter(requests), timeout=0.3)
             async for _ in stream:
                 pass
-            return await stream.code()
+            return await stream.code(), ""
         if method.server_streaming:
             answer = wire.channel.unary_stream(path, **kinds)(requests[0], timeout=0.3)
             async for _ in answer:
                 pass
-            return await answer.code()
+            return await answer.code(), ""
         unary = wire.channel.unary_unary(path, **kinds)(requests[0], timeout=0.3)
         await unary
-        return await unary.code()
+        return await unary.code(), ""
     except grpc.aio.AioRpcError as error:
-        return error.code()
+        return error.code(), error.debug_error_string()
 
 
 def test_every_call_ends_with_a_documented_code() -> None:
@@ -130,14 +133,15 @@ def test_every_call_ends_with_a_documented_code() -> None:
         await wire.push("s", TABLE)
         for method in METHODS:
             empty = [message_factory.GetMessageClass(method.input_type)()]
-            seen.setdefault(method.full_name, set()).add(await call(wire, method, empty))
+            code, _ = await call(wire, method, empty)
+            seen.setdefault(method.full_name, set()).add(code)
         for number in BUDGET.rounds():
             fuzz = Fuzz(random.Random(number), ids)
             for _ in range(25):
                 method = fuzz.draw.choice(METHODS)
                 requests = [fuzz.message(method.input_type) for _ in range(fuzz.draw.choice((1, 1, 3)))]
-                code = await call(wire, method, requests)
-                assert code in DOCUMENTED, (number, method.full_name, code, requests)
+                code, said = await call(wire, method, requests)
+                assert code in DOCUMENTED or CLIENTS_OWN in said, (number, method.full_name, code, said)
                 seen[method.full_name].add(code)
                 BUDGET.count()
         assert wire.service.host.state == "serving"
