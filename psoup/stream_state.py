@@ -207,6 +207,7 @@ class StreamState:
             created=self._event.time,
             watermark=self._watermark,
             last_time=data.last_time,
+            first_time=data.first_time,
             dropped_time=data.dropped_time,
             chunks=(*self.closed, ChunkEntry(chunk, results)),
             pending=len(data.pending),

@@ -71,6 +71,7 @@ class StreamView:
     created: int
     watermark: int | None
     last_time: int | None
+    first_time: int | None
     dropped_time: int | None
     chunks: tuple[ChunkEntry, ...]
     pending: int
@@ -97,7 +98,15 @@ class StreamView:
 
     def timeline(self) -> Timeline:
         """Where times lie among the tuple IDs."""
-        return Timeline(self.first_id, self.next_id, self.dropped_time, self._before, self._through, self._time_of)
+        return Timeline(
+            self.first_id,
+            self.next_id,
+            self.dropped_time,
+            self.first_time,
+            self._before,
+            self._through,
+            self._time_of,
+        )
 
     def chunk_of(self, tuple_id: int) -> ChunkEntry:
         """The chunk that holds `tuple_id`, which must be in memory. O(log chunks)."""

@@ -30,6 +30,8 @@ class DataSteM:
         self.open = OpenChunk(spec.schema, 0, 0, config.chunk_rows)
         self.last_time: int | None = None
         """The greatest physical ID released."""
+        self.first_time: int | None = None
+        """The physical ID of the first tuple that was released."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
 
@@ -57,6 +59,8 @@ class DataSteM:
         start = self.open.length
         self.open.append(part)
         self.last_time = int(part.times[-1])
+        if self.first_time is None:
+            self.first_time = int(part.times[0])
         view = self.open.view()
         columns = tuple(column.slice(start, start + taken) for column in view.columns)
         piece = Piece(columns, view.ids_of(start, start + taken), view.times[start:], start)

@@ -27,6 +27,8 @@ class Timeline:
     next_id: int
     dropped_time: int | None
     """The greatest time among tuples that are gone, or None."""
+    first_time: int | None
+    """The time of the first tuple that ever was, or None."""
     before: Position
     """The first ID whose time is not below the argument."""
     through: Position
@@ -99,6 +101,8 @@ def _time(bound: Bound, now: int) -> int | None:
 
 def _rows(window: WindowClause, timeline: Timeline, edge: int, now: int) -> tuple[int, int, int]:
     """[low, high) and the low that was asked for: the last n tuples up to `now` without the last m."""
+    if timeline.first_time is None or now < timeline.first_time:  # dropped tuples are not among those up to `now`
+        return edge, edge, edge
     last = timeline.through(now)
     high = max(edge, last - (window.end.rows or 0))
     wanted = edge

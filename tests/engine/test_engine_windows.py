@@ -20,6 +20,7 @@ def timeline(dropped: int | None = 9) -> Timeline:
         FIRST,
         FIRST + len(TIMES),
         dropped,
+        TIMES[0] if dropped is None else dropped - 1,
         lambda time: FIRST + bisect_left(TIMES, time),
         lambda time: FIRST + bisect_right(TIMES, time),
         lambda tuple_id: TIMES[tuple_id - FIRST],
@@ -113,3 +114,9 @@ def test_without_time_a_window_is_empty() -> None:
     found = apply_window(WindowClause(START, NOW), timeline(None), Retention(duration=1), None, None)
     assert found.low == found.high
     assert found.end is None
+
+
+def test_as_of_before_the_first_tuple_has_lost_nothing() -> None:
+    window = WindowClause(Bound(Anchor.NOW, rows=2), NOW)
+    assert not apply_window(window, timeline(dropped=0), Retention(), 9, -5).truncated
+    assert apply_window(window, timeline(dropped=0), Retention(), 9, 0).truncated
