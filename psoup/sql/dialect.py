@@ -25,6 +25,9 @@ _WINDOW_WORDS = {TokenType.BEGIN, TokenType.END}
 _NO_NAMES = {*_WINDOW_WORDS, TokenType.LIMIT, TokenType.OFFSET, TokenType.CASE, TokenType.DIV, TokenType.UNKNOWN}
 """Tokens that sqlglot would also take as names; `//` and a stray backquote are among them."""
 
+_CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, TokenType.INTERVAL}
+"""Words that sqlglot takes as names where they are declared, but not where they are used."""
+
 MAX_STEPS = 30
 """Moves over the text that the parser may make for each token. Statements take 1 to 4; what takes more is one where it
 tries alternatives inside alternatives, whose number doubles with every level."""
@@ -286,7 +289,7 @@ class PSoupParser(parser.Parser):
         self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, RETENTION or the end")
 
     def _name(self, problem: str) -> Any:
-        name = self._parse_id_var(any_token=False)
+        name = None if self._curr.token_type in _CONSTANTS else self._parse_id_var(any_token=False)
         if name is None:
             word = f'; {self._curr.text!r} is a reserved word: quote it with ""' if self._curr.text.isalpha() else ""
             self.raise_error(problem + word)

@@ -28,7 +28,7 @@ from psoup.sql.formula import (
     negation,
     opaque,
 )
-from psoup.sql.intervals import EVERYTHING, NOTHING, Intervals, compared, complement, normal, prefixed
+from psoup.sql.intervals import EVERYTHING, NOTHING, Intervals, compared, complement, intersection, normal, prefixed
 
 MAX_CLAUSES = 16
 """Factors that one conjunct may become when OR is distributed over AND; past it the conjunct is opaque."""
@@ -50,8 +50,8 @@ def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
     if whole == ALWAYS:
         return ()
     conjuncts = whole.parts if isinstance(whole, All) else (whole,)
-    clauses = [clause for conjunct in conjuncts for clause in _clauses(conjunct)]
-    whole = conjunction(disjunction(clause) for clause in clauses)  # clauses of one attribute meet again
+    clauses = [clause for conjunct in conjuncts for clause in _absorbed(_clauses(conjunct))]
+    whole = conjunction(clauses)  # clauses of one attribute meet again
     if whole == NEVER:
         return (Factor(()),)
     factors = {_factor(part) for part in (whole.parts if isinstance(whole, All) else (whole,))}
@@ -67,9 +67,7 @@ def factor_text(factor: Factor) -> str:
 
 
 def _factor(part: Formula) -> Factor:
-    leaves = part.parts if isinstance(part, Either) else (part,)
-    terms = [Term(one.attribute, _closed(one), one.nulls) for one in leaves if isinstance(one, Leaf)]
-    assert len(terms) == len(leaves)
+    terms = [Term(one.attribute, _closed(one), one.nulls) for one in _leaves(part)]
     return Factor(tuple(sorted(terms, key=term_text)))
 
 
@@ -83,14 +81,41 @@ def _closed(part: Leaf) -> Intervals:
 # OR over AND -----------------------------------------------------------------------------------------------
 
 
-def _clauses(conjunct: Formula) -> list[list[Formula]]:
-    """The conjunct in CNF as lists of leaves; one opaque leaf if that is too large."""
+def _clauses(conjunct: Formula) -> list[Formula]:
+    """The conjunct in CNF, as leaves and disjunctions of leaves; one opaque leaf if that is too large."""
     found = _distribute(conjunct)
     if found is not None and all(len(clause) <= MAX_TERMS for clause in found):
-        return found
+        return [disjunction(clause) for clause in found]
     origin = conjunct.origin if isinstance(conjunct, All | Either) else None
     assert origin is not None
-    return [[opaque(origin)]]
+    return [opaque(origin)]
+
+
+def _absorbed(clauses: list[Formula]) -> list[Formula]:
+    """The clauses of one conjunct without those that follow from another: a = 1 makes (a = 1 OR b = 2) idle."""
+    kept: list[Formula] = []
+    for clause in clauses:
+        if not any(_implies(other, clause) for other in kept):
+            kept = [other for other in kept if not _implies(clause, other)]
+            kept.append(clause)
+    return kept
+
+
+def _implies(one: Formula, two: Formula) -> bool:
+    """Whether each leaf of `one` lies within the leaf of `two` on the same attribute."""
+    around = {leaf.attribute: leaf for leaf in _leaves(two)}
+    return all(
+        outer is not None
+        and intersection(inner.intervals, outer.intervals) == inner.intervals
+        and (outer.nulls or not inner.nulls)
+        for inner in _leaves(one)
+        for outer in (around.get(inner.attribute),)
+    )
+
+
+def _leaves(clause: Formula) -> list[Leaf]:
+    parts = clause.parts if isinstance(clause, Either) else (clause,)
+    return [part for part in parts if isinstance(part, Leaf)]
 
 
 def _distribute(node: Formula) -> list[list[Formula]] | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.query import StandingQuery
@@ -108,14 +108,25 @@ def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
 
 
 def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
-    found = next((token for token in tokens if token.start == problem.at), None)
+    position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
+    found = None if position is None else tokens[position]
     message = _INTERNALS.sub("", str(problem)).replace("Expected table name", "a stream's name is missing here")
     if message.startswith("Required keyword"):
         message = "something is missing here"
     elif message.startswith("Invalid expression"):
         message = "unexpected end of the statement" if found is None else f"{found.text[:40]!r} is not expected here"
-    hint = nearest(found.text, _WORDS) if found is not None and found.text.upper() not in _WORDS else ""
-    return source.error(message, problem.at, hint=hint)
+    return source.error(message, problem.at, hint="" if position is None else _hint(tokens, position))
+
+
+def _hint(tokens: list[Token], position: int) -> str:
+    """A misspelt word, here or before (there it was read as an alias), or a reserved one meant as a name."""
+    found = tokens[position]
+    for token in (found, tokens[max(position - 1, 0)]):
+        hint = nearest(token.text, _WORDS) if token.token_type is TokenType.VAR else ""
+        if hint:
+            return hint
+    reserved = found.text.isidentifier() and found.text.upper() not in ("SELECT", "FROM", "WHERE", "AND", "OR")
+    return f'quote it if it is a name: "{found.text}"' if reserved else ""
 
 
 def _safely(text: str, read: Callable[[Source], T]) -> T:

@@ -122,6 +122,7 @@ def test_quoted_and_reserved_names() -> None:
         ('CREATE STREAM "" (a INT)', "cannot name a stream"),
         (f"CREATE STREAM {'x' * 129} (a INT)", "cannot name a stream"),
         ("CREATE STREAM s (end INT)", "reserved word"),
+        ("CREATE STREAM s (null INT)", "reserved word"),
         ("CREATE STREAM s (a INT PRIMARY KEY)", "'PRIMARY KEY' is not known here"),
         ("CREATE STREAM s (a DECIMAL(19,2))", "DECIMAL(19, 2) is out of range"),
         ("CREATE STREAM s (a DECIMAL(4,5))", "out of range"),

@@ -259,3 +259,30 @@ def test_not_supported_is_refused_by_name(text: str, feature: str) -> None:
         assert isinstance(caught.value, NotSupported), caught.value
         assert feature in caught.value.problem
         assert caught.value.reason == "NOT_SUPPORTED"
+
+
+NAMES = """
+date time timestamp text index comment key value type level rank desc row rows year month day hour minute second
+format first last top position left right range filter window language default current schema table column view user
+count sum min max start now time_hour origin status state source number float string sequence set show update delete
+partition over full session lock tag final cache natural
+"""
+RESERVED = "begin end limit offset case when and or not in is null true select from where all interval"
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_words_of_other_dialects_are_ordinary_names(name: str) -> None:
+    spec = create_stream(f"CREATE STREAM s ({name} INT, other INT)")
+    text = f"SELECT {name}, s.{name} + 1 AS c FROM s WHERE {name} > 3 AND abs({name}) < 9 ORDER BY {name} DESC"
+    query = standing_query(text, lambda _: spec)
+    assert query.select[0] == Output(name, AttributeRef(BIGINT, 0, name))
+    assert query.order == (OrderKey(AttributeRef(BIGINT, 0, name), descending=True),)
+    assert standing_query(f"SELECT other AS {name} FROM s", lambda _: spec).select[0].name == name
+
+
+def test_reserved_words_are_names_when_quoted() -> None:
+    quoted = [f'"{word}"' for word in RESERVED.split()]
+    spec = create_stream(f"CREATE STREAM s ({', '.join(name + ' INT' for name in quoted)})")
+    listed = ", ".join(quoted)
+    query = standing_query(f"SELECT {listed} FROM s ORDER BY {listed}", lambda _: spec)
+    assert [output.name for output in query.select] == RESERVED.split()

@@ -206,3 +206,30 @@ def test_equal_clauses_have_equal_factors(seed: int) -> None:
         assert by_clause.setdefault(query.clause, query.factors) == query.factors, query.clause
     texts = {factors: clause for clause, factors in by_clause.items()}
     assert len(texts) == len(by_clause)
+
+
+PAIRS = [
+    ("a", "b", ["", "+ 1", "- 1", "+ 4611686018427387903", "- 4611686018427387904", "+ 9223372036854775807"]),
+    ("p", "q", ["", "+ 0.01", "- 9999.99"]),
+    ("p", "r", ["", "+ 1"]),
+    ("q", "q", ["+ 0.001", "- 999999999999999.999"]),
+    (
+        "t",
+        "u",
+        ["", "+ INTERVAL '1' MICROSECOND", "- INTERVAL '300' DAY", "+ INTERVAL '0' DAY", "+ INTERVAL '1' MONTH"],
+    ),
+    ("d", "e", ["", "+ 1", "- 2147483646", "+ 2147483647"]),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "shifts"), PAIRS)
+def test_differences_mean_the_comparison_for_all_values(left: str, right: str, shifts: list[str]) -> None:
+    scope = Scope(columns_from_arrow(SPEC.schema, _table(random.Random(99))), ROWS)
+    for shift in shifts:
+        for operator in ("=", "<>", "<", "<=", ">", ">="):
+            for text in (f"{left} {operator} {right} {shift}", f"{right} {shift} {operator} {left}"):
+                for condition in (text, f"NOT ({text})", f"({text}) OR f", f"({text}) AND {left} {shift} > {right}"):
+                    query = _query(f"SELECT ({condition}) AS c FROM s WHERE {condition}")
+                    whole = evaluate(query.select[0].expr, scope)
+                    expected = whole.values if whole.valid is None else whole.values & whole.valid
+                    assert np.array_equal(_factors(query.factors, scope), expected), query.clause
