@@ -14,6 +14,7 @@ from rich.console import Console
 from psoup_cli.common import Address, message
 from psoup_cli.flights.child import ChildService
 from psoup_cli.flights.dataset import load
+from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.show import make_console, say
 from psoup_cli.flights.story import Story
 from psoup_cli.settings import client_settings
@@ -48,6 +49,7 @@ def demo(
     target = client_settings(address).address
     console = make_console()
     with ExitStack() as stack:
+        ctrl_c = stack.enter_context(CtrlC())
         child = None
         if serve:
             wanted = int(target.rpartition(":")[2]) if port is None else port
@@ -55,8 +57,9 @@ def demo(
             say(console, f"Starting a service on {child.address} ...")
             child.wait_ready(START_SECONDS)
             target = child.address
-        story = Story(console, target, load(), speed)
+        story = Story(console, target, load(), speed, ctrl_c)
         story.run()
+        ctrl_c.check()
         if child is None:
             _what_next(console, story, target, "What to type next:")
         elif once:

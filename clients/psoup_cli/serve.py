@@ -11,8 +11,9 @@ from psoup_cli.service import load_settings
 
 def serve(
     data_dir: Annotated[
-        str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for data; not used yet, see below.")
+        str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for data; made if it is not there.")
     ] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory only; write nothing.")] = False,
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="Port for gRPC; 0 takes a free one.")
     ] = None,
@@ -29,14 +30,17 @@ def serve(
     """\b
     Examples:
       psoup serve
-      psoup serve --port 8000 --metrics-port 9100
+      psoup serve --data-dir /var/lib/psoup --port 8000 --metrics-port 9100
+      psoup serve --memory
       PSOUP_MEMORY_MIB=1024 psoup serve
 
-    Start a service and keep it up until Ctrl-C or SIGTERM. Everything is kept in memory for now: nothing survives a
-    restart. All settings and where they come from: psoup config show
+    Start a service and keep it up until Ctrl-C or SIGTERM. What it has acknowledged is on disk, in ./psoup-data unless
+    told otherwise, and is there again after the next start. All settings and where they come from: psoup config show
     """
+    if memory and data_dir is not None:
+        raise typer.BadParameter("--memory keeps no data directory; leave --data-dir out, or --memory")
     flags = {
-        "data_dir": data_dir,
+        "data_dir": ":memory:" if memory else data_dir,
         "port": port,
         "host": host,
         "metrics_port": metrics_port,

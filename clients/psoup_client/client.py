@@ -77,17 +77,20 @@ class Client:
         return ServerInfo.of(self._call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest()))
 
     def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
-        """Wait until the service answers; raises Unavailable after `timeout` seconds."""
-        try:
-            reply = self.connection.call(
-                self.connection.server.GetServerInfo,
-                server_pb2.GetServerInfoRequest(),
-                timeout,
-                wait_for_ready=True,
-            )
-        except DeadlineExceeded:
-            raise Unavailable(f"no PSoup service answered at {self.address} within {timeout:g} s") from None
-        return ServerInfo.of(reply)
+        """Wait until the service serves; raises Unavailable after `timeout` seconds."""
+        request = server_pb2.GetServerInfoRequest()
+        deadline = time.monotonic() + timeout
+        seen = "nobody answers"
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                reply = self.connection.call(self.connection.server.GetServerInfo, request, left, wait_for_ready=True)
+            except (DeadlineExceeded, Unavailable):
+                continue
+            if reply.state == "serving":
+                return ServerInfo.of(reply)
+            seen = f"the service is {reply.state}"
+            time.sleep(min(0.1, left))
+        raise Unavailable(f"not ready at {self.address} within {timeout:g} s: {seen}")
 
     def wait_for(self, sequence: int, *, timeout: float | None = None) -> int:
         """Wait until the event with this sequence is visible to every call; returns the last one that is."""

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 
 from psoup_client import Client, PSoupError, Unavailable
@@ -47,18 +48,22 @@ class ChildService:
 
     def wait_ready(self, timeout: float) -> None:
         """Wait until it serves; raises Unavailable with the end of its log if it does not."""
-        watcher = threading.Thread(target=self._process.wait, daemon=True)
-        watcher.start()
+        deadline = time.monotonic() + timeout
         with Client(self.address) as client:
             while True:
                 try:
                     client.wait_ready(1.0)
                     return
                 except PSoupError as problem:
-                    timeout -= 1.0
-                    if self._process.poll() is None and timeout > 0:
-                        continue
-                    raise Unavailable(f"the service did not start: {problem.message}\n{self.log_end()}") from None
+                    if self._ended_within(0.1) or time.monotonic() > deadline:
+                        raise Unavailable(f"the service did not start: {problem.message}\n{self.log_end()}") from None
+
+    def _ended_within(self, seconds: float) -> bool:
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def wait(self) -> int:
         """Wait until the process ends by itself; returns its exit code."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.show import clock
 from psoup_client import Producer, PushResult
 
@@ -27,11 +28,12 @@ class Replay:
     `speed` 1 takes 30 seconds for the year, 2 half of that, 0 does not wait at all.
     """
 
-    def __init__(self, console: Console, producer: Producer, flights: pa.Table, speed: float) -> None:
+    def __init__(self, console: Console, producer: Producer, flights: pa.Table, speed: float, ctrl_c: CtrlC) -> None:
         self._console = console
         self._producer = producer
         self._flights = flights
         self._speed = speed
+        self._ctrl_c = ctrl_c
         self._done = 0
         self._busy = 0.0  # seconds of replaying, without the pauses in which answers are read
 
@@ -42,15 +44,14 @@ class Replay:
 
     def until(self, moment: dt.datetime | None) -> PushResult:
         """Push all flights that left before `moment` (None: all), and wait until they are acknowledged."""
-        stop = self._flights.num_rows
-        if moment is not None:
-            stop = pc.sum(pc.less(self._flights["departure"], pa.scalar(moment))).as_py()
+        stop = self._flights.num_rows if moment is None else self._first_at(moment)
         start_row, start = self._done, time.monotonic()
         before = self._busy
         with self._bar(stop) as (progress, task):
             while self._done < stop:
                 rows = min(BATCH_ROWS, stop - self._done)
                 batch = self._flights.slice(self._done, rows)
+                self._ctrl_c.check()
                 self._producer.push(batch)
                 self._done += rows
                 self._pause(start + self._due(start_row, self._done))
@@ -60,6 +61,11 @@ class Replay:
             result = self._producer.flush()
         self._busy = before + time.monotonic() - start
         return result
+
+    def _first_at(self, moment: dt.datetime) -> int:
+        """The first row that did not leave before `moment`."""
+        departures = self._flights["departure"]
+        return bisect_left(range(len(departures)), moment, key=lambda row: departures[row].as_py())
 
     def _due(self, first: int, last: int) -> float:
         """Seconds that rows first to last take at this speed, in proportion to the time between them."""

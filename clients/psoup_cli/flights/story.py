@@ -19,6 +19,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, create_statement
+from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING, Question
 from psoup_cli.flights.replay import Replay
 from psoup_cli.flights.show import clock, print_answer, say
@@ -43,11 +44,12 @@ class Shown:
 class Story:
     """One run of the demo against the service at `address`."""
 
-    def __init__(self, console: Console, address: str, flights: pa.Table, speed: float) -> None:
+    def __init__(self, console: Console, address: str, flights: pa.Table, speed: float, ctrl_c: CtrlC) -> None:
         self._console = console
         self._address = address
         self._flights = flights
         self._speed = speed
+        self._ctrl_c = ctrl_c
         self._queries: dict[str, str] = {}
         self._sequence = 0
         self.stream = ""
@@ -61,7 +63,7 @@ class Story:
             try:
                 self._register(asking, BEFORE, "Five standing queries are registered before the first flight.")
                 with airports.producer(self.stream, name="airports", batch_rows=4_096) as producer:
-                    replay = Replay(self._console, producer, self._flights, self._speed)
+                    replay = Replay(self._console, producer, self._flights, self._speed, self._ctrl_c)
                     self._until_july(asking, replay)
                     asking.close()
                     asking = self._come_back(replay)
@@ -137,6 +139,7 @@ class Story:
             say(self._console, f"  {query.window_kind:>8}  {question.title}")
 
     def _ask(self, client: Client, question: Question, as_of: dt.datetime | None = None, window: str = "") -> None:
+        self._ctrl_c.check()
         query: Query = client.query(self._queries[question.name])
         answer = query.invoke(as_of=as_of, window=window, wait_for=self._sequence)
         self.shown.append(Shown(question, answer, as_of, window))

@@ -1,0 +1,37 @@
+"""Ctrl-C that is not lost.
+
+Python raises KeyboardInterrupt wherever the main thread happens to be. If that is inside a callback or a `__del__` of
+some library, it is printed or dropped there, and the program goes on. So the handler also remembers it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+
+
+class CtrlC:
+    """Inside the `with` block Ctrl-C raises KeyboardInterrupt as ever, and once more at the next `check`."""
+
+    def __init__(self) -> None:
+        self._pressed = False
+        self._before: object = None
+
+    def __enter__(self) -> CtrlC:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if it was asked for."""
+        if self._pressed:
+            raise KeyboardInterrupt
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._pressed = True
+        raise KeyboardInterrupt
