@@ -193,25 +193,6 @@ def concat_columns(columns: Sequence[Column]) -> Column:
     return Column(first, np.concatenate(offsets), valid, np.concatenate(parts), error)
 
 
-def gather_columns(parts: Sequence[tuple[Column, Array]]) -> Column:
-    """Rows of several columns of one type, one after the other: of each its rows at int64[k]. At least one. O(rows)."""
-    first = parts[0][0].type
-    plain = first.kind is not Kind.TEXT
-    total = 0
-    for column, rows in parts:
-        plain = plain and column.valid is None and column.error is None
-        total += len(rows)
-    if not plain:
-        return concat_columns([column.take(rows) for column, rows in parts])
-    values = np.empty(total, DTYPES[first.kind])
-    start = 0
-    for column, rows in parts:
-        stop = start + len(rows)
-        column.values.take(rows, None, values[start:stop], "clip")  # "raise" would copy through a buffer
-        start = stop
-    return Column(first, values)
-
-
 def _concat_flags(flags: list[Array | None], columns: Sequence[Column], default: bool) -> Array | None:
     if all(flag is None for flag in flags):
         return None

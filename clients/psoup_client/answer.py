@@ -69,7 +69,8 @@ class Completeness:
         """The same in words: "May still grow; 3 tuples of the stream still wait for the watermark."."""
         parts = ["final: nothing can change it any more" if self.final else "may still grow"]
         if self.pending:
-            parts.append(f"{_tuples(self.pending)} of the stream still wait for the watermark")
+            verb = "waits" if self.pending == 1 else "wait"
+            parts.append(f"{_tuples(self.pending)} of the stream still {verb} for the watermark")
         if self.late:
             parts.append(f"{_tuples(self.late)} of the stream came too late and were refused")
         if self.ahead:
