@@ -109,7 +109,7 @@ def membership(call: Call, frame: Frame) -> Column:
     subject, items = call.args[0], call.args[1:]
     column = frame.column(subject)
     quick = [item for item in items if isinstance(item, Literal) and item.type == subject.type]
-    slow = [item for item in items if item not in set(quick)]
+    slow = [item for item in items if not (isinstance(item, Literal) and item.type == subject.type)]
     found = _in_constants(column, [item for item in quick if item.value is not None])
     unknown = np.zeros(frame.rows, np.bool_)
     if len(quick) > sum(item.value is not None for item in quick):
