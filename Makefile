@@ -17,7 +17,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test soak check format protos protos-check bench wheel lock clean
+.PHONY: help setup run test soak check format protos protos-check golden bench wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ protos-check: $(STAMP) ## Fail if the committed generated code is not what the .
 	  cmp -s "$$file" "$(CURDIR)/protos/$$file" || { \
 	    echo "protos/$${file#./} is not what its .proto gives: run make protos" >&2; exit 1; }; \
 	done
+
+golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names), for a reviewer to read.
+	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)
