@@ -77,8 +77,8 @@ def run(
         async with running_service(settings, clock=clock) as service:
             async with grpc.aio.insecure_channel(service.address) as channel:
                 await script(Wire(service, channel))
-            service.host._engine.check()
-            service.host._admission.check()
+        service.host._engine.check()  # after the stop: the writer may still be inside apply
+        service.host._admission.check()
 
     logging.getLogger().addHandler(defects)
     try:
