@@ -19,7 +19,8 @@ from psoup_cli.flights.show import make_console, say
 from psoup_cli.flights.story import Story
 from psoup_cli.settings import client_settings
 
-START_SECONDS = 60.0
+IN_MEMORY = ":memory:"
+"""The demo's year can be had again, so it leaves nothing behind unless it is told where."""
 
 
 def demo(
@@ -31,12 +32,16 @@ def demo(
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="With --serve: the port.")
     ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", metavar="DIR", help="With --serve: keep the data; else in memory only.")
+    ] = None,
     address: Address = None,
 ) -> None:
     """\b
     Examples:
       psoup demo --serve
       psoup demo --serve --once --speed 4
+      psoup demo --serve --data-dir psoup-data
       psoup demo --address 127.0.0.1:7433
 
     Replay all 336,776 departures from New York in 2013 into a service, and ask a dozen standing queries about
@@ -44,8 +49,8 @@ def demo(
     """
     if serve and address:
         raise typer.BadParameter("--serve starts a service of its own; leave --address out, or --serve")
-    if not serve and (once or port is not None):
-        raise typer.BadParameter("--once and --port go with --serve")
+    if not serve and (once or port is not None or data_dir is not None):
+        raise typer.BadParameter("--once, --port and --data-dir go with --serve")
     target = client_settings(address).address
     console = make_console()
     with ExitStack() as stack:
@@ -53,20 +58,20 @@ def demo(
         child = None
         if serve:
             wanted = int(target.rpartition(":")[2]) if port is None else port
-            child = stack.enter_context(ChildService(wanted))
-            say(console, f"Starting a service on {child.address} ...")
-            child.wait_ready(START_SECONDS)
-            target = child.address
+            child = stack.enter_context(ChildService(wanted, data_dir or IN_MEMORY))
+            say(console, "Starting a service; the very first start compiles its kernels, which takes a while ...")
+            target = child.wait_ready()
+            say(console, f"It listens on {target}.")
         story = Story(console, target, load(), speed, ctrl_c)
         story.run()
         ctrl_c.check()
         if child is None:
             _what_next(console, story, target, "What to type next:")
         elif once:
-            say(console, "\nWhat to type next: psoup demo --serve, which leaves the service up for your own queries.")
+            say(console, "\nWhat to type next: psoup demo --serve, which leaves the service up for you.")
         else:
             _what_next(console, story, target, "What to type next, in another terminal:")
-            _stay(child)
+            _stay(child, data_dir)
 
 
 def _what_next(console: Console, story: Story, address: str, title: str) -> None:
@@ -93,8 +98,9 @@ def _program() -> str:
     return str(started.relative_to(Path.cwd())) if started.is_relative_to(Path.cwd()) else str(started)
 
 
-def _stay(child: ChildService) -> None:
-    message(f"\nThe service stays up on {child.address}; nothing survives its end. Ctrl-C stops it.")
+def _stay(child: ChildService, data_dir: str | None) -> None:
+    kept = f"its data is kept in {data_dir}" if data_dir else "nothing survives its end"
+    message(f"\nThe service stays up on {child.address}; {kept}. Ctrl-C stops it.")
     try:
         code = child.wait()
     except KeyboardInterrupt:

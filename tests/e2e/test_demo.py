@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,6 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from psoup_cli.flights.child import free_port
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load
 from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING
@@ -175,8 +175,10 @@ def nobody_serves_at(address: str) -> bool:
     return False
 
 
-def address_in(line: str) -> str:
-    return line.split()[-2]
+def address_in(output: str) -> str:
+    found = re.search(r"listens on (127\.0\.0\.1:[0-9]+)", output)
+    assert found, output
+    return found[1]
 
 
 def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
@@ -189,38 +191,37 @@ def test_once_ends_by_itself_and_leaves_nothing_behind() -> None:
         assert text in output
     assert "\x1b" not in output  # no colours in a pipe
     assert "Traceback" not in output
-    assert nobody_serves_at(address_in(output.splitlines()[0]))
+    assert nobody_serves_at(address_in(output))
 
 
 def test_ctrl_c_in_the_middle_is_clean() -> None:
     process = psoup("demo", "--serve", "--port", "0")
     assert process.stdout is not None
-    first = process.stdout.readline()
-    line = first
-    while "Replaying" not in line:
+    output = ""
+    while "Replaying" not in output:
         line = process.stdout.readline()
-        assert line, "the demo ended early"
+        assert line, output
+        output += line
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in rest
-    assert nobody_serves_at(address_in(first))
+    assert nobody_serves_at(address_in(output))
 
 
 def test_the_service_of_the_demo_ends_with_its_parent() -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "psoup_cli.flights.child", str(free_port(0))],
+        [sys.executable, "-m", "psoup_cli.flights.child", "0", ":memory:"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    line = child.stdout.readline()
-    while "listens on" not in line:
-        line = child.stdout.readline()
-        assert line, "the service ended early"
+    address = child.stdout.readline().strip()
+    with Client(address) as client:
+        assert client.info().state == "serving"
     child.stdin.close()
     assert child.wait(timeout=60) == 0
+    assert nobody_serves_at(address)
     child.stdout.close()

@@ -1,9 +1,11 @@
 """A service in a child process that cannot outlive its parent.
 
-    parent: ChildService(port)  --stdin (held open)-->  child: python -m psoup_cli.flights.child --port N
+    parent: ChildService(port, data)  --stdin, held open-->  child: python -m psoup_cli.flights.child PORT DATA
+                                      <--stdout: its address--
 
-The child serves until it is told to stop, or until its standard input ends: then the parent is gone, however it
-ended. The child has a session of its own, so that Ctrl-C in the terminal reaches the parent only, which stops it.
+The child says where it listens once it serves, so that nobody else's service can be taken for it. It serves until it
+is told to stop, or until its standard input ends: then the parent is gone, however it ended. It has a session of its
+own, so that Ctrl-C in the terminal reaches the parent only, which stops it.
 """
 
 from __future__ import annotations
@@ -15,27 +17,29 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 
-from psoup_client import Client, PSoupError, Unavailable
+from psoup_client import Unavailable
 
 STOP_SECONDS = 15.0
 HOST = "127.0.0.1"
 
 
 class ChildService:
-    """Starts a service on loopback; use it in a `with` statement. Its log is kept and shown if it fails."""
+    """Starts a service on loopback; use it in a `with` statement. Its log is kept and shown if it fails.
 
-    def __init__(self, port: int) -> None:
-        self.port = free_port(port)
-        self.address = f"{HOST}:{self.port}"
+    `port`: the one to take; another one if somebody listens there. `data_dir`: the service's setting of that name.
+    `address` is known after `wait_ready`.
+    """
+
+    def __init__(self, port: int, data_dir: str) -> None:
+        self.address = ""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by stop()
         # Not a fork of this process once gRPC runs in it: start before the first client.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "psoup_cli.flights.child", str(self.port)],
+            [sys.executable, "-m", "psoup_cli.flights.child", str(port if is_free(port) else 0), data_dir],
             stdin=subprocess.PIPE,
-            stdout=self._log,
+            stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
         )
@@ -46,24 +50,14 @@ class ChildService:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def wait_ready(self, timeout: float) -> None:
-        """Wait until it serves; raises Unavailable with the end of its log if it does not."""
-        deadline = time.monotonic() + timeout
-        with Client(self.address) as client:
-            while True:
-                try:
-                    client.wait_ready(1.0)
-                    return
-                except PSoupError as problem:
-                    if self._ended_within(0.1) or time.monotonic() > deadline:
-                        raise Unavailable(f"the service did not start: {problem.message}\n{self.log_end()}") from None
-
-    def _ended_within(self, seconds: float) -> bool:
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+    def wait_ready(self) -> str:
+        """Wait until it serves; returns its address, or raises Unavailable with the end of its log."""
+        assert self._process.stdout is not None
+        self.address = self._process.stdout.readline().decode().strip()
+        if not self.address:
+            self._process.wait()
+            raise Unavailable(f"the service did not start:\n{self.log_end()}")
+        return self.address
 
     def wait(self) -> int:
         """Wait until the process ends by itself; returns its exit code."""
@@ -78,9 +72,9 @@ class ChildService:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self._log.close()
+        for end in (self._process.stdin, self._process.stdout, self._log):
+            if end is not None:
+                end.close()
 
     def log_end(self) -> str:
         """The last lines of its output."""
@@ -90,17 +84,15 @@ class ChildService:
         return "\n".join(self._log.read().decode(errors="replace").splitlines()[-15:])
 
 
-def free_port(wanted: int) -> int:
-    """`wanted` if nobody listens on it, else a port that is free at this moment; 0 takes any."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise OSError(f"there is no free port on {HOST}")
+def is_free(port: int) -> bool:
+    """Whether nobody listens on `port` of loopback; 0 is always free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
 
 
 def _stop_with_parent() -> None:
@@ -110,13 +102,13 @@ def _stop_with_parent() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The child: serve on the port that is the only argument."""
+    """The child: serve; the arguments are the port and the data directory."""
     from psoup_cli.service import load_settings
     from psoup_service.main import serve
 
-    loaded = load_settings({"host": HOST, "port": int(arguments[0])}, None)
+    loaded = load_settings({"host": HOST, "port": int(arguments[0]), "data_dir": arguments[1]}, None)
     threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
-    return serve(loaded.settings)
+    return serve(loaded.settings, ready=lambda address: print(address, flush=True))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ BEFORE = (
     ),
     Question(
         "hawaiian",
-        "Hawaiian Airlines since January: departures more than half an hour late",
+        "Hawaiian Airlines since January: over half an hour late",
         "SELECT departure, flight, dest, dep_delay, arr_delay FROM {flights} WHERE carrier = 'HA' AND dep_delay > 30"
         " BEGIN TIMESTAMP '2013-01-01 05:00:00'",
     ),
@@ -81,14 +81,14 @@ AFTER = (
     ),
     Question(
         "thanksgiving",
-        "The evening before Thanksgiving: over an hour late out of LaGuardia or Newark",
+        "Thanksgiving eve: over an hour late out of LaGuardia or Newark",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 AND origin <> 'JFK'"
         " BEGIN TIMESTAMP '2013-11-27 22:00:00' END TIMESTAMP '2013-11-28 05:00:00'",
     ),
     Question(
         "fastest",
         "Tailwind: faster than 9 miles a minute over more than 1,000 miles",
-        "SELECT departure, airline, flight, dest, distance, air_time, round(60 * distance / air_time) AS mph"
+        "SELECT departure, airline, dest, distance, air_time, round(60 * distance / air_time) AS mph"
         " FROM {flights} WHERE distance / air_time > 9 AND distance > 1000 ORDER BY mph DESC BEGIN (START)",
     ),
     Question(

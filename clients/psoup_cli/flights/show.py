@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sys
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,6 +17,7 @@ from psoup_client import Answer, Completeness
 
 NEW_YORK = ZoneInfo("America/New_York")
 SHOWN_ROWS = 5
+_COMPANY = re.compile(r" (Inc\.|Corporation|Co\.)$")
 _WIDTH = 100  # of a file or pipe; a terminal has its own
 
 
@@ -31,18 +33,28 @@ def clock(moment: dt.datetime) -> str:
     return f"{local:%a} {local.day} {local:%b %Y %H:%M}"
 
 
+def short(moment: dt.datetime) -> str:
+    """The same without the year of the replay: a table must fit 80 columns."""
+    return clock(moment).replace(" 2013 ", " ")
+
+
 def say(console: Console, text: str, style: str = "") -> None:
     """A line of the story."""
     console.print(Text(text, style=style))
 
 
-def print_answer(console: Console, title: str, answer: Answer, window: str) -> None:
-    """Title, the first rows, how many there are, and how complete the answer is; `window` is the query's."""
+def print_answer(console: Console, title: str, asked: str, answer: Answer, window: str) -> None:
+    """Title, the first rows, how many there are, and how complete the answer is.
+
+    `asked`: how it was asked, if not simply now; `window`: the query's.
+    """
     console.print()
     console.print(Text(title, style="bold cyan"))
+    if asked:
+        console.print(Text(f"  {asked}", style="cyan"))
     if len(answer):
         console.print(_table(answer))
-    console.print(Text(f"  {_count(answer)}. {_window(answer.completeness, window)}", style="dim"))
+    console.print(Text(f"  {_count(answer)}; {_window(answer.completeness, window)}.", style="dim"))
     console.print(Text(f"  {answer.completeness.sentence()}", style="dim"))
 
 
@@ -53,15 +65,17 @@ def _table(answer: Answer) -> Table:
         number = any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in rows)
         table.add_column(Text(name.replace("_", " ")), justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(_value(value)) for value in row.values()))
+        table.add_row(*(Text(_value(name, value)) for name, value in row.items()))
     return table
 
 
-def _value(value: Any) -> str:
+def _value(name: str, value: Any) -> str:
     if value is None:
         return "–"
+    if name == "airline":
+        return _COMPANY.sub("", str(value))
     if isinstance(value, dt.datetime):
-        return clock(value)
+        return short(value)
     if isinstance(value, float):
         return f"{value:.0f}"
     return str(value)
@@ -69,13 +83,13 @@ def _value(value: Any) -> str:
 
 def _count(answer: Answer) -> str:
     rows = "1 row" if len(answer) == 1 else f"{len(answer):,} rows" if len(answer) else "No rows"
-    return f"{rows}, the first {SHOWN_ROWS} above" if len(answer) > SHOWN_ROWS else rows
+    return f"{rows}, {SHOWN_ROWS} shown" if len(answer) > SHOWN_ROWS else rows
 
 
 def _window(completeness: Completeness, window: str) -> str:
-    kind = f"{completeness.window_kind.capitalize()} window"
-    end = clock(completeness.end) if completeness.end else "now"
+    kind = completeness.window_kind
+    end = short(completeness.end) if completeness.end else "now"
     if "ROWS" in window:
-        return f"{kind} of so many departures up to {end}"
-    begin = clock(completeness.begin) if completeness.begin else "the oldest flight"
-    return f"{kind} from {begin} to {end}"
+        return f"{kind}: so many departures up to {end}"
+    begin = short(completeness.begin) if completeness.begin else "the oldest flight"
+    return f"{kind}: from {begin} to {end}"

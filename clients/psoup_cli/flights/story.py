@@ -80,15 +80,15 @@ class Story:
         names = ["flights", *(f"flights_{number}" for number in range(2, len(taken) + 3))]
         name = next(name for name in names if name not in taken)
         client.create_stream(create_statement(name))
-        say(self._console, f"Created the stream {name}: an event is a departure; cancelled flights have theirs")
-        say(self._console, "at the time they were due. Times are shown as New York's clocks show them.")
+        say(self._console, f"Created the stream {name}. An event is a departure; that of a cancelled flight is at")
+        say(self._console, "the time when it was due. Times are shown as New York's clocks show them.")
         return name
 
     def _until_july(self, client: Client, replay: Replay) -> None:
         self._replay(replay, MARCH, f"Replaying 2013 from January to {clock(MARCH)}.")
         self._ask(client, BEFORE[0])
         self._ask(client, BEFORE[1])
-        self._register(client, DURING, "Three more queries: they are answered at once, over flights that left before.")
+        self._register(client, DURING, "Three more queries, answered at once over flights that left before them.")
         for question in DURING:
             self._ask(client, question)
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
@@ -143,10 +143,9 @@ class Story:
         query: Query = client.query(self._queries[question.name])
         answer = query.invoke(as_of=as_of, window=window, wait_for=self._sequence)
         self.shown.append(Shown(question, answer, as_of, window))
-        title = question.title
-        title += f" — as of {clock(as_of)}" if as_of else ""
-        title += f" — with {window}" if window else ""
-        print_answer(self._console, title, answer, window or query.info.window)
+        asked = [f"as of {clock(as_of)}"] if as_of else []
+        asked += [f"with the window {window}"] if window else []
+        print_answer(self._console, question.title, ", ".join(asked), answer, window or query.info.window)
 
     def query_id(self, name: str) -> str:
         """The ID of a question's query."""
