@@ -83,7 +83,9 @@ class Client:
         seen = "nobody answers"
         while (left := deadline - time.monotonic()) > 0:
             try:
-                reply = self.connection.call(self.connection.server.GetServerInfo, request, left, wait_for_ready=True)
+                reply = self.connection.call(
+                    self.connection.server.GetServerInfo, request, left, repeat=False, wait_for_ready=True
+                )
             except (DeadlineExceeded, Unavailable):
                 continue
             if reply.state == "serving":
@@ -108,7 +110,7 @@ class Client:
         request = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=if_not_exists)
         for attempt in range(_CREATE_ATTEMPTS):
             try:
-                reply = self._call(self.connection.streams.CreateStream, request)
+                reply = self.connection.call(self.connection.streams.CreateStream, request, repeat=False)
                 break
             except Unavailable:
                 if attempt == _CREATE_ATTEMPTS - 1:

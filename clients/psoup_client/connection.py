@@ -2,20 +2,22 @@
 
     Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
 
-Every call has a deadline. Calls that may be repeated are retried by gRPC itself on UNAVAILABLE, after the service
-config below; what may not be repeated as it is (CreateStream, PushStream) is left to the caller. Nothing here knows
-what the messages mean.
+Every call has a deadline. Calls that may be repeated are retried on UNAVAILABLE: by gRPC itself, after the service
+config below, and again by `call`, because gRPC gives up for good when a connection breaks between the headers of a
+reply and its end. What may not be repeated as it is (CreateStream, PushStream) is left to the caller. Nothing here
+knows what the messages mean.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import grpc
 
-from psoup_client.errors import Cancelled, from_rpc
+from psoup_client.errors import Cancelled, Unavailable, from_rpc
 from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, streams_pb2_grpc
 
 MAX_SEND_BYTES = 16 * 1024 * 1024
@@ -27,9 +29,9 @@ MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 _SERVICES = ("StreamService", "IngestService", "QueryService", "ServerService")
 _NOT_REPEATED = (("StreamService", "CreateStream"), ("IngestService", "PushStream"))
 _RETRY = {
-    "maxAttempts": 5,
+    "maxAttempts": 3,
     "initialBackoff": "0.1s",
-    "maxBackoff": "2s",
+    "maxBackoff": "1s",
     "backoffMultiplier": 2,
     "retryableStatusCodes": ["UNAVAILABLE"],
 }
@@ -39,6 +41,9 @@ _SERVICE_CONFIG = {
         {"name": [{"service": f"psoup.v1.{service}", "method": method} for service, method in _NOT_REPEATED]},
     ]
 }
+_PAUSES = (0.1, 0.2, 0.4)
+"""Seconds between the attempts of `call`."""
+
 _OPTIONS = [
     ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
     ("grpc.enable_retries", 1),
@@ -65,15 +70,35 @@ class Connection:
         self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
         self.server = server_pb2_grpc.ServerServiceStub(self._channel)
 
-    def call(self, method: Any, request: Any, timeout: float | None = None, *, wait_for_ready: bool = False) -> Any:
-        """The reply of a unary call; raises PSoupError. With `wait_for_ready` it waits for a server to come up."""
-        deadline = self.timeout if timeout is None else timeout
-        try:
-            return method(request, timeout=deadline, wait_for_ready=wait_for_ready)
-        except grpc.RpcError as problem:
-            raise from_rpc(problem, self.address) from None
-        except ValueError as problem:
-            raise _closed(problem) from None
+    def call(
+        self,
+        method: Any,
+        request: Any,
+        timeout: float | None = None,
+        *,
+        repeat: bool = True,
+        wait_for_ready: bool = False,
+    ) -> Any:
+        """The reply of a unary call; raises PSoupError. `timeout` is for all attempts together.
+
+        With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once.
+        """
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        for pause in (*_PAUSES, None):
+            try:
+                left = max(0.001, deadline - time.monotonic())
+                return method(request, timeout=left, wait_for_ready=wait_for_ready)
+            except grpc.RpcError as problem:
+                error = from_rpc(problem, self.address)
+            except ValueError as problem:
+                raise _closed(problem) from None
+            if pause is None or not repeat or not isinstance(error, Unavailable):
+                raise error
+            pause = max(pause, error.retry_after or 0.0)
+            if time.monotonic() + pause >= deadline:
+                raise error
+            time.sleep(pause)
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def open(self, method: Any, request: Any, timeout: float | None = None) -> Any:
         """A started streaming call; whoever opens it cancels it when done."""

@@ -1,0 +1,76 @@
+"""Connections that break at any byte: nothing is lost, nothing is there twice, nothing is cut short in silence."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from psoup_client import Client, Unavailable
+from psoup_testing.budget import SCALE, SEED
+from psoup_testing.proxy import Cut, cutting
+from psoup_testing.serving import Serving
+
+MakeStream = Callable[[str], str]
+BATCHES = round(400 * SCALE)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_producer_over_a_breaking_connection(
+    running: Serving, client: Client, make_stream: MakeStream, number: int
+) -> None:
+    rng = random.Random(f"{SEED} {number}")
+    name = make_stream("(a BIGINT)")
+    query = client.register(f"SELECT a FROM {name}")
+    cuts = [Cut(rng.choice([rng.randrange(2_000), rng.randrange(60_000)]), rng.random() < 0.5) for _ in range(12)]
+    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=20) as lossy:
+        lossy.wait_ready()
+        with lossy.producer(name) as producer:
+            for value in range(BATCHES):
+                producer.push([{"a": value}])
+        assert proxy.connections > 1
+    answer = query.invoke(wait_for=producer.result.sequence)
+    assert [row[0] for row in answer.rows()] == list(range(BATCHES)), f"seed {SEED} {number}, cuts {cuts}"
+    assert producer.result.accepted == BATCHES
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_single_pushes_over_a_breaking_connection(
+    running: Serving, client: Client, make_stream: MakeStream, number: int
+) -> None:
+    rng = random.Random(f"{SEED} single {number}")
+    name = make_stream("(a BIGINT)")
+    query = client.register(f"SELECT a FROM {name}")
+    cuts = [Cut(rng.randrange(500, 6_000), rng.random() < 0.5) for _ in range(6)]
+    with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=20) as lossy:
+        lossy.wait_ready()
+        lossy.describe(name)
+        for value in range(60):
+            lossy.push(name, [{"a": value}])
+        last = lossy.last_sequence
+    assert [row[0] for row in query.invoke(wait_for=last).rows()] == list(range(60)), f"cuts {cuts}"
+
+
+def test_registration_over_a_breaking_connection_makes_one_query(
+    running: Serving, client: Client, make_stream: MakeStream
+) -> None:
+    name = make_stream("(a BIGINT)")
+    for limit in range(60, 600, 60):
+        with cutting(running.address, [Cut(limit, up=False)]) as proxy, Client(proxy.address, timeout=20) as lossy:
+            before = len(client.queries(name))
+            query = lossy.register(f"SELECT a FROM {name} WHERE a > {limit}")
+            assert len(client.queries(name)) == before + 1
+            assert client.query(query.id).sql == query.sql
+
+
+def test_an_answer_that_is_cut_is_an_error_and_not_a_short_answer(
+    running: Serving, client: Client, make_stream: MakeStream
+) -> None:
+    name = make_stream("(a BIGINT, b TEXT)")
+    query = client.register(f"SELECT a, b FROM {name}")
+    result = client.push(name, {"a": list(range(100_000)), "b": ["x" * 40] * 100_000})
+    client.wait_for(result.sequence)
+    for limit in (10_000, 1_500_000, 3_000_000):
+        cuts = [Cut(limit, up=False)] * 50
+        with cutting(running.address, cuts) as proxy, Client(proxy.address) as lossy, pytest.raises(Unavailable):
+            lossy.query(query.id).invoke()
+    assert len(query.invoke()) == 100_000
