@@ -3,7 +3,8 @@
     push ──> [run sorted by time] [run] [run]  ──release(watermark)──> tuples in stream order
 
 Each push is one run; a release takes the prefix of every run that is not above the watermark and sorts the prefixes
-together, equal times staying in the order they were sent. Runs are joined when they become many.
+together, equal times staying in the order they were sent. When runs become many, the latest are joined with those
+before that are not much larger: so each tuple is copied a few times, however many are waiting.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from psoup.columns import Batch, concat_batches
 
 _MAX_RUNS = 32
+_JOIN_RATIO = 4
+"""A run is joined with the later ones if it is at most this many times as long as they are together."""
 
 
 class ReorderBuffer:
@@ -32,7 +35,7 @@ class ReorderBuffer:
         self._count += len(batch)
         self._runs.append(_sorted(batch))
         if len(self._runs) > _MAX_RUNS:
-            self._runs = [_sorted(concat_batches(self._runs))]
+            self._join_latest()
 
     def release(self, watermark: int) -> Batch | None:
         """Take out all tuples with a time not above `watermark`, in stream order; None if there are none."""
@@ -49,6 +52,15 @@ class ReorderBuffer:
         released = _sorted(concat_batches(ready))
         self._count -= len(released)
         return released
+
+    def _join_latest(self) -> None:
+        first = len(self._runs) - 1
+        total = len(self._runs[first])
+        while first and len(self._runs[first - 1]) <= _JOIN_RATIO * total:
+            first -= 1
+            total += len(self._runs[first])
+        if len(self._runs) - first > 1:
+            self._runs[first:] = [_sorted(concat_batches(self._runs[first:]))]
 
     @property
     def nbytes(self) -> int:
