@@ -1,10 +1,13 @@
-"""Sizes that shape the engine; constructor arguments, so that a test can use a chunk of eight tuples."""
+"""Sizes that shape the engine; constructor arguments, so that a test can use a chunk of 64 tuples."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from psoup.errors import InvalidInput
 from psoup.model import SECOND
+
+_MOST_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,12 @@ class EngineConfig:
 
     producers: int = 65_536
     """Producers remembered for each stream; a new one beyond that is refused until an idle one is forgotten."""
+
+    def __post_init__(self) -> None:
+        """Raise InvalidInput for a chunk that offsets or words of bits do not fit: kernels would write past arrays."""
+        if not 0 < self.chunk_rows <= _MOST_ROWS or self.chunk_rows % 64:
+            raise InvalidInput(
+                f"chunk_rows is {self.chunk_rows}; it must be a multiple of 64, from 64 to {_MOST_ROWS:,}"
+            )
+        if self.piece_rows < 1:
+            raise InvalidInput(f"piece_rows is {self.piece_rows}; a piece has at least one tuple")
