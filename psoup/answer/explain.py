@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from psoup.answer.matches import chunk_matches
-from psoup.answer.snapshot import Snapshot
+from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.columns import key_float
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
-from psoup.model import SECOND, DataType, Kind
+from psoup.model import SECOND, DataType, Kind, WindowClause
 from psoup.query import Factor, Term
 from psoup.sql import describe_window
-from psoup.stems.windows import apply_window
+from psoup.stems.windows import WindowRange, apply_window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -90,6 +90,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
     found = apply_window(window, view.timeline(), view.spec.retention, current, current)
     forms: Counter[str] = Counter()
     matched = errors = 0
+    begin, end = _ends(window, view, found)
     for entry in view.chunks:
         forms[entry.results.form(clause.sqc_id, clause.slot)] += 1
         start, stop = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (found.low, found.high))
@@ -106,8 +107,8 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
         shared_by=len(clause.members),
         window=describe_window(window),
         window_kind=window.kind,
-        begin="the oldest tuple kept" if found.begin is None else time_text(found.begin),
-        end="no tuple yet" if found.end is None else time_text(found.end),
+        begin=begin,
+        end=end,
         factors=tuple(_factor(factor) for factor in record.query.factors),
         tuples_in_window=found.high - found.low,
         matches_in_window=matched,
@@ -116,6 +117,20 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
         column_forms=dict(forms),
         errors=errors,
     )
+
+
+def _ends(window: WindowClause, view: StreamView, found: WindowRange) -> tuple[str, str]:
+    """Begin and end of the window now; those of a window of rows are its first and its last tuple."""
+    begin = "the oldest tuple kept" if found.begin is None else time_text(found.begin)
+    end = "no tuple yet" if found.end is None else time_text(found.end)
+    if window.by_rows and found.end is not None:
+        time_of = view.timeline().time_of
+        empty = found.low == found.high
+        if window.begin.rows is not None:
+            begin = "no tuple" if empty else time_text(time_of(found.low))
+        if window.end.rows is not None:
+            end = "no tuple" if empty else time_text(time_of(found.high - 1))
+    return begin, end
 
 
 def time_text(time: int) -> str:

@@ -5,8 +5,10 @@ This one rule serves late registration, eviction and recovery alike: an answer i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -31,11 +33,14 @@ class ChunkMatches:
 
 def matches_in(view: StreamView, clause: ClauseRecord, low: int, high: int) -> Iterator[ChunkMatches]:
     """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out."""
-    for entry in view.chunks:
+    if low >= high:
+        return
+    first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
+    for entry in islice(view.chunks, first, None):
         data = entry.data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
-            continue
+            return
         found = chunk_matches(entry, clause, start, stop)
         if len(found.offsets) or found.errors:
             yield found
