@@ -49,7 +49,12 @@ class Engine:
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord]().edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord]().edit()
         self._by_text: dict[tuple[int, str], int] = {}
+        self._touched: dict[int, StreamState] = {}
+        """Streams of which something may have to be published."""
+        self._due: dict[int, StreamState] = {}
+        """Streams that may need maintenance, the one served last at the end."""
         self._views: dict[int, StreamView] = {}
+        self._named: dict[tuple[str, str], StreamView] = {}
         self._snapshot = self._publish()
 
     def snapshot(self) -> Snapshot:
@@ -60,7 +65,8 @@ class Engine:
         """Apply consecutive events and publish. Pushes between two changes of the queries are evaluated together."""
         freed = 0
         released: dict[int, int] = {}
-        touched: dict[int, StreamState] = {}
+        fed: dict[int, StreamState] = {}
+        asked: dict[int, StreamState] = {}
         for event in events:
             assert event.sequence > self._sequence, f"event {event.sequence} after {self._sequence}"
             self._sequence = event.sequence
@@ -68,19 +74,25 @@ class Engine:
                 case Pushed() | WatermarkRaised():
                     state = self._streams[event.stream_id]
                     state.take(event)
-                    touched[event.stream_id] = state
+                    fed[event.stream_id] = state
                 case StreamCreated():
-                    self._streams[event.stream_id] = StreamState(event, self.config, self._next_sqc)
+                    state = StreamState(event, self.config, self._next_sqc)
+                    self._streams[event.stream_id] = self._touched[event.stream_id] = state
                 case StreamDropped():
-                    freed += self._drop(event.stream_id, touched)
+                    fed.pop(event.stream_id, None)
+                    asked.pop(event.stream_id, None)
+                    freed += self._drop(event.stream_id)
                 case Registered() | Unregistered():
-                    freed += self._advance(touched, released)
-                    self._change_queries(event)
+                    freed += self._advance(fed, released)
+                    state = self._change_queries(event)
+                    asked[state.stream_id] = state
                 case _:
                     assert_never(event)
-        freed += self._advance(touched, released)
-        for state in self._streams.values():
+        freed += self._advance(fed, released)
+        for state in asked.values():
             state.cover_new(self._run)
+        self._touched.update(asked)
+        self._due.update(self._touched)
         self._snapshot = self._publish()
         return Effects(self._sequence, freed, released)
 
@@ -89,18 +101,43 @@ class Engine:
 
         With `everything`, also what is not yet worth its cost: tests and idle hours drain to the last byte.
         """
-        for state in self._streams.values():
+        if everything:
+            self._due.update(self._streams)
+        while self._due:
+            stream_id = next(iter(self._due))
+            state = self._due.pop(stream_id)
             task = next_task(state, everything=everything)
             if task is not None:
+                self._due[stream_id] = state
                 return task
         return None
 
     def install(self, result: Installable) -> None:
         """Take in what a task computed, if its stream still stands as it did; publishes."""
         state = self._streams.get(result.stream_id)
-        if state is not None and result.install(state):
+        if state is None:
+            return
+        self._due[result.stream_id] = state
+        if result.install(state):
+            self._touched[result.stream_id] = state
             self._keep_budget()
             self._snapshot = self._publish()
+
+    def expire(self, clock: int) -> int:
+        """Drop chunks that lie before their stream's retention edge at `clock`; returns the bytes given back.
+
+        `apply` does so as the time of a stream goes on. This is for when the memory is full: then pushes are refused,
+        and a stream in system time would never see that its tuples are old. No answer changes. O(streams).
+        """
+        freed = 0
+        for stream_id, state in self._streams.items():
+            given = state.expire(clock)
+            if given:
+                freed += given
+                self._touched[stream_id] = self._due[stream_id] = state
+        if freed:
+            self._snapshot = self._publish()
+        return freed
 
     def check(self) -> None:
         """Every invariant of every structure."""
@@ -120,27 +157,30 @@ class Engine:
                 total[name] = total.get(name, 0) + count
         return total
 
-    def _advance(self, touched: dict[int, StreamState], released: dict[int, int]) -> int:
+    def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed = 0
-        for stream_id, state in touched.items():
+        for stream_id, state in fed.items():
             state.cover_new(self._run)
-            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._next_sqc)
+            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run)
             freed += state.expire()
-        touched.clear()
+        self._touched.update(fed)
+        fed.clear()
         return freed
 
-    def _drop(self, stream_id: int, touched: dict[int, StreamState]) -> int:
-        touched.pop(stream_id, None)
-        self._views.pop(stream_id, None)
-        return self._streams.pop(stream_id).data.nbytes
+    def _drop(self, stream_id: int) -> int:
+        self._touched.pop(stream_id, None)
+        self._due.pop(stream_id, None)
+        view = self._views.pop(stream_id, None)
+        if view is not None:
+            del self._named[_name(view)]
+        return self._streams.pop(stream_id).tuple_bytes
 
-    def _change_queries(self, event: Registered | Unregistered) -> None:
-        if isinstance(event, Registered):
-            self._register(event)
-        else:
-            self._unregister(event.query_id)
+    def _change_queries(self, event: Registered | Unregistered) -> StreamState:
+        state = self._register(event) if isinstance(event, Registered) else self._unregister(event.query_id)
+        state.changed = True
+        return state
 
-    def _register(self, event: Registered) -> None:
+    def _register(self, event: Registered) -> StreamState:
         state = self._streams[event.stream_id]
         identity = (event.stream_id, event.query.clause)
         sqc_id = self._by_text.get(identity)
@@ -167,8 +207,9 @@ class Engine:
         )
         self._queries.set(event.query_id, record)
         state.queries += 1
+        return state
 
-    def _unregister(self, query_id: int) -> None:
+    def _unregister(self, query_id: int) -> StreamState:
         record = self._queries.get(query_id)
         assert record is not None, f"query {query_id} is not there"
         self._queries.remove(query_id)
@@ -180,23 +221,33 @@ class Engine:
         members.remove(query_id)
         if len(members):
             self._clauses.set(record.sqc_id, replace(clause, members=members.freeze()))
-            return
+            return state
         self._clauses.remove(record.sqc_id)
         del self._by_text[record.stream_id, record.query.clause]
-        state.remove_clause(clause.sqc_id, clause.slot)
+        state.remove_clause(clause)
+        return state
 
     def _keep_budget(self) -> None:
         """Give up the oldest sealed results while all results are over their budget."""
         over = sum(state.results_bytes for state in self._streams.values()) - self.config.results_bytes
-        for state in self._streams.values():
+        for stream_id, state in self._streams.items():
             if over <= 0:
                 return
-            over -= state.give_up(over)
+            freed = state.give_up(over)
+            if freed:
+                over -= freed
+                self._touched[stream_id] = state
 
     def _publish(self) -> Snapshot:
-        for stream_id, state in self._streams.items():
-            if state.changed or stream_id not in self._views:
-                self._views[stream_id] = state.view()
-        by_id = dict(self._views)
-        streams = {(view.tenant, view.spec.name.lower()): view for view in by_id.values()}
+        for stream_id, state in self._touched.items():
+            if state.changed:
+                view = self._views[stream_id] = state.view()
+                self._named[_name(view)] = view
+        self._touched.clear()
+        by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
         return Snapshot(self._sequence, streams, by_id, self._queries.freeze(), self._clauses.freeze(), self.config)
+
+
+def _name(view: StreamView) -> tuple[str, str]:
+    """What a stream is found by."""
+    return view.tenant, view.spec.name.lower()

@@ -21,12 +21,14 @@ from psoup.answer.matches import matches
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine import Engine
+from psoup.errors import ResourceExhausted
 from psoup.events import (
     Acknowledgement,
     Command,
     CreateStream,
     DropStream,
     Heartbeat,
+    Prepared,
     Push,
     PushAcknowledgement,
     QueryAcknowledgement,
@@ -55,11 +57,23 @@ class LocalPSoup:
 
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command."""
-        prepared = self.admission.prepare(command, self.clock.now())
+        prepared = self._prepare(command)
         if prepared.event is not None:
             effects = self.engine.apply([prepared.event])
             self.admission.give_back(effects.freed_bytes)
         return prepared.acknowledgement
+
+    def _prepare(self, command: Command) -> Prepared:
+        """With the memory full, tuples past their retention leave first."""
+        now = self.clock.now()
+        try:
+            return self.admission.prepare(command, now)
+        except ResourceExhausted:
+            freed = self.engine.expire(now)
+            if not freed:
+                raise
+            self.admission.give_back(freed)
+            return self.admission.prepare(command, now)
 
     def execute(self, sql: str) -> None:
         """CREATE STREAM … or DROP STREAM name."""

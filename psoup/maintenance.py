@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -24,10 +25,13 @@ from psoup.config import EngineConfig
 from psoup.query import Factor
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
-from psoup.results.sealed import Pack, seal
+from psoup.results.sealed import seal
 from psoup.stems.piece import serial
-from psoup.stems.query_stem import MergeResult, MergeTask, QuerySteM, Subset
+from psoup.stems.query_stem import MergeResult, MergeTask, Subset
 from psoup.stream_state import StreamState, cover
+
+COVER_AT_ONCE = 8_192
+"""Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds."""
 
 _COMPACT_FROM = 64
 
@@ -103,33 +107,19 @@ class _Compact:
     entry: ChunkEntry
     dead: Array
     upto: int
+    errors: dict[int, int]
     name: str = "compact"
 
     def compute(self) -> Installable:
         results = self.entry.results
-        return _Replace(self.stream_id, self.entry.data.number, results, results.without(self.dead, self.upto))
-
-
-@dataclass(frozen=True, slots=True)
-class _Covered:
-    """A pack of clauses evaluated over one chunk."""
-
-    stream_id: int
-    number: int
-    seen: ChunkResults
-    pack: Pack
-    sqc_ids: frozenset[int]
-    before: int
-    errors: dict[int, int]
-
-    def install(self, state: StreamState) -> bool:
-        gone = np.array(sorted(i for i in self.sqc_ids if i not in state.live), np.int64)
-        covered = self.seen.covered(self.pack.without(gone), self.sqc_ids, self.before, self.errors)
-        return state.replace_results(self.number, self.seen, covered)
+        without = results.without(self.dead, self.upto, self.errors)
+        return _Replace(self.stream_id, self.entry.data.number, results, without)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
+    """A clause that goes in the meantime is covered too, and leaves with the next compaction."""
+
     stream_id: int
     entry: ChunkEntry
     clauses: tuple[tuple[int, int, tuple[Factor, ...]], ...]
@@ -140,12 +130,12 @@ class _Cover:
     name: str = "cover"
 
     def compute(self) -> Installable:
-        data = self.entry.data
+        data, seen = self.entry.data, self.entry.results
         fresh = OpenResults(self.config, len(self.sqc_of_slot))
         cover(data, [(slot, factors) for _, slot, factors in self.clauses], self.index, fresh, self.config, serial)
         pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
         ids = frozenset(sqc_id for sqc_id, _, _ in self.clauses)
-        return _Covered(self.stream_id, data.number, self.entry.results, pack, ids, self.before, fresh.errors)
+        return _Replace(self.stream_id, data.number, seen, seen.covered(pack, ids, self.before, fresh.errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +174,12 @@ class _Merged:
 
 
 def _seal_due(state: StreamState, everything: bool) -> Task | None:
-    for entry in state.closed:
-        if entry.results.open is not None:
-            return _Seal(state.stream_id, entry, state.config.list_limit)
-    return None
+    oldest: ChunkEntry | None = None
+    for entry in reversed(state.closed):  # chunks are sealed in their order, so those that are not come last
+        if entry.results.open is None:
+            break
+        oldest = entry
+    return None if oldest is None else _Seal(state.stream_id, oldest, state.config.list_limit)
 
 
 def _merge_due(state: StreamState, everything: bool) -> Task | None:
@@ -197,37 +189,38 @@ def _merge_due(state: StreamState, everything: bool) -> Task | None:
 
 
 def _tidy_due(state: StreamState, everything: bool) -> Task | None:
-    dead = len(state.slots.dead)
+    dead = state.slots.dead_count
     due = dead > max(_COMPACT_FROM, len(state.live)) or (everything and dead)
     return _Tidy(state.stream_id) if due else None
 
 
 def _cover_due(state: StreamState, everything: bool) -> Task | None:
-    for entry in state.closed:
-        if entry.results.evicted:
-            continue
-        missing = [i for i in state.live.irange(entry.results.covered_before) if i not in entry.results.late]
-        if not missing:
-            continue
-        return _Cover(
-            state.stream_id,
-            entry,
-            tuple((i, state.live[i], state.factors[state.live[i]]) for i in missing),
-            state.subset(missing),
-            state.config,
-            state.slots.live_mapping(),
-            state.next_sqc,
-        )
+    """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
+    if not state.uncovered:
+        return None
+    lacking = [e for e in state.closed if e.results.covered_before < state.next_sqc and not e.results.evicted]
+    for entry in sorted(lacking, key=lambda e: e.results.covered_before):
+        seen = entry.results
+        found = (i for i in state.live.irange(seen.covered_before) if i not in seen.late)
+        missing = list(islice(found, COVER_AT_ONCE + 1))
+        if missing:
+            before = state.next_sqc if len(missing) <= COVER_AT_ONCE else missing.pop()
+            clauses = tuple((i, state.live[i], state.factors[state.live[i]]) for i in missing)
+            index, owners = state.subset(missing), state.slots.share()
+            return _Cover(state.stream_id, entry, clauses, index, state.config, owners, before)
+    state.uncovered = False
     return None
 
 
 def _compact_due(state: StreamState, everything: bool) -> Task | None:
     total = state.deaths_before + len(state.deaths)
     wait = 1 if everything else max(_COMPACT_FROM, len(state.live) // 8)
+    if total - state.deaths_before < wait:
+        return None
     for entry in _sealed(state):
         if total - entry.results.compacted >= wait:
             dead = np.array(sorted(state.deaths[entry.results.compacted - state.deaths_before :]), np.int64)
-            return _Compact(state.stream_id, entry, dead, total)
+            return _Compact(state.stream_id, entry, dead, total, state.used_errors(entry.results.errors))
     return None
 
 

@@ -9,7 +9,8 @@ Owned by the engine's writer. `view()` is what readers get.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -45,6 +46,8 @@ class StreamState:
         self.slots = SlotTable()
         self.open = OpenResults(config, 0)
         self.closed: list[ChunkEntry] = []
+        self.closed_bytes = 0
+        """Bytes of the results of closed chunks."""
         self.deaths: list[int] = []
         """SQC IDs unregistered since the stream began; a chunk's `compacted` counts into it."""
         self.deaths_before = 0
@@ -52,9 +55,13 @@ class StreamState:
         """The slot of every live clause, by SQC ID."""
         self.factors: dict[int, tuple[Factor, ...]] = {}
         """By slot."""
+        self._uses: Counter[int] = Counter()
+        """How many clauses use each attribute of the Query SteM."""
         self.queries = 0
         self.next_sqc = next_sqc
         self.changed = True
+        self.uncovered = True
+        """Whether a closed chunk may lack results of a clause."""
         self.settled = True
         """Whether maintenance looked, found nothing due, and nothing has happened since that could make it due."""
         self._subset: tuple[list[int], Subset] | None = None
@@ -80,9 +87,8 @@ class StreamState:
                     self._ready.append(event.batch)
         self._watermark = event.watermark
 
-    def advance(self, run: Runner, next_sqc: int) -> int:
+    def advance(self, run: Runner) -> int:
         """Release what the watermark has passed and join it with all clauses; returns the number of tuples."""
-        self.next_sqc = next_sqc
         if self.data.spec.event_time:
             released = self.data.release(self._watermark)
             ready = [] if released is None else [released]
@@ -97,21 +103,32 @@ class StreamState:
                     self._close()
         return sum(len(batch) for batch in ready)
 
-    def expire(self) -> int:
-        """Drop chunks that lie before the retention edge; returns the bytes given back."""
+    def expire(self, clock: int | None = None) -> int:
+        """Drop chunks that lie before the retention edge; returns the bytes given back.
+
+        Without a clock, in the system domain time is that of the last tuple; with one, the open chunk may go too.
+        """
         now = self._watermark if self.data.spec.event_time else self.data.last_time
-        freed = 0
-        for _ in range(self.data.expired(now)):
+        if clock is not None:
+            if now is not None and not self.data.spec.event_time:
+                now = max(now, clock)
+            if self.data.open_expired(now):
+                self._close()
+        freed, count = 0, self.data.expired(now)
+        for entry in self.closed[:count]:
             freed += self.data.drop_oldest().nbytes
-            self.closed.pop(0)
+            self.closed_bytes -= entry.results.nbytes
+        if count:
+            del self.closed[:count]
             self._trim_deaths()
+            self.changed = True
         return freed
 
     def _close(self) -> None:
         """The open chunk is full: its results stay in the open form until maintenance has sealed them."""
         data = self.data.close()
         view = self.open.view(len(data), self.slots.live_mapping())
-        errors = MappingProxyType(dict(self.open.errors))
+        errors = MappingProxyType(self.used_errors(self.open.errors))
         results = ChunkResults(
             view,
             covered_before=self.next_sqc,
@@ -120,6 +137,7 @@ class StreamState:
             charged=self.open.nbytes,
         )
         self.closed.append(ChunkEntry(data, results))
+        self.closed_bytes += results.nbytes
         self.slots.free_dead()
         self.open = OpenResults(self.config, self.slots.used)
         self.settled = False
@@ -128,21 +146,28 @@ class StreamState:
 
     def add_clause(self, sqc_id: int, factors: tuple[Factor, ...]) -> ClauseRecord:
         """A new clause joins the Query SteM; `cover_new` applies it to the open chunk."""
-        self.changed, self.settled = True, False
+        self.changed, self.settled, self.uncovered = True, False, True
+        self.next_sqc = sqc_id + 1
         slot = self.slots.allocate(sqc_id)
         self.open.reserve(slot + 1)
         attributes = self.clauses.add(slot, factors)
+        self._uses.update(attributes)
         self.live[sqc_id] = slot
         self.factors[slot] = factors
         self._new.append((slot, factors))
         return ClauseRecord(sqc_id, slot, self.stream_id, factors, attributes, PagedMap())
 
-    def remove_clause(self, sqc_id: int, slot: int) -> None:
+    def remove_clause(self, clause: ClauseRecord) -> None:
         """A clause without queries leaves; its columns are reclaimed by maintenance."""
         self.changed, self.settled = True, False
+        sqc_id, slot = clause.sqc_id, clause.slot
         self.clauses.remove(slot)
         self.slots.release(slot)
         del self.live[sqc_id], self.factors[slot]
+        for attribute in clause.attributes:
+            self._uses[attribute] -= 1
+            if not self._uses[attribute]:
+                del self._uses[attribute]
         if self.closed:
             self.deaths.append(sqc_id)
         self._new = [(s, f) for s, f in self._new if s != slot]
@@ -161,10 +186,17 @@ class StreamState:
         at = number - self.closed[0].data.number if self.closed else -1
         if not 0 <= at < len(self.closed) or self.closed[at].results is not seen:
             return False
-        self.closed[at] = ChunkEntry(self.closed[at].data, results)
-        self._trim_deaths()
-        self.changed, self.settled = True, False
+        self._put(at, results)
+        if results.compacted != seen.compacted:
+            self._trim_deaths()
+        self.settled = False
         return True
+
+    def _put(self, at: int, results: ChunkResults) -> None:
+        entry = self.closed[at]
+        self.closed_bytes += results.nbytes - entry.results.nbytes
+        self.closed[at] = ChunkEntry(entry.data, results)
+        self.changed = True
 
     def subset(self, sqc_ids: list[int]) -> Subset:
         """An index of some clauses; the last one is kept, as chunk after chunk is covered with the same clauses."""
@@ -180,9 +212,14 @@ class StreamState:
 
     def tidy(self) -> None:
         """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
-        self.open = self.open.without(self.slots.dead, self.config)
+        self.open = self.open.without(self.slots.dead, self.config, self.slots.used)
+        self.open.errors = self.used_errors(self.open.errors)
         self.slots.free_dead()
         self.changed = True
+
+    def used_errors(self, errors: Mapping[int, int]) -> dict[int, int]:
+        """Without those of expressions that no clause uses any more."""
+        return {attribute: count for attribute, count in errors.items() if attribute in self._uses}
 
     def _trim_deaths(self) -> None:
         upto = min((entry.results.compacted for entry in self.closed), default=self.deaths_before + len(self.deaths))
@@ -192,7 +229,7 @@ class StreamState:
     # Readers and the bill --------------------------------------------------------------------------------
 
     def view(self) -> StreamView:
-        """What readers see. O(chunks)."""
+        """What readers see. A pointer is copied for each chunk."""
         self.changed = False
         data = self.data
         chunk = data.open.view()
@@ -219,8 +256,13 @@ class StreamState:
 
     @property
     def results_bytes(self) -> int:
-        """Bytes of results in all forms."""
-        return self.open.nbytes + sum(entry.results.nbytes for entry in self.closed)
+        """Bytes of results in all forms. O(runs of the open chunk)."""
+        return self.open.nbytes + self.closed_bytes
+
+    @property
+    def tuple_bytes(self) -> int:
+        """Bytes charged for all tuples taken."""
+        return self.data.nbytes + sum(batch.nbytes for batch in self._ready)
 
     def give_up(self, wanted: int) -> int:
         """Evict results of the oldest sealed chunks until `wanted` bytes are free; returns how many were."""
@@ -230,17 +272,16 @@ class StreamState:
                 break
             if entry.results.open is None and entry.results.nbytes:
                 freed += entry.results.nbytes
-                self.closed[at] = ChunkEntry(entry.data, entry.results.give_up())
-                self.changed = True
+                self._put(at, entry.results.give_up())
         return freed
 
     def bill(self) -> dict[str, int]:
         """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
         bill = {
-            "tuples_bytes": self.data.nbytes,
+            "tuples_bytes": self.tuple_bytes,
             "open_results_bytes": self.open.nbytes,
-            "sealed_results_bytes": sum(entry.results.nbytes for entry in self.closed),
-            "reclaimable_slots": len(self.slots.dead),
+            "sealed_results_bytes": self.closed_bytes,
+            "reclaimable_slots": self.slots.dead_count,
         }
         bill.update(self.clauses.bill())
         return bill
@@ -252,6 +293,9 @@ class StreamState:
         self.clauses.check()
         self.open.check(self.data.open.length)
         assert [e.data.number for e in self.closed] == [c.number for c in self.data.closed], "results and chunks differ"
+        assert self.closed_bytes == sum(e.results.nbytes for e in self.closed), "results are miscounted"
+        used = Counter(attribute for clause in clauses for attribute in clause.attributes)
+        assert self._uses == used, "the uses of attributes are miscounted"
         for clause in clauses:
             assert self.slots.sqc_of_slot[clause.slot] == clause.sqc_id, f"clause {clause.sqc_id} lost its slot"
         for entry in self.closed:
@@ -269,9 +313,10 @@ def cover(
 ) -> None:
     """Evaluate clauses (slot, factors) that have no column yet over a chunk; `index` holds the same clauses.
 
-    One by one where they are few, else set at a time. Errors of an attribute counted before are not counted again.
+    One by one where they are few, else set at a time. The errors of their attributes are counted over the whole chunk
+    and replace earlier counts, which are of a part only if no clause used the attribute for a while.
     """
-    counted = dict(results.errors)
+    counted, results.errors = results.errors, {}
     if len(clauses) >= COVER_TOGETHER:
         for piece in pieces(chunk, config.piece_rows):
             index.probe(piece, results, run)
@@ -282,7 +327,7 @@ def cover(
             results.add_mask(slot, found.mask)
             if found.errors:
                 _count_errors(chunk, index, results, config)
-    results.errors.update(counted)
+    results.errors = {**counted, **results.errors}
 
 
 def _count_errors(chunk: ChunkView, index: Subset, results: OpenResults, config: EngineConfig) -> None:

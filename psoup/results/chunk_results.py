@@ -81,16 +81,22 @@ class ChunkResults:
         return replace(self, packs=tuple(packs))
 
     def covered(self, pack: Pack, sqc_ids: frozenset[int], before: int, errors: Mapping[int, int]) -> ChunkResults:
-        """`sqc_ids` evaluated; if that leaves none uncovered below `before`, the mark moves there."""
+        """`sqc_ids` evaluated, which leaves none uncovered below `before`. O(packs) when they become many.
+
+        `errors` are of the whole chunk, so they replace what was counted before: that may be of a part only, if no
+        clause used the expression for a while.
+        """
+        assert self.open is None, "a chunk is sealed before it is covered"
         late = frozenset(i for i in self.late | sqc_ids if i >= before)
-        merged = MappingProxyType({**errors, **self.errors})
+        merged = MappingProxyType({**self.errors, **errors})
         mark = max(self.covered_before, before)
         return replace(self.with_pack(pack), covered_before=mark, late=late, errors=merged, evicted=False)
 
-    def without(self, dead: Array, upto: int) -> ChunkResults:
-        """No columns of the SQC IDs `dead` (sorted)."""
+    def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
+        """No columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""
         packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
-        return replace(self, packs=packs, late=self.late.difference(dead.tolist()), compacted=upto)
+        late = self.late.difference(dead.tolist())
+        return replace(self, packs=packs, late=late, compacted=upto, errors=MappingProxyType(dict(errors)))
 
     def give_up(self) -> ChunkResults:
         """All columns dropped: every pair is uncovered."""

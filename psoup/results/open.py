@@ -132,9 +132,12 @@ class OpenResults:
         """What readers see of the first `length` tuples. O(runs)."""
         return OpenView(sqc_of_slot, self.row_of_slot, self.rows[: self._row_count], tuple(self.runs), length)
 
-    def without(self, slots: Array, config: EngineConfig) -> OpenResults:
-        """A copy that names none of `slots`; the original stays for its readers. O(results)."""
-        kept = OpenResults(config, len(self.row_of_slot))
+    def without(self, slots: Array, config: EngineConfig, used: int) -> OpenResults:
+        """A copy that names none of `slots`, and only slots below `used`; the original stays for its readers.
+
+        O(results).
+        """
+        kept = OpenResults(config, used)
         dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
         dead[slots] = True
         live = np.flatnonzero((self.row_of_slot >= 0) & ~dead)

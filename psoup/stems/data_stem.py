@@ -34,6 +34,8 @@ class DataSteM:
         """The physical ID of the first tuple that was released."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
+        self.closed_bytes = 0
+        """Bytes charged for the closed chunks."""
 
     @property
     def next_id(self) -> int:
@@ -42,8 +44,8 @@ class DataSteM:
 
     @property
     def nbytes(self) -> int:
-        """Bytes charged for all tuples, the reorder buffer's too."""
-        return sum(chunk.nbytes for chunk in self.closed) + self.open.nbytes + self.pending.nbytes
+        """Bytes charged for all tuples, the reorder buffer's too. O(1)."""
+        return self.closed_bytes + self.open.nbytes + self.pending.nbytes
 
     def release(self, watermark: int | None) -> Batch | None:
         """Tuples that the watermark has passed, in stream order; they are not appended yet."""
@@ -75,6 +77,7 @@ class DataSteM:
         """Close the open chunk and begin the next; returns the closed one."""
         view = self.open.close()
         self.closed.append(view)
+        self.closed_bytes += view.nbytes
         self.open = OpenChunk(self.spec.schema, view.number + 1, view.end_id, self._config.chunk_rows)
         return view
 
@@ -84,23 +87,30 @@ class DataSteM:
         count = 0
         for chunk in self.closed:
             by_rows = retention.rows is not None and chunk.end_id <= self.next_id - retention.rows
-            by_time = (
-                retention.duration is not None and now is not None and int(chunk.times[-1]) < now - retention.duration
-            )
-            if not (by_rows or by_time):
+            if not (by_rows or self._outlived(int(chunk.times[-1]), now)):
                 break
             count += 1
         return count
 
+    def open_expired(self, now: int | None) -> bool:
+        """Whether the open chunk has tuples and all lie before the retention edge at `now`."""
+        return self.open.length > 0 and self.last_time is not None and self._outlived(self.last_time, now)
+
+    def _outlived(self, time: int, now: int | None) -> bool:
+        duration = self.spec.retention.duration
+        return duration is not None and now is not None and time < now - duration
+
     def drop_oldest(self) -> ChunkView:
         """Forget the oldest closed chunk."""
         chunk = self.closed.popleft()
+        self.closed_bytes -= chunk.nbytes
         self.dropped_time = int(chunk.times[-1])
         return chunk
 
     def check(self) -> None:
         """Chunks are consecutive in number, ID and time; the open one follows the last."""
         self.pending.check()
+        assert self.closed_bytes == sum(chunk.nbytes for chunk in self.closed), self.closed_bytes
         previous: ChunkView | None = None
         for chunk in [*self.closed, self.open.view()]:
             assert (chunk.times[:-1] <= chunk.times[1:]).all(), f"chunk {chunk.number} is out of time order"

@@ -27,9 +27,6 @@ class SlotTable:
         """A slot for a new clause. Amortised O(1); O(slots) once between two publications if a slot is used again."""
         if self._free:
             slot = self._free.pop()
-            if self._shared:
-                self.sqc_of_slot = self.sqc_of_slot.copy()
-                self._shared = False
         else:
             slot = self.used
             self.used += 1
@@ -37,6 +34,10 @@ class SlotTable:
                 grown: Array = np.full(2 * slot, -1, np.int64)
                 grown[:slot] = self.sqc_of_slot
                 self.sqc_of_slot = grown
+                self._shared = False
+        if self._shared and self.sqc_of_slot[slot] >= 0:
+            self.sqc_of_slot = self.sqc_of_slot.copy()
+            self._shared = False
         self.sqc_of_slot[slot] = sqc_id
         return slot
 
@@ -50,14 +51,24 @@ class SlotTable:
         return self.sqc_of_slot
 
     def free_dead(self) -> None:
-        """Nothing names the dead slots any more: they may be used again."""
-        self._free.extend(self._dead)
+        """Nothing names the dead slots any more: they may be used again, the smallest first. O(f log f)."""
+        self._free = sorted(self._free + self._dead, reverse=True)
         self._dead.clear()
+        last = 0
+        while last < len(self._free) and self._free[last] == self.used - 1:
+            self.used -= 1
+            last += 1
+        del self._free[:last]
 
     @property
     def dead(self) -> Array:
         """The slots released since the last `free_dead`, int64."""
         return np.array(self._dead, np.int64)
+
+    @property
+    def dead_count(self) -> int:
+        """How many slots are dead. O(1)."""
+        return len(self._dead)
 
     def live_mapping(self) -> Array:
         """A copy of `sqc_of_slot` with -1 for the dead."""
