@@ -1,8 +1,8 @@
 """What the host needs of an engine, so that a test can put a recording one in its place.
 
-    apply, maintenance, install   the writer thread, one at a time
-    snapshot                      any thread, at any time, also while the writer is inside apply
-    task.compute                  the maintenance thread
+    apply, maintenance, install, expire   the writer thread, one at a time
+    snapshot                              any thread, at any time, also while the writer is inside apply
+    task.compute                          the maintenance thread
 
 Nothing here has a body; `psoup.engine.Engine` fits.
 """
@@ -42,4 +42,8 @@ class EnginePort(Protocol[SnapshotT_co]):
 
     def install(self, result: Any) -> None:
         """Take the result of a task if it still fits, else drop it."""
+        ...
+
+    def expire(self, clock: int) -> int:
+        """Drop tuples past their retention at `clock` (microseconds) to make room; returns the bytes given back."""
         ...

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from psoup.admission import Admission
 from psoup.clock import Clock
-from psoup.errors import PSoupError
+from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events import Acknowledgement, Command, Event
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
@@ -103,6 +103,8 @@ class Sequencer(Stage):
             try:
                 prepared = self._admission.prepare(submission.command, self._clock.now())
             except PSoupError as refusal:
+                if isinstance(refusal, ResourceExhausted):  # the next one may find room
+                    self._writer.make_room(self._clock.now())
                 outcomes.append((submission.answer, refusal))
                 done += submission.size
                 continue

@@ -47,6 +47,7 @@ class Writer(Stage):
         self._applied = applied
         self._freed = 0
         self._asked = False
+        self._clock: int | None = None
         self.runs = 0
         self.installed = 0
 
@@ -74,6 +75,12 @@ class Writer(Stage):
         """Queue a result of maintenance. From any thread."""
         with self.condition:
             self._results.append(result)
+            self.condition.notify()
+
+    def make_room(self, clock: int) -> None:
+        """Have tuples dropped that are past their retention at `clock`. From any thread."""
+        with self.condition:
+            self._clock = clock
             self.condition.notify()
 
     def take_freed(self) -> int:
@@ -122,14 +129,15 @@ class Writer(Stage):
         return super().join(timeout) and self._maintainer.join(timeout)
 
     def has_work(self) -> bool:
-        """Whether events or results wait, or the engine has not been asked for maintenance yet."""
-        return bool(self._queue or self._results) or not self._asked
+        """Whether events, results or room wait, or the engine has not been asked for maintenance yet."""
+        return bool(self._queue or self._results) or self._clock is not None or not self._asked
 
     def run(self) -> None:
         """Install and apply until stopped."""
         while self.wait_for_work():
             while self._results:
                 self._install(self._results.popleft())
+            self._expire()
             run, size = self._take_run()
             if run:
                 self._apply(run, size)
@@ -160,6 +168,14 @@ class Writer(Stage):
         self._engine.install(result)
         self._maintaining = False
         self.installed += 1
+
+    def _expire(self) -> None:
+        with self.condition:
+            clock, self._clock = self._clock, None
+        if clock is not None:
+            freed = self._engine.expire(clock)
+            with self.condition:
+                self._freed += freed
 
     def _ask(self) -> None:
         self._asked = True

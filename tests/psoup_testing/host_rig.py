@@ -67,6 +67,10 @@ class RecordingEngine:
         self.freed = 0
         self._published: tuple[int, ...] = ()
 
+    def expire(self, clock: int) -> int:
+        """Nothing ever grows old here."""
+        return 0
+
     def apply(self, events: Sequence[Event]) -> Effects:
         """Record a run."""
         self.threads.add(threading.current_thread().name)

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from psoup.answer.snapshot import Snapshot
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine import Engine
-from psoup.errors import PSoupError
+from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events import Command, CreateStream, DropStream, Effects, Event, Heartbeat, Push, Register, Unregister
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
@@ -49,9 +50,9 @@ class HeldEngine(Engine):
 class Service:
     """A host with its parts."""
 
-    def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
+    def __init__(self, store: MemoryStore, clock: VirtualClock, config: EngineConfig) -> None:
         self.pool = TaskPool(2)
-        self.engine, self.admission = HeldEngine(CONFIG, self.pool), Admission(CONFIG)
+        self.engine, self.admission = HeldEngine(config, self.pool), Admission(config)
         self.clock = clock
         self.host: Host[Snapshot] = Host(self.engine, self.admission, store, clock)
 
@@ -64,8 +65,8 @@ class Service:
 
 
 @asynccontextmanager
-async def serving(store: MemoryStore, clock: VirtualClock) -> AsyncIterator[Service]:
-    service = Service(store, clock)
+async def serving(store: MemoryStore, clock: VirtualClock, config: EngineConfig = CONFIG) -> AsyncIterator[Service]:
+    service = Service(store, clock, config)
     service.host.start()
     try:
         yield service
@@ -171,5 +172,28 @@ def test_what_is_reserved_is_what_the_engine_holds() -> None:
             await host.wait_for(last.sequence, PATIENCE)
             await host.submit(CreateStream(STREAMS[1]))
             assert host.counters()["reserved_bytes"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_full_memory_is_freed_of_what_is_past_its_retention() -> None:
+    """In system time nothing but a push moves time, and pushes are what is refused."""
+
+    async def scenario() -> None:
+        clock = VirtualClock(0)
+        async with serving(MemoryStore(), clock, replace(CONFIG, memory_bytes=3_000)) as service:
+            host, push = service.host, Push("s", rows(x=list(range(100))))
+            await host.submit(CreateStream("CREATE STREAM s (x BIGINT) RETENTION 10 SECONDS"))
+            await host.submit(push)
+            with pytest.raises(ResourceExhausted):
+                await host.submit(push)
+            clock.set(11 * SECOND)
+            async with asyncio.timeout(PATIENCE):
+                while True:  # the refusal asks for room, and who tries again finds it
+                    try:
+                        await host.submit(push)
+                        return
+                    except ResourceExhausted:
+                        await asyncio.sleep(0)
 
     asyncio.run(scenario())
