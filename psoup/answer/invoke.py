@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -58,9 +59,13 @@ class Answer:
     ) -> None:
         self.record = record
         self.completeness = completeness
-        self.schema = pa.schema([pa.field(o.name, arrow_type(o.type)) for o in record.query.select])
         self._found = found
         self._sort_rows = sort_rows
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of every batch."""
+        return pa.schema([(o.name, arrow_type(o.type)) for o in self.record.query.select])
 
     @property
     def matched(self) -> int:
@@ -90,7 +95,8 @@ class Answer:
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""
-        return pa.Table.from_batches(self.batches(), self.schema)
+        batches = list(self.batches())
+        return pa.Table.from_batches(batches) if batches else self.schema.empty_table()
 
     def _arranged(self, max_rows: int) -> Iterator[pa.RecordBatch]:
         query = self.record.query
@@ -118,7 +124,7 @@ class Answer:
             column.to_arrow().cast(pa.string()) if column.type.kind is Kind.TEXT else column.to_arrow()
             for column in columns
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return pa.RecordBatch.from_arrays(arrays, [o.name for o in self.record.query.select])
 
 
 def invoke(
@@ -202,9 +208,12 @@ def _groups(found: list[ChunkMatches], max_rows: int, limit: int | None) -> Iter
 
 def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now: int | None) -> list[Column]:
     """The output expressions over one group of matches; only the columns they read are gathered."""
-    needed = frozenset().union(*(attributes_of(expr) for expr in outputs))
-    gathered = {index: _gather(index, group) for index in needed}
-    rows = sum(len(offsets) for _, offsets in group)
+    gathered: dict[int, Column] = {}
+    for expr in outputs:
+        for index in attributes_of(expr):
+            if index not in gathered:
+                gathered[index] = _gather(index, group)
+    rows = sum([len(offsets) for _, offsets in group])
     scope: Scope | None = None
     columns = []
     for expr in outputs:
