@@ -16,6 +16,7 @@ from psoup.answer.snapshot import ChunkEntry, ClauseRecord, Snapshot, StreamView
 from psoup.columns import Array
 from psoup.errors import OutOfRange
 from psoup.stems.scan import scan
+from psoup.stems.zones import cannot_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ def chunk_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int
         errors = sum(results.errors.get(a, 0) for a in clause.attributes) if results.errors else 0
         return ChunkMatches(entry, offsets, errors, True)
     data = entry.data
+    if results.closed and cannot_match(clause.factors, data):
+        return ChunkMatches(entry, np.zeros(0, np.int64), 0, False)
     columns = tuple(column.slice(start, stop) for column in data.columns)
     found = scan(clause.factors, columns, data.ids_of(start, stop), data.times[start:stop])
     return ChunkMatches(entry, np.flatnonzero(found.mask) + start, found.errors, False)

@@ -43,6 +43,11 @@ class ChunkResults:
     charged: int = 0
     """Bytes of the open form; 0 once sealed."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether the chunk gets no more tuples. The open one covers every clause there will be."""
+        return self.covered_before < ALL
+
     def covers(self, sqc_id: int) -> bool:
         """Whether the clause has been evaluated over this chunk."""
         return sqc_id < self.covered_before or sqc_id in self.late

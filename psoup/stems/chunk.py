@@ -9,13 +9,14 @@ its last view, trimmed, is all that remains of it. Results live elsewhere (`psou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from psoup.columns import DTYPES, Array, Batch, Column
 from psoup.model import DataType, Kind, Schema
+from psoup.stems.scan import Zone
 
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
@@ -34,6 +35,8 @@ class ChunkView:
     times: Array
     columns: tuple[Column, ...]
     nbytes: int
+    zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
+    """What is known of the values; see `psoup.stems.zones`."""
 
     def __len__(self) -> int:
         return len(self.times)

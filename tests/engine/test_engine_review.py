@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.describe import describe_stream
-from psoup.columns import Batch, Column
+from psoup.columns import Batch, Column, concat_batches
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.events import Command, CreateStream, DropStream, Push, Register, Unregister
@@ -19,6 +19,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, SECOND
 from psoup.stems import reorder
 from psoup.stems.reorder import ReorderBuffer
+from psoup.stems.scan import ScanResult, scan
 
 SMALL = EngineConfig(chunk_rows=64)
 BIG = 2**62
@@ -243,7 +244,7 @@ def test_buffered_tuples_are_not_sorted_again_with_every_few_pushes(monkeypatch:
         copied += sum(len(batch) for batch in batches)
         return join(batches)
 
-    join: Callable[[Any], Batch] = reorder.concat_batches
+    join = concat_batches
     monkeypatch.setattr(reorder, "concat_batches", counting)
     buffer, total = ReorderBuffer(), 4_096
     times = np.random.default_rng(1).integers(0, 1_000, total)
@@ -260,6 +261,41 @@ def test_buffered_tuples_are_not_sorted_again_with_every_few_pushes(monkeypatch:
 def test_chunks_of_an_impossible_size_are_refused(rows: int) -> None:
     with pytest.raises(InvalidInput, match="chunk_rows"):
         EngineConfig(chunk_rows=rows)
+
+
+@pytest.mark.parametrize("where", ["a > 63", "a < 0", "a IS NULL", "_time < TIMESTAMP '1970-01-01'", "FALSE"])
+def test_a_closed_chunk_whose_zones_exclude_a_clause_is_not_scanned(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soup = made()
+    soup.push("s", table(range(70)))
+    query = soup.register(f"SELECT a FROM s WHERE {where}")
+    scanned: list[int] = []
+
+    def counting(factors: Any, columns: Any, ids: Any, times: Any) -> ScanResult:
+        scanned.append(len(ids))
+        return scan(factors, columns, ids, times)
+
+    monkeypatch.setattr(sys.modules["psoup.answer.matches"], "scan", counting)
+    found = soup.invoke(query).to_table().column("a").to_pylist()
+    assert (found, scanned) == ([*range(64, 70)] if where == "a > 63" else [], [])
+
+
+def test_zones_hide_no_match_and_no_error() -> None:
+    """NULLs, NaN, both zeros and the ends of a zone, in clauses that no chunk has been covered for."""
+    soup = made(stream="CREATE STREAM s (a DOUBLE, b TEXT)")
+    values = [None, float("nan"), -0.0, 3.5, *[1.0] * 60]
+    soup.push("s", pa.table({"a": pa.array(values, pa.float64()), "b": ["x"] * 64}))
+    counts = {
+        "a IS NULL": 1, "a > 3.5": 1, "a >= 3.5": 2, "a = 0.0": 1, "a < 0.0": 0, "a <= 0.0": 1, "b = 'x'": 64,
+        "b = 'y'": 0, "a = 3.5 OR b = 'y'": 1, "a > 4 AND b = 'x'": 1, "CAST(b AS BIGINT) > 1": 0,
+    }  # fmt: skip
+    for where, count in counts.items():
+        query = soup.register(f"SELECT a FROM s WHERE {where}")
+        uncovered = soup.invoke(query)
+        assert uncovered.matched == count, where
+        soup.maintain()
+        assert soup.invoke(query).completeness == uncovered.completeness, where
 
 
 def calls(act: Callable[[], object]) -> int:
