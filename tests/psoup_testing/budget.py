@@ -103,7 +103,6 @@ def replayable(number: int) -> Iterator[None]:
         yield
     except Exception as problem:
         test = os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
-        problem.add_note(
-            f"replay with: PSOUP_TEST_SEED={number} PSOUP_TEST_SHRINK=1 python -m pytest --import-mode=importlib '{test}'"
-        )
+        command = f"PSOUP_TEST_SEED={number} PSOUP_TEST_SHRINK=1 python -m pytest --import-mode=importlib '{test}'"
+        problem.add_note(f"replay with: {command}")
         raise

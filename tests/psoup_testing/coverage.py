@@ -17,7 +17,7 @@ from psoup_testing.queries import Query
 from psoup_testing.windows import WINDOW_KINDS
 
 FORMS = ("row", "run", "list", "bitmap", "uncovered")
-"""How a column was kept when it was asked for: open dense row, open sparse run, sealed list, sealed bitmap, not at all."""
+"""How a column was kept when it was asked for: open row, open run, sealed list, sealed bitmap, not at all."""
 PATHS = ("dense", "sparse")
 JUNCTIONS = ("and", "or", "not")
 

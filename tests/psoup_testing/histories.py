@@ -116,7 +116,7 @@ class History:
 
 
 def draw_config(make: Maker) -> EngineConfig:
-    """Sizes that force every path: chunks of 64, all dense, all sparse, lists or bitmaps only, no memory for results."""
+    """Sizes that force every path: chunks of 64, all dense or all sparse, lists or bitmaps, no memory for results."""
     return EngineConfig(
         chunk_rows=make.pick((64, 128)),
         piece_rows=make.pick((4096, 16, 7)),

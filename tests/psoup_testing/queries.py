@@ -38,7 +38,7 @@ class Query:
     distinct: bool = False
     order: tuple[Key, ...] = ()
     limit: int | None = None
-    window: Window = Window()
+    window: Window = Window()  # noqa: RUF009 - it is frozen
 
     @property
     def selected(self) -> tuple[Expression, ...]:

@@ -74,9 +74,11 @@ def run(
     defects = _Defects()
 
     async def main() -> None:
-        async with running_service(settings, clock=clock) as service:
-            async with grpc.aio.insecure_channel(service.address) as channel:
-                await script(Wire(service, channel))
+        async with (
+            running_service(settings, clock=clock) as service,
+            grpc.aio.insecure_channel(service.address) as channel,
+        ):
+            await script(Wire(service, channel))
         service.host._engine.check()  # after the stop: the writer may still be inside apply
         service.host._admission.check()
 
