@@ -49,8 +49,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip check --quiet
 	@touch $@
 
-run: $(STAMP) ## Start the service and replay a year of flights against it; ARGS=--once ends by itself.
-	@$(BIN)/psoup demo --serve $(ARGS)
+run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
+	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
 test: $(STAMP) ## Run the tests (under five minutes on two cores); ARGS goes to pytest.
 	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" $(ARGS)

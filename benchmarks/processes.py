@@ -17,12 +17,12 @@ STOP_SECONDS = 20
 
 
 @contextmanager
-def service() -> Iterator[str]:
-    """The address of a fresh `psoup serve`; it is stopped at the end of the block."""
+def service(*, durable: bool = False) -> Iterator[str]:
+    """The address of a fresh `psoup serve`, in memory or on a directory that goes with it; stopped at the end."""
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-c", "from psoup_cli.main import main; main()", "serve"]
-        command += ["--port", str(port), "--data-dir", folder]
+        command += ["--port", str(port), *(["--data-dir", folder] if durable else ["--memory"])]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             address = f"127.0.0.1:{port}"

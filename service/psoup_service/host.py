@@ -23,12 +23,12 @@ from typing import Generic, TypeVar
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
-from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Register
+from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pushed, Register
 from psoup_service.ports import EnginePort
 from psoup_service.room import RETRY_AFTER_MS, Room
 from psoup_service.sequencer import Sequencer, Submission
 from psoup_service.wakeups import Outcome, deliver
-from psoup_service.writer import Writer
+from psoup_service.writer import RUN_EVENTS, RUN_ROWS, Writer
 from psoup_storage.contract import Store
 
 SnapshotT = TypeVar("SnapshotT")
@@ -36,7 +36,8 @@ T = TypeVar("T")
 
 _COMMAND_BYTES = 1_000
 """Room that a command takes beside its tuples and its text."""
-_REPLAY_EVENTS = 1_024
+_TELL_SECONDS = 2.0
+"""Between two words about the progress of a replay."""
 _log = logging.getLogger(__name__)
 
 
@@ -155,7 +156,12 @@ class Host(Generic[SnapshotT]):
         return self._writer.applied
 
     def snapshot(self) -> SnapshotT:
-        """What is published now. O(1); never waits for the writer; any thread."""
+        """What is published now. O(1); never waits for the writer; any thread.
+
+        Raises Unavailable, reason STARTING, during the replay: half of the past would be a wrong answer.
+        """
+        if self._state == "starting":
+            raise self._refusal()
         return self._engine.snapshot()
 
     async def read(self, fn: Callable[[SnapshotT], T]) -> T:
@@ -174,7 +180,7 @@ class Host(Generic[SnapshotT]):
         self._reads += 1
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._readers, lambda: fn(self._engine.snapshot()))
+            return await loop.run_in_executor(self._readers, lambda: fn(self.snapshot()))
         except (RuntimeError, asyncio.CancelledError) as problem:
             task = asyncio.current_task()
             if self._closed.is_set() and not (task is not None and task.cancelling()):  # the pool has dropped it
@@ -186,8 +192,11 @@ class Host(Generic[SnapshotT]):
     async def wait_for(self, sequence: int, timeout: float) -> None:
         """Return once `sequence` is applied: what was acknowledged with it can be read.
 
-        Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds.
+        Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds, and
+        Unavailable, reason STARTING, during the replay.
         """
+        if self._state == "starting":
+            raise self._refusal()
         if sequence > self._admission.sequence:
             raise OutOfRange(
                 f"there is no event {sequence} yet, the last is {self._admission.sequence}; wait for the sequence of an"
@@ -219,15 +228,25 @@ class Host(Generic[SnapshotT]):
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _replay(self) -> None:
-        run: list[Event] = []
+        started = told = time.monotonic()
+        run, rows, count = list[Event](), 0, 0
         for event in self._store.read(self._admission.sequence):
             self._admission.replay(event)
             run.append(event)
-            if len(run) == _REPLAY_EVENTS:
-                self._writer.replay(run)
-                run = []
+            rows += len(event.batch) if isinstance(event, Pushed) else 0
+            count += 1
+            if len(run) < RUN_EVENTS and rows < RUN_ROWS:
+                continue
+            self._writer.replay(run)
+            run, rows = [], 0
+            if time.monotonic() - told >= _TELL_SECONDS:
+                told = time.monotonic()
+                _log.info("replaying", extra={"sequence": event.sequence, "last": self._store.sequence})
         if run:
             self._writer.replay(run)
+        if count:
+            seconds = round(time.monotonic() - started, 3)
+            _log.info("replayed", extra={"events": count, "sequence": self._store.sequence, "seconds": seconds})
 
     def _finish(self, timeout: float) -> bool:
         end = time.monotonic() + timeout

@@ -2,8 +2,9 @@
 
     query 12 of incarnation 7f3a91c2  <──>  "q-7f3a91c2-12"
 
-A store in memory begins a new incarnation at each start, so an ID that a client kept from before names nothing, instead
-of naming somebody else's query. A page token is bound to the list that it continues. Neither is a secret.
+The incarnation is the store's: a data directory keeps it, so that IDs survive a restart, and a store in memory begins a
+new one at each start, so that an ID from before names nothing, instead of naming somebody else's query. A page token is
+bound to the list that it continues. Neither is a secret.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import base64
 import binascii
 import json
 import re
-import secrets
 from typing import Any
 
 from psoup.errors import InvalidInput, NotFound
@@ -20,11 +20,6 @@ from psoup.errors import InvalidInput, NotFound
 _FORM = re.compile(r"([qs])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
 _MAX_TOKEN = 4_096
 _SHOWN = 60
-
-
-def new_incarnation() -> str:
-    """A name for the data of one store: eight random hexadecimal digits."""
-    return secrets.token_hex(4)
 
 
 class Ids:
@@ -60,7 +55,7 @@ class Ids:
         if match[2] != self.incarnation:
             raise NotFound(
                 f"{what} {text!r} is from another incarnation of this service's data ({match[2]}, now"
-                f" {self.incarnation}): it was lost at a restart, or belongs to another service; register again",
+                f" {self.incarnation}): it was kept in memory only, or belongs to another service; register again",
                 reason="FOREIGN_INCARNATION",
                 incarnation=self.incarnation,
             )

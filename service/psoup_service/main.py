@@ -1,7 +1,7 @@
 """`psoup serve`: the one composition root of a process that is a service.
 
-settings ─> logs ─> Service ─> SERVING ── SIGTERM, SIGINT ──> drain ─> exit code 0
-                                 └────── the host fails ─────────────> exit code 1, the reason in the log
+settings ─> logs ─> store ─> Service ─> SERVING ── SIGTERM, SIGINT ──> drain ─> exit code 0
+                                          └────── the host fails ─────────────> exit code 1, the reason in the log
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from psoup.errors import PSoupError
 from psoup_service import log
 from psoup_service.service import Service
 from psoup_service.settings import Settings, load
+from psoup_storage import open_store
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _log = logging.getLogger(__name__)
@@ -32,7 +33,8 @@ def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> 
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int:
-    service = Service(settings)
+    store = open_store(settings.data_dir, reserve_bytes=settings.disk_reserve_mib * 1024 * 1024)
+    service = Service(settings, store=store)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -62,10 +64,10 @@ def _announce(service: Service) -> None:
     print(f"psoup listens on {service.address}", file=sys.stderr)
     if service.metrics_address:
         print(f"metrics are at http://{service.metrics_address}/metrics", file=sys.stderr)
-    if not service.store.durable:
-        print("nothing survives a restart yet: streams, tuples and queries are kept in memory only", file=sys.stderr)
-    if service.settings.data_dir is not None and not service.store.durable:
-        print(f"--data-dir {service.settings.data_dir} is not used yet: no file is written", file=sys.stderr)
+    if service.store.durable:
+        print(f"data is kept in {service.settings.data_dir}", file=sys.stderr)
+    else:
+        print("nothing survives a restart: streams, tuples and queries are kept in memory only", file=sys.stderr)
     sys.stderr.flush()
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup.events import Acknowledgement, Command, Event
+from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Register
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
 from psoup_service.wakeups import Outcome, deliver
@@ -29,6 +29,9 @@ from psoup_storage.contract import Store
 
 GROUP_SECONDS = 0.005
 """After so much preparing a group is closed, so that many registrations do not hold back the answers to pushes."""
+
+_GROWING = (Push, Register, CreateStream)
+"""What a store without room refuses; to drop and to unregister is the way out of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class Sequencer(Stage):
             submission = self._waiting.popleft()
             group.append(submission)
             try:
+                if isinstance(submission.command, _GROWING):
+                    self._store.check_room(submission.size)
                 prepared = self._admission.prepare(submission.command, self._clock.now())
             except PSoupError as refusal:
                 if isinstance(refusal, ResourceExhausted):  # the next one may find room

@@ -27,7 +27,7 @@ from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, s
 from psoup_service.calls import Calls
 from psoup_service.clock import SystemClock
 from psoup_service.host import Host
-from psoup_service.ids import Ids, new_incarnation
+from psoup_service.ids import Ids
 from psoup_service.metrics import Metrics, MetricsServer
 from psoup_service.runner import TaskPool
 from psoup_service.servicers.backend import Backend
@@ -44,7 +44,10 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """One service. `address` is where it listens, once started."""
+    """One service. `address` is where it listens, once started. Without a `store` it keeps everything in memory.
+
+    The store is the service's from here on: it is closed with it.
+    """
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, store: Store | None = None) -> None:
         self.settings = settings
@@ -66,7 +69,7 @@ class Service:
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)
         self._backend = Backend(
-            self.host, self._store, Ids(new_incarnation()), self._limits, self._metrics, clock.now()
+            self.host, self._store, Ids(self._store.incarnation), self._limits, self._metrics, clock.now()
         )
         self._decoder = ThreadPoolExecutor(1, "psoup-decoder")
         self._metrics_server: MetricsServer | None = None
@@ -158,7 +161,8 @@ class Service:
         self.metrics_address = f"{host}:{self._metrics_server.port}"
 
     def _figures(self) -> dict[str, int]:
-        return {**bill(self.host.snapshot()), **self.host.counters()}
+        structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
+        return {**structures, **self.host.counters()}
 
     async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for name in ("", *self._services):
@@ -182,13 +186,13 @@ class Service:
 
 @asynccontextmanager
 async def running_service(
-    settings: Settings | None = None, *, clock: Clock | None = None, warm: bool = False
+    settings: Settings | None = None, *, clock: Clock | None = None, warm: bool = False, store: Store | None = None
 ) -> AsyncIterator[Service]:
     """A service on a free port of loopback, stopped at the end: `async with running_service() as service`.
 
     Raises Internal at the end if the host failed meanwhile.
     """
-    service = Service(settings or Settings(port=0), clock=clock)
+    service = Service(settings or Settings(port=0), clock=clock, store=store)
     await service.start(warm=warm)
     try:
         yield service

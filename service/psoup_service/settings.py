@@ -50,8 +50,11 @@ class Settings(BaseModel):
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics; 0 takes a free one, -1 is off"""
 
-    data_dir: Path | None = None
-    """directory for data; not used yet, everything is kept in memory"""
+    data_dir: str = Field(default="psoup-data", min_length=1)
+    """directory for data, made if it is not there; :memory: keeps everything in memory only"""
+
+    disk_reserve_mib: int = Field(default=64, ge=0)
+    """free space of the disk below which commands are refused"""
 
     log_format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, else json"""

@@ -1,12 +1,23 @@
 """Where events are kept: the contract that the service relies on, and its implementations.
 
     contract   Store: append (durable when it returns), read back for replay
+    durable    a directory: SQLite, one transaction for each group of events
     memory     the twin without a disk: same calls, nothing survives the process
 
 Knows events, and neither the engine's state nor the network.
 """
 
 from psoup_storage.contract import Store
+from psoup_storage.durable import DurableStore
 from psoup_storage.memory import MemoryStore
 
-__all__ = ["MemoryStore", "Store"]
+IN_MEMORY = ":memory:"
+"""The name of a data directory that is none."""
+
+
+def open_store(place: str, *, reserve_bytes: int) -> Store:
+    """The store in the directory `place`, or one in memory for `:memory:`; raises as `DurableStore` does."""
+    return MemoryStore() if place == IN_MEMORY else DurableStore(place, reserve_bytes=reserve_bytes)
+
+
+__all__ = ["IN_MEMORY", "DurableStore", "MemoryStore", "Store", "open_store"]

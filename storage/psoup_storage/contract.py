@@ -11,10 +11,16 @@ further: nothing may be acknowledged, and nothing appended, until the next start
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from psoup.events import Event
+
+
+def new_incarnation() -> str:
+    """A name for a new body of data: eight random hexadecimal digits."""
+    return secrets.token_hex(4)
 
 
 class Store(Protocol):
@@ -31,8 +37,25 @@ class Store(Protocol):
         ...
 
     @property
+    def incarnation(self) -> str:
+        """A name for this body of data, eight hexadecimal digits: IDs on the wire are bound to it."""
+        ...
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last event kept; 0 before the first."""
+        ...
+
+    @property
     def bytes(self) -> int:
         """Bytes it occupies now, roughly."""
+        ...
+
+    def check_room(self, size: int) -> None:
+        """Raise ResourceExhausted if events of about `size` bytes can be foreseen not to fit. O(1), any thread.
+
+        Back-pressure before anything is decided: `append` itself has no way to refuse.
+        """
         ...
 
     def append(self, events: Sequence[Event]) -> None:

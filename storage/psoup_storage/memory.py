@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from psoup.errors import Internal
 from psoup.events import Event, Pushed, Registered, StreamCreated, StreamDropped, Unregistered, WatermarkRaised
+from psoup_storage.contract import new_incarnation
 
 _EVENT_BYTES = 500
 """Charged for an event beside its texts and tuples: the objects themselves."""
@@ -32,11 +33,20 @@ class MemoryStore:
         self._last = 0
         self._bytes = 0
         self._broken = ""
+        self.incarnation = new_incarnation()
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last event appended."""
+        return self._last
 
     @property
     def bytes(self) -> int:
         """Bytes of the kept texts and tuples, and an estimate for the rest."""
         return self._bytes
+
+    def check_room(self, size: int) -> None:
+        """There is always room here; the memory budget is admission's."""
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events`; O(1) each. Raises Internal out of order, after a failure, and when closed."""

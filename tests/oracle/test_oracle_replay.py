@@ -6,11 +6,9 @@ from typing import Any
 
 from hypothesis import note
 
-from psoup.answer.invoke import invoke
-from psoup.errors import PSoupError
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.histories import draw_history
-from psoup_testing.recording import Player, replayed, told
+from psoup_testing.recording import Player, answers, replayed
 
 
 def test_replay_in_any_runs_gives_the_same_answers() -> None:
@@ -20,29 +18,13 @@ def test_replay_in_any_runs_gives_the_same_answers() -> None:
         history = draw_history(draw, events=12)
         note(repr(history))
         played = Player(history)
-        wanted = _answers(played.psoup.engine, played)
+        wanted = answers(played.psoup.engine, played)
         for run_length in (1, 3, len(played.psoup.events)):
             engine, admission = replayed(played.psoup.events, history.config, run_length)
             engine.check()
             admission.check()
             assert admission.state() == played.psoup.admission.state(), f"runs of {run_length}"
-            assert _answers(engine, played) == wanted, f"runs of {run_length}"
+            assert answers(engine, played) == wanted, f"runs of {run_length}"
         return 3
 
     run_cases(budget, case)
-
-
-def _answers(engine: Any, played: Player) -> list[object]:
-    answers: list[object] = []
-    for query_id in played.standing():
-        try:
-            answers.append(
-                told(
-                    invoke(
-                        engine.snapshot(), query_id, tenant="default", now=played.clock.now(), accept_truncation=True
-                    )
-                )
-            )
-        except PSoupError as problem:
-            answers.append(type(problem).__name__)
-    return answers

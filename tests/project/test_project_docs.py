@@ -37,7 +37,7 @@ class AnyIncarnation(doctest.OutputChecker):
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with service() as where:
+    with service(durable=True) as where:
         yield where
 
 

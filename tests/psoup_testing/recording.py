@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from psoup.admission import Admission
-from psoup.answer.invoke import Answer
+from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine import Engine
@@ -138,3 +138,15 @@ def replayed(events: Sequence[Event], config: EngineConfig, run_length: int) -> 
             admission.replay(event)
         admission.give_back(engine.apply(run).freed_bytes)
     return engine, admission
+
+
+def answers(engine: Engine, played: Player) -> list[object]:
+    """What `engine` says to every query that stands at the end of a history."""
+    found: list[object] = []
+    for query_id in played.standing():
+        now, snapshot = played.clock.now(), engine.snapshot()
+        try:
+            found.append(told(invoke(snapshot, query_id, tenant="default", now=now, accept_truncation=True)))
+        except PSoupError as problem:
+            found.append(type(problem).__name__)
+    return found

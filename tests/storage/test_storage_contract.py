@@ -5,24 +5,27 @@ Another store joins by one line in `STORES`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from psoup.admission import Admission
 from psoup.errors import Internal
 from psoup.events import Event
-from psoup_storage import MemoryStore, Store
+from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_testing.gate import Gate
 
-STORES: dict[str, Callable[[], Store]] = {
-    "memory": lambda: MemoryStore(keep_pushes=True),
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(keep_pushes=True),
+    "durable": lambda path: DurableStore(path / "data"),
 }
 
 
 @pytest.fixture(params=sorted(STORES))
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    store = STORES[request.param]()
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    store = STORES[request.param](tmp_path)
     yield store
     store.close()
 
@@ -48,6 +51,7 @@ def test_what_is_appended_is_read_in_order(store: Store) -> None:
     store.append(events[:4])
     store.append([])
     store.append(events[4:])
+    assert store.sequence == 10
     assert [event.sequence for event in store.read()] == list(range(1, 11))
     assert [type(event) for event in store.read()] == [type(event) for event in events]
     assert [event.sequence for event in store.read(after=8)] == [9, 10]
@@ -93,6 +97,9 @@ def test_a_closed_store_takes_nothing(store: Store) -> None:
 
 def test_a_store_says_what_it_is(store: Store) -> None:
     assert store.name
+    assert re.fullmatch("[0-9a-f]{8}", store.incarnation)
+    assert store.sequence == 0
+    store.check_room(1_000)
     assert isinstance(store.durable, bool)
     before = store.bytes
     store.append(history())

@@ -35,7 +35,8 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
         """Counters only: served on the loop."""
         backend = self._backend
         host = backend.host
-        memory = {name: count for name, count in bill(host.snapshot()).items() if name.endswith("_bytes")}
+        structures = {} if host.state == "starting" else bill(host.snapshot())
+        memory = {name: count for name, count in structures.items() if name.endswith("_bytes")}
         counters = host.counters()
         memory.update({name: count for name, count in counters.items() if name.endswith("_bytes")})
         return server_pb2.GetServerInfoResponse(

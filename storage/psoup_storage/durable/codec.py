@@ -1,0 +1,240 @@
+"""Events as rows of the log, and back. No pickle: texts are JSON, tuples Arrow IPC, times plain int64.
+
+    sequence  kind        stream  body (JSON)                    refused (int64 …)  tuples (Arrow IPC)  last_time
+           1  stream           1  sql, tenant, time
+           2  query            1  text, query, request, …
+           3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
+
+Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
+not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
+can still be verified. A change of this form is a new format of the directory (`database.FORMAT`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array, Batch, Column, arrow_type, column_from_arrow, empty_column
+from psoup.errors import Internal, PSoupError
+from psoup.events import (
+    Event,
+    Pushed,
+    Refused,
+    Registered,
+    StreamCreated,
+    StreamDropped,
+    Unregistered,
+    WatermarkRaised,
+)
+from psoup.model import StreamSpec
+from psoup.sql import create_stream, standing_query
+
+_INT64 = np.dtype("<i8")
+
+
+class Row(NamedTuple):
+    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only."""
+
+    sequence: int
+    kind: str
+    stream: int
+    body: str
+    refused: bytes | None
+    tuples: bytes | None
+    last_time: int | None
+    checksum: int
+
+
+def encode(event: Event) -> Row:
+    """The row of an event. O(bytes)."""
+    match event:
+        case Pushed():
+            return _encode_push(event)
+        case StreamCreated():
+            return _row(event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time)
+        case StreamDropped():
+            return _row(event.sequence, "drop", event.stream_id, tenant=event.tenant)
+        case WatermarkRaised():
+            facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
+            return _row(event.sequence, "watermark", event.stream_id, **facts)
+        case Registered():
+            return _row(
+                event.sequence,
+                "query",
+                event.stream_id,
+                text=event.query.text,
+                query=event.query_id,
+                request=event.request_id,
+                tenant=event.tenant,
+                time=event.time,
+            )
+        case Unregistered():
+            return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
+
+
+def _encode_push(event: Pushed) -> Row:
+    batch, refused = event.batch, event.refused
+    tuples = encode_tuples(batch) if len(batch) else None
+    times = None
+    if refused.count:
+        times = np.concatenate([refused.late, refused.ahead]).astype(_INT64).tobytes()
+    return _row(
+        event.sequence,
+        "push",
+        event.stream_id,
+        times,
+        tuples,
+        int(batch.times.max()) if len(batch) else None,
+        rows=len(batch),
+        crc=0 if tuples is None else zlib.crc32(tuples),
+        late=len(refused.late),
+        watermark=event.watermark,
+        time=event.time,
+        producer=event.producer,
+        epoch=event.epoch,
+        number=event.number,
+        digest=event.digest.hex(),
+        tenant=event.tenant,
+    )
+
+
+def _row(
+    sequence: int,
+    kind: str,
+    stream: int,
+    refused: bytes | None = None,
+    tuples: bytes | None = None,
+    last_time: int | None = None,
+    /,
+    **facts: Any,
+) -> Row:
+    body = json.dumps(facts, separators=(",", ":"))
+    row = Row(sequence, kind, stream, body, refused, tuples, last_time, 0)
+    return row._replace(checksum=_checksum(row))
+
+
+def _checksum(row: Row) -> int:
+    head = f"{row.sequence} {row.kind} {row.stream} {row.last_time} {row.body}".encode()
+    return zlib.crc32(row.refused or b"", zlib.crc32(head))
+
+
+# Tuples --------------------------------------------------------------------------------------------------------
+
+
+def encode_tuples(batch: Batch) -> bytes:
+    """The columns as one Arrow IPC record batch without its schema, which the stream's definition gives."""
+    arrays = [column.to_arrow() for column in batch.columns]
+    names = [str(position) for position in range(len(arrays))]
+    return bytes(memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()))
+
+
+def decode_tuples(spec: StreamSpec, tuples: bytes, times: Array | int) -> Batch:
+    """The batch of `encode_tuples`; `times` are its physical IDs, or the one that all rows have."""
+    types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
+    schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
+    found = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
+    columns = tuple(
+        column_from_arrow(attribute.name, attribute.type, array)
+        for attribute, array in zip(spec.schema.attributes, found.columns, strict=True)
+    )
+    if isinstance(times, int):
+        times = np.full(found.num_rows, times, np.int64)
+    return Batch(columns, times)
+
+
+def _times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
+    return None if spec.time_attribute is None else columns[spec.time_attribute].values
+
+
+# Reading -------------------------------------------------------------------------------------------------------
+
+
+class Decoder:
+    """Rows to events, in the order of the log: a row needs the stream that an earlier one made."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, StreamSpec] = {}
+
+    def decode(self, row: Row) -> Event:
+        """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
+        if row.checksum != _checksum(row):
+            raise damaged(row.sequence, "its checksum is wrong")
+        try:
+            return self._decode(row, json.loads(row.body))
+        except PSoupError as problem:
+            if problem.reason == "DATA_DAMAGED":
+                raise
+            raise damaged(row.sequence, f"it cannot be bound any more: {problem.message}") from problem
+        except (KeyError, ValueError, TypeError, pa.ArrowException) as problem:
+            raise damaged(row.sequence, f"{type(problem).__name__}: {problem}") from problem
+
+    def _decode(self, row: Row, facts: dict[str, Any]) -> Event:
+        match row.kind:
+            case "push":
+                return self._push(row, facts)
+            case "stream":
+                spec = self._streams[row.stream] = create_stream(facts["sql"])
+                return StreamCreated(row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"])
+            case "drop":
+                return StreamDropped(row.sequence, facts["tenant"], row.stream)
+            case "watermark":
+                return WatermarkRaised(row.sequence, facts["tenant"], row.stream, facts["watermark"], facts["time"])
+            case "query":
+                return self._query(row, facts)
+            case "unregister":
+                return Unregistered(row.sequence, facts["tenant"], facts["query"])
+            case _:
+                raise ValueError(f"no event is of the kind {row.kind!r}")
+
+    def _query(self, row: Row, facts: dict[str, Any]) -> Registered:
+        spec = self._streams[row.stream]
+        query = standing_query(facts["text"], lambda name: spec if name.lower() == spec.name.lower() else None)
+        query = replace(query, text=facts["text"])
+        return Registered(
+            row.sequence, facts["tenant"], row.stream, facts["query"], query, facts["request"], facts["time"]
+        )
+
+    def _push(self, row: Row, facts: dict[str, Any]) -> Pushed:
+        spec = self._streams[row.stream]
+        refused = np.frombuffer(row.refused or b"", _INT64)
+        return Pushed(
+            row.sequence,
+            facts["tenant"],
+            row.stream,
+            self._batch(row, facts, spec),
+            Refused(refused[: facts["late"]], refused[facts["late"] :]),
+            facts["watermark"],
+            facts["time"],
+            facts["producer"],
+            facts["epoch"],
+            facts["number"],
+            bytes.fromhex(facts["digest"]),
+        )
+
+    def _batch(self, row: Row, facts: dict[str, Any], spec: StreamSpec) -> Batch:
+        if row.tuples is None:
+            if facts["rows"]:
+                raise damaged(row.sequence, "its tuples are missing")
+            columns = tuple(empty_column(attribute.type) for attribute in spec.schema.attributes)
+            return Batch(columns, np.zeros(0, np.int64))
+        if zlib.crc32(row.tuples) != facts["crc"]:
+            raise damaged(row.sequence, "the checksum of its tuples is wrong")
+        assert row.last_time is not None
+        batch = decode_tuples(spec, row.tuples, row.last_time)
+        times = _times_of(spec, batch.columns)
+        return batch if times is None else replace(batch, times=times)
+
+
+def damaged(sequence: int, why: str) -> Internal:
+    """An event of the log that is not as it was written."""
+    return Internal(
+        f"event {sequence} of the log is damaged: {why}; nothing was changed. Restore a copy of the data directory",
+        reason="DATA_DAMAGED",
+        sequence=sequence,
+    )

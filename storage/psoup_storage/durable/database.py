@@ -1,0 +1,195 @@
+"""The database of a data directory: how SQLite is opened, what is in it, and when it is trusted.
+
+    meta   format, incarnation, created          one row each
+    log    the events, by sequence               see `codec`
+
+One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
+which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors.
+After any error nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown then).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from psoup.errors import Internal, InvalidInput, PSoupError
+from psoup_storage.contract import new_incarnation
+from psoup_storage.durable.directory import DataDirectory
+
+FORMAT = 1
+"""The form of the directory that this version writes and reads."""
+
+CHECKPOINT_BYTES = 16 * 1024 * 1024
+"""Frames in the write-ahead log after which they are moved to the database."""
+
+_APPLICATION = 0x50536F75  # "PSou"
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE log (
+    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER NOT NULL, body TEXT NOT NULL,
+    refused BLOB, tuples BLOB, last_time INTEGER, checksum INTEGER NOT NULL
+) STRICT;
+"""
+
+
+class Database:
+    """An open, checked database. All calls may come from any thread; they take turns.
+
+    Raises InvalidInput, reason UNKNOWN_FORMAT, for a directory of another version; Internal, reason DATA_DAMAGED or
+    STORAGE_FAILED, for one that cannot be read.
+    """
+
+    def __init__(self, directory: DataDirectory, vfs: str | None = None) -> None:
+        self._directory = directory
+        self._lock = threading.RLock()
+        self._frames = 0
+        self.failure = ""
+        """Why nothing is written any more; empty while all is well."""
+        if not directory.database.exists():
+            directory.make_file(directory.database)
+        try:
+            self._connection = apsw.Connection(str(directory.database), vfs=vfs)
+        except apsw.Error as problem:
+            raise self._cannot("opened", problem) from problem
+        try:
+            self._prepare()
+        except BaseException as problem:
+            self._abandon()
+            if isinstance(problem, apsw.Error):
+                raise self._cannot("opened", problem) from problem
+            raise
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the database's files."""
+        base = self._directory.database
+        files = (base, base.with_name(base.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a SELECT, one after the other; nothing may be written while they are read."""
+        try:
+            yield from self._connection.execute(statement, values)
+        except apsw.Error as problem:
+            raise self._cannot("read", problem) from problem
+
+    @contextmanager
+    def transaction(self) -> Iterator[apsw.Connection]:
+        """Everything inside or nothing of it, on the disk when the block is left.
+
+        Raises Internal if it cannot be, and from then on.
+        """
+        with self._lock:
+            self.refuse_if_failed()
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+                self._connection.execute("COMMIT")
+                self._checkpoint_if_due()
+            except BaseException as problem:
+                self.failure = f"{type(problem).__name__}: {problem}"
+                self._roll_back()
+                if isinstance(problem, PSoupError):
+                    raise
+                raise self._cannot("written", problem) from problem
+
+    def refuse_if_failed(self) -> None:
+        """Raise Internal if something has failed before, or the database is closed."""
+        if self.failure:
+            raise Internal(f"the store in {self._directory.path} takes no events: {self.failure}", reason="FAILED")
+
+    def meta(self, name: str) -> str:
+        """A value of the table `meta`."""
+        found = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+        if found is None:
+            raise self._damaged(f"{name!r} is missing in its table of contents")
+        return str(found)
+
+    def close(self) -> None:
+        """Close it, after moving everything into one file if all was well; idempotent."""
+        with self._lock:
+            if self.failure:
+                self._abandon()
+            else:
+                self.failure = "it is closed"
+                self._connection.close()
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        connection = self._connection
+        # Exclusive: one process, so no shared memory; the lock file has kept others out before this.
+        for name, value in (("locking_mode", "EXCLUSIVE"), ("journal_mode", "WAL"), ("synchronous", "FULL")):
+            connection.pragma(name, value)
+        connection.pragma("cell_size_check", True)
+        connection.pragma("trusted_schema", False)
+        connection.pragma("mmap_size", 0)
+        connection.wal_autocheckpoint(0)
+        connection.set_wal_hook(self._committed)
+        if connection.pragma("schema_version") == 0:
+            self._create()
+        if connection.pragma("application_id") != _APPLICATION:
+            raise self._damaged("it is no database of PSoup")
+        found = self.meta("format")
+        if found != str(FORMAT):
+            raise InvalidInput(
+                f"the data directory {self._directory.path} has format {found}, and this version of PSoup knows"
+                f" {FORMAT}; use the version that wrote it, or a newer one, or another --data-dir",
+                reason="UNKNOWN_FORMAT",
+                found=found,
+                known=FORMAT,
+            )
+
+    def _create(self) -> None:
+        facts = {"format": str(FORMAT), "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
+        with self.transaction() as connection:
+            connection.pragma("application_id", _APPLICATION)
+            connection.execute(_SCHEMA)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+
+    def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._frames = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint_if_due(self) -> None:
+        if self._frames * 4_096 >= CHECKPOINT_BYTES:
+            self._frames = 0
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _roll_back(self) -> None:
+        """So that what can still be read is what was kept; writes nothing to the disk."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error:  # the failure that led here is the one to report
+            pass
+
+    def _abandon(self) -> None:
+        """Close without another write: what the log on disk holds is for the next start to judge."""
+        try:
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._connection.close(True)
+        except apsw.Error:  # it is being given up because something else has failed already
+            pass
+
+    def _cannot(self, done: str, problem: BaseException) -> Internal:
+        if isinstance(problem, apsw.CorruptError | apsw.NotADBError):
+            return self._damaged(str(problem))
+        return Internal(
+            f"the store in {self._directory.path} cannot be {done}: {type(problem).__name__}: {problem}",
+            reason="STORAGE_FAILED",
+            data_dir=str(self._directory.path),
+        )
+
+    def _damaged(self, why: str) -> Internal:
+        return Internal(
+            f"the database {self._directory.database} is damaged: {why}; restore a copy of the data directory",
+            reason="DATA_DAMAGED",
+            data_dir=str(self._directory.path),
+        )

@@ -1,0 +1,97 @@
+"""The data directory: one folder of one service, private, and locked while it is in use.
+
+    psoup-data/            0700
+      lock                 held with flock by the one service that runs on it; the process ID is in it
+      psoup.db             0600, the database: catalog, log
+      psoup.db-wal         its write-ahead log
+
+The lock ends with the process, however that ends. Nothing here knows what the database holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from psoup.errors import InvalidInput
+
+DATABASE = "psoup.db"
+LOCK = "lock"
+
+
+class DataDirectory:
+    """An existing, private, locked directory; made if it is not there.
+
+    Raises InvalidInput that names the directory: reason DATA_DIR_IN_USE if another service holds it, DATA_DIR if it
+    cannot be made, entered or written.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        try:
+            _make_private(self.path)
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise InvalidInput(
+                f"the data directory {self.path} cannot be used: {problem.strerror}; choose another --data-dir,"
+                " or :memory: to keep nothing",
+                reason="DATA_DIR",
+                data_dir=str(self.path),
+            ) from problem
+        self._take_lock()
+
+    @property
+    def database(self) -> Path:
+        """The database's file, which need not exist yet."""
+        return self.path / DATABASE
+
+    def make_file(self, path: Path) -> None:
+        """Make `path` readable by its owner only, before anybody writes to it. The directory knows it durably."""
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        sync_directory(path.parent)
+
+    def free_bytes(self) -> int:
+        """Bytes that may still be written to its file system."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+    def close(self) -> None:
+        """Give the directory up; idempotent."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            self.close()
+            raise InvalidInput(
+                f"the data directory {self.path} is in use by another service (process {holder}); stop that one, or"
+                " choose another --data-dir",
+                reason="DATA_DIR_IN_USE",
+                data_dir=str(self.path),
+                process=holder,
+            ) from problem
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in `path` durable: new files, renames, removals."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make_private(path: Path) -> None:
+    if not path.is_dir():
+        path.mkdir(mode=0o700, parents=True)
+        sync_directory(path.parent)
+    if stat.S_IMODE(path.stat().st_mode) != 0o700:
+        path.chmod(0o700)

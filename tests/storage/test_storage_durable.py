@@ -1,0 +1,225 @@
+"""The store on disk: the directory, what is read back after a restart, damage, a full disk, a foreign format."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import note
+
+from psoup.admission import Admission
+from psoup.errors import Internal, InvalidInput, ResourceExhausted
+from psoup.events import Pushed
+from psoup_storage import DurableStore, open_store
+from psoup_storage.durable.codec import encode
+from psoup_storage.durable.directory import DataDirectory
+from psoup_testing.budget import Budget, run_cases
+from psoup_testing.gate import Gate, rows
+from psoup_testing.histories import draw_history
+from psoup_testing.recording import Player, answers, replayed
+
+
+def gate_with_everything() -> Gate:
+    """Every kind of event, every type, NULLs, late rows, a producer, awkward texts."""
+    gate = Gate(now=100)
+    gate.create(
+        "CREATE STREAM s (t TIMESTAMP, b BOOLEAN, i BIGINT, d DOUBLE, m DECIMAL(9,2), x TEXT, y DATE) TIMESTAMP BY t"
+    )
+    gate.create("CREATE STREAM gone (x BIGINT)")
+    gate.create("CREATE STREAM other (x BIGINT)")
+    gate.push(
+        "s",
+        t=[3, 4, 5],
+        b=[True, None, False],
+        i=[2**63 - 1, None, -(2**63)],
+        d=[float("inf"), None, -0.0],
+        m=[1, None, -7],
+        x=["", None, "Grüße 🌍\x01"],
+        y=[None, None, None],
+    )
+    gate.heartbeat("s", 5)
+    gate.register("SELECT x FROM s WHERE x LIKE 'é%' BEGIN (NOW - 5)", "r1")
+    gate.register("select i+1 from s where i > 3   -- as it was sent", "r2")
+    gate.unregister(2)
+    gate.drop("gone")
+    gate.push("s", t=[1, 6, 10**9], i=[1, 2, 3], x=["late", "c", "ahead"])
+    gate.push("other", x=[7, 8])
+    for number in range(3):
+        gate.produce(number, rows(t=[7 + number], i=[number]), producer="pump \ud800", epoch=3)
+    gate.push("s", t=[0], x=["late alone"])
+    return gate
+
+
+def test_a_restart_reads_the_same_events_and_leads_to_the_same_state(tmp_path: Path) -> None:
+    gate = gate_with_everything()
+    store = DurableStore(tmp_path)
+    store.append(gate.events[:5])
+    store.append(gate.events[5:])
+    incarnation = store.incarnation
+    store.close()
+    again = DurableStore(tmp_path)
+    assert (again.incarnation, again.sequence) == (incarnation, len(gate.events))
+    admission, back = Admission(), list(again.read())
+    for event in back:
+        admission.replay(event)
+    assert admission.state() == gate.admission.state()
+    assert list(map(encode, back)) == list(map(encode, gate.events))
+    for before, after in zip(gate.events, back, strict=True):
+        if isinstance(before, Pushed):
+            assert isinstance(after, Pushed)
+            assert after.batch.times.tolist() == before.batch.times.tolist()
+            for one, other in zip(before.batch.columns, after.batch.columns, strict=True):
+                assert one.to_list() == other.to_list() and one.nbytes == other.nbytes
+    again.close()
+
+
+def test_random_histories_come_back_from_disk(tmp_path: Path) -> None:
+    budget, numbers = Budget("disk", seconds=3, least=15), itertools.count()
+
+    def case(draw: Any) -> int:
+        history = draw_history(draw, events=12)
+        note(repr(history))
+        played = Player(history)
+        store = DurableStore(tmp_path / str(next(numbers)))
+        store.append(played.psoup.events)
+        back = list(store.read())
+        store.close()
+        assert list(map(encode, back)) == list(map(encode, played.psoup.events))
+        engine, admission = replayed(back, history.config, 5)
+        engine.check()
+        assert admission.state() == played.psoup.admission.state()
+        assert answers(engine, played) == answers(played.psoup.engine, played)
+        return 1
+
+    run_cases(budget, case)
+
+
+# The directory
+
+
+def test_the_directory_is_private_and_made_if_needed(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    before = os.umask(0)
+    try:
+        store = DurableStore(path)
+        store.append(gate_with_everything().events)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        for file in path.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+        assert store.bytes >= sum(file.stat().st_size for file in path.glob("psoup.db*"))
+    finally:
+        os.umask(before)
+    store.close()
+    assert sorted(file.name for file in path.iterdir()) == ["lock", "psoup.db"]
+
+
+def test_a_second_service_is_refused_and_told_why(tmp_path: Path) -> None:
+    store = DurableStore(tmp_path)
+    with pytest.raises(InvalidInput, match=f"{tmp_path} is in use .* .process {os.getpid()}") as refused:
+        DurableStore(tmp_path)
+    assert refused.value.reason == "DATA_DIR_IN_USE"
+    store.append(gate_with_everything().events)  # and the first is not disturbed
+    store.close()
+    DurableStore(tmp_path).close()
+
+
+def test_the_lock_ends_with_the_process(tmp_path: Path) -> None:
+    code = f"import os; from psoup_storage import DurableStore; DurableStore({str(tmp_path)!r}); os._exit(9)"
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60, env=environ).returncode == 9
+    DurableStore(tmp_path).close()
+
+
+def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for place in (file, file / "below"):
+        with pytest.raises(InvalidInput, match="cannot be used") as refused:
+            DurableStore(place)
+        assert str(place) in str(refused.value)
+
+
+def test_open_store_knows_memory(tmp_path: Path) -> None:
+    assert open_store(":memory:", reserve_bytes=0).name == "memory"
+    store = open_store(str(tmp_path / "x"), reserve_bytes=0)
+    assert (store.name, store.durable) == ("disk", True)
+    store.close()
+
+
+# A full disk, and what cannot be read
+
+
+def test_a_disk_that_is_nearly_full_refuses_before_anything_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [1_000_000]
+    monkeypatch.setattr(DataDirectory, "free_bytes", lambda _: free[0])
+    store = DurableStore(tmp_path, reserve_bytes=400_000)
+    store.check_room(100_000)
+    store.check_room(90_000)  # counted together, without looking again
+    with pytest.raises(ResourceExhausted, match="400,000 are kept in reserve") as refused:
+        store.check_room(100_000)
+    assert refused.value.reason == "DISK_FULL"
+    free[0] = 2_000_000
+    store.check_room(100_000)
+    store.close()
+
+
+@pytest.mark.parametrize("known", ["0", "2", "x"])
+def test_another_format_is_refused(tmp_path: Path, known: str) -> None:
+    DurableStore(tmp_path).close()
+    database = apsw.Connection(str(tmp_path / "psoup.db"))
+    database.execute("UPDATE meta SET value = ? WHERE name = 'format'", (known,))
+    database.close()
+    for _ in range(2):  # and the directory is not left locked
+        with pytest.raises(InvalidInput, match=f"has format {known}, and this version of PSoup knows 1") as refused:
+            DurableStore(tmp_path)
+        assert refused.value.reason == "UNKNOWN_FORMAT"
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "psoup.db").write_bytes(b"something else" * 1_000)
+    with pytest.raises(Internal, match="is damaged") as refused:
+        DurableStore(tmp_path)
+    assert refused.value.reason == "DATA_DAMAGED"
+    other = apsw.Connection(str(tmp_path / "other.db"))
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    (tmp_path / "other.db").rename(tmp_path / "psoup.db")
+    with pytest.raises(Internal, match="no database of PSoup"):
+        DurableStore(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE log SET tuples = zeroblob(length(tuples)) WHERE sequence = 4",
+        "UPDATE log SET tuples = NULL WHERE sequence = 4",
+        "UPDATE log SET body = replace(body, '\"rows\":3', '\"rows\":2') WHERE sequence = 4",
+        "UPDATE log SET refused = zeroblob(16) WHERE sequence = 10",
+        "UPDATE log SET last_time = 0 WHERE sequence = 11",
+        "UPDATE log SET stream = 3 WHERE sequence = 4",
+        "UPDATE log SET kind = 'drop' WHERE sequence = 4",
+    ],
+)
+def test_a_damaged_row_is_found_and_named(tmp_path: Path, damage: str) -> None:
+    store = DurableStore(tmp_path)
+    store.append(gate_with_everything().events)
+    store.close()
+    database = apsw.Connection(str(tmp_path / "psoup.db"))
+    database.execute(damage)
+    assert database.changes() == 1
+    database.close()
+    store = DurableStore(tmp_path)
+    with pytest.raises(Internal, match="of the log is damaged") as refused:
+        list(store.read())
+    assert refused.value.reason == "DATA_DAMAGED"
+    assert refused.value.facts["sequence"] in ("4", "10", "11")
+    store.close()

@@ -1,0 +1,157 @@
+"""Disks that fail and power that goes: nothing acknowledged is lost, nothing is acknowledged after an error.
+
+T2 and T3 of the list of tests, bounded; PSOUP_TEST_SCALE widens them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from psoup.errors import Internal
+from psoup.events import Event
+from psoup_storage import DurableStore
+from psoup_storage.durable import database
+from psoup_storage.durable.codec import encode
+from psoup_testing.budget import SCALE, SEED
+from psoup_testing.faults import failing, power, restore
+from psoup_testing.gate import Gate
+
+
+def groups_of_events(count: int, seed: int) -> list[list[Event]]:
+    """A history of pushes with some queries, cut into groups as group commit does."""
+    chance, gate = random.Random(seed), Gate()
+    gate.create("CREATE STREAM s (x BIGINT, name TEXT)")
+    for number in range(count):
+        if chance.random() < 0.1:
+            gate.register(f"SELECT x FROM s WHERE x > {number}")
+        else:
+            n = chance.choice([1, 3, 200])
+            gate.push("s", x=[number] * n, name=["a" * chance.randrange(40)] * n)
+    groups, events = [], gate.events
+    while events:
+        size = chance.randrange(1, 4)
+        groups.append(events[:size])
+        events = events[size:]
+    return groups
+
+
+def kept(path: Path) -> list[object]:
+    """The rows that a start finds."""
+    store = DurableStore(path)
+    try:
+        return [encode(event) for event in store.read()]
+    finally:
+        store.close()
+
+
+ERRORS: dict[str, Callable[[str], BaseException]] = {"EIO": apsw.IOError, "ENOSPC": apsw.FullError}
+
+
+@pytest.mark.parametrize("error", sorted(ERRORS))
+def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
+    tmp_path: Path, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T3: at the n-th write or sync, for n over the whole script."""
+    monkeypatch.setattr(database, "CHECKPOINT_BYTES", 64 * 1024)  # checkpoints fail too
+    groups = groups_of_events(40, SEED)
+    rows = [encode(event) for group in groups for event in group]
+    with failing(-1, ERRORS[error]) as disk:
+        store = DurableStore(tmp_path / "whole", vfs=disk.name)
+        opening = disk.count
+        for group in groups:
+            store.append(group)
+        total = disk.count
+        store.close()
+    tries = max(10, round(10 * SCALE))
+    for at in sorted(random.Random(SEED).sample(range(total), min(tries, total))):
+        path, acknowledged = tmp_path / str(at), 0
+        with failing(at, ERRORS[error]) as disk:
+            if at < opening:
+                with pytest.raises(Internal, match="cannot be"):
+                    DurableStore(path, vfs=disk.name)
+            else:
+                acknowledged = append_until_it_fails(path, disk.name, groups)
+        found = kept(path)
+        assert found == rows[: len(found)], at
+        assert len(found) >= acknowledged, f"n = {at}: {acknowledged} events acknowledged, {len(found)} kept"
+
+
+def append_until_it_fails(path: Path, vfs: str, groups: list[list[Event]]) -> int:
+    """How many events were acknowledged; after the error nothing is, whatever is tried."""
+    store, acknowledged = DurableStore(path, vfs=vfs), 0
+    for number, group in enumerate(groups):
+        try:
+            store.append(group)
+        except Internal as problem:
+            assert problem.reason == "STORAGE_FAILED"
+            for later in groups[number:]:
+                with pytest.raises(Internal, match="takes no events"):
+                    store.append(later)
+            break
+        acknowledged += len(group)
+    else:
+        raise AssertionError("the injected error was swallowed")
+    store.close()
+    return acknowledged
+
+
+def cuts(path: Path, groups: list[list[Event]], seed: int) -> list[tuple[dict[str, bytes], int]]:
+    """What a power cut at each sync leaves, and how many events were acknowledged by then."""
+    acknowledged = [0]
+    with power(seed, lambda: acknowledged[0]) as disk:
+        store = DurableStore(path, vfs=disk.name)
+        for group in groups:
+            store.append(group)
+            acknowledged[0] += len(group)
+        disk.cut()
+        store.close()
+        return disk.images
+
+
+def lost(tmp_path: Path, images: list[tuple[dict[str, bytes], int]], rows: list[object]) -> list[str]:
+    """The checker: it knows the acknowledgements, and reads what a start finds."""
+    problems = []
+    for number, (files, acknowledged) in enumerate(images):
+        found = kept(restore(files, tmp_path / f"cut-{number}"))
+        if found != rows[: len(found)]:
+            problems.append(f"cut {number}: not a prefix of the history")
+        elif len(found) < acknowledged:
+            problems.append(f"cut {number}: {acknowledged} acknowledged, {len(found)} kept")
+    return problems
+
+
+def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T2: unsynced writes are lost, kept or torn at random."""
+    monkeypatch.setattr(database, "CHECKPOINT_BYTES", 96 * 1024)
+    groups = groups_of_events(200, SEED)
+    images = cuts(tmp_path / "data", groups, SEED)
+    rows: list[object] = [encode(event) for group in groups for event in group]
+    assert len(images) > len(groups)
+    chosen = random.Random(SEED).sample(images[3:], min(len(images) - 3, max(24, round(24 * SCALE))))
+    assert lost(tmp_path, chosen, rows) == []
+
+
+def test_the_checker_sees_a_store_that_does_not_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T34: with the syncs left out, acknowledged events are lost, and the checker says so."""
+    prepare = database.Database._prepare
+
+    def careless(self: database.Database) -> None:
+        prepare(self)
+        self._connection.pragma("synchronous", "OFF")
+
+    monkeypatch.setattr(database.Database, "_prepare", careless)
+    acknowledged, groups = [0], groups_of_events(20, SEED)
+    with power(SEED, lambda: acknowledged[0]) as disk:
+        store = DurableStore(tmp_path / "data", vfs=disk.name)
+        for group in groups:
+            store.append(group)
+            acknowledged[0] += len(group)
+            disk.cut()
+        store.close()
+    rows: list[object] = [encode(event) for group in groups for event in group]
+    assert lost(tmp_path, disk.images[-12:], rows)
