@@ -212,9 +212,10 @@ class StreamState:
 
     def tidy(self) -> None:
         """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
-        self.open = self.open.without(self.slots.dead, self.config, self.slots.used)
-        self.open.errors = self.used_errors(self.open.errors)
+        dead = self.slots.dead
         self.slots.free_dead()
+        self.open = self.open.without(dead, self.config, self.slots.used)
+        self.open.errors = self.used_errors(self.open.errors)
         self.changed = True
 
     def used_errors(self, errors: Mapping[int, int]) -> dict[int, int]:
