@@ -99,7 +99,8 @@ def _located(problem: InvalidData, producer: Producer, file: str, rows: int) -> 
 def summary(result: PushResult) -> str:
     """What became of the rows, in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
-    text = f"{result.accepted:,} rows taken in {result.batches:,} batches"
+    batches = "1 batch" if result.batches == 1 else f"{result.batches:,} batches"
+    text = f"{result.accepted:,} rows taken in {batches}"
     text += f"; refused: {', '.join(refused)}" if refused else ""
     return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")
 

@@ -31,5 +31,7 @@ def status(as_json: AsJson = False, address: Address = None, timeout: Timeout = 
             ("streams", f"{len(client.streams()):,}"),
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
         ]
-    pairs += [(f"memory: {name}", f"{size:,} bytes") for name, size in sorted(info.memory.items())]
+    pairs += [
+        (f"memory: {name.removesuffix('_bytes')}", f"{size:,} bytes") for name, size in sorted(info.memory.items())
+    ]
     print_pairs(pairs)

@@ -89,7 +89,7 @@ def describe(name: Name, as_json: AsJson = False, address: Address = None, timeo
     print_pairs(
         [
             ("stream", info.name),
-            ("time", f"{info.time_column}, up to {info.lateness} late" if info.time_column else "the clock at arrival"),
+            ("time", _time(info)),
             ("retention", _retention(info)),
             ("created", info.created),
             ("now", info.now),
@@ -103,6 +103,12 @@ def describe(name: Name, as_json: AsJson = False, address: Address = None, timeo
     )
     print()
     print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
+
+
+def _time(info: StreamInfo) -> str:
+    if not info.time_column:
+        return "the clock at arrival"
+    return f"{info.time_column}, up to {info.lateness} late" if info.lateness else f"{info.time_column}, in order"
 
 
 def _retention(info: StreamInfo) -> str:

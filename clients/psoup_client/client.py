@@ -15,6 +15,7 @@ it is raised. A client may be shared by threads. It does not keep data: that is 
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import threading
 import time
@@ -169,7 +170,7 @@ class Client:
         """A pipelined, exactly-once sender for one stream; see `Producer` for its options."""
         return Producer(self, stream, **options)
 
-    def heartbeat(self, stream: str, time: Instant) -> Any:
+    def heartbeat(self, stream: str, time: Instant) -> dt.datetime | None:
         """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""
         request = ingest_pb2.HeartbeatRequest(stream=stream, time=to_proto(time))
         reply = self._call(self.connection.ingest.Heartbeat, request)

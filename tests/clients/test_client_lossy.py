@@ -22,6 +22,7 @@ def test_a_producer_over_a_breaking_connection(
     name = make_stream("(a BIGINT)")
     query = client.register(f"SELECT a FROM {name}")
     cuts = [Cut(rng.choice([rng.randrange(2_000), rng.randrange(60_000)]), rng.random() < 0.5) for _ in range(12)]
+    cuts[0] = Cut(rng.randrange(2_000), up=True)
     with cutting(running.address, cuts) as proxy, Client(proxy.address, timeout=20) as lossy:
         lossy.wait_ready()
         with lossy.producer(name) as producer:
