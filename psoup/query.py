@@ -16,12 +16,17 @@ interval, and in a term only if it says `nulls`.
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
+from decimal import Decimal
 
 from psoup.expressions.tree import Expr
 from psoup.model import DataType, WindowClause
 
 Key = int | bytes
+
+Parameter = bool | int | float | str | Decimal | datetime.datetime | datetime.date | None
+"""A value for a parameter of a statement; a time without a zone is UTC."""
 
 
 @dataclass(frozen=True, slots=True)

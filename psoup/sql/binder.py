@@ -48,10 +48,14 @@ _BINARY: dict[type[exp.Expr], str] = {
 class Binder:
     """Binds the expressions of one statement over one stream.
 
-    `alias` is what the stream is called in FROM. In WHERE (`condition`), NOW and `_id` are refused.
+    `alias` is what the stream is called in FROM. In WHERE (`condition`), NOW and `_id` are refused. `parameters` are
+    the constants that stand for placeholders, by their offsets into the text.
     """
 
-    def __init__(self, source: Source, spec: StreamSpec, alias: str) -> None:
+    def __init__(
+        self, source: Source, spec: StreamSpec, alias: str, parameters: Mapping[int, Literal] | None = None
+    ) -> None:
+        self._parameters = parameters or {}
         self._source = source
         self._spec = spec
         self._alias = alias
@@ -65,6 +69,14 @@ class Binder:
             bound = self.bind(node)
             with self._source.placed(node):
                 return truth(bound, "WHERE")
+        finally:
+            self._in_where = False
+
+    def operand(self, node: exp.Expr) -> Expr:
+        """A part of the WHERE clause."""
+        self._in_where = True
+        try:
+            return self.bind(node)
         finally:
             self._in_where = False
 
@@ -147,6 +159,11 @@ class Binder:
         if node.args.get("is_string"):
             return Literal(TEXT, str(node.this))
         return number(self._source, str(node.this), node)
+
+    def _parameter(self, node: exp.Expr) -> Expr:
+        if not self._in_where:
+            raise self._source.unsupported("a parameter outside WHERE", node, hint="write the constant itself")
+        return self._parameters[int(node.meta["start"])]
 
     def _negative(self, node: exp.Expr) -> Expr:
         inner = node.this
@@ -305,6 +322,7 @@ class Binder:
 _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.Column: Binder._column,
     exp.Literal: Binder._literal,
+    exp.Placeholder: Binder._parameter,
     exp.Boolean: lambda _, node: Literal(BOOLEAN, bool(node.this)),
     exp.Null: lambda _, node: Literal(BIGINT, None),
     exp.Paren: lambda binder, node: binder.bind(node.this),

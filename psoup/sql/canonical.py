@@ -76,9 +76,9 @@ def literal_text(literal: Literal) -> str:
     return text
 
 
-def term_text(term: Term) -> str:
-    """A term as a condition on its attribute."""
-    name, kind = expr_text(term.attribute), term.attribute.type
+def term_text(term: Term, name: str = "") -> str:
+    """A term as a condition on its attribute; `name` is the attribute's text if that is known."""
+    name, kind = name or expr_text(term.attribute), term.attribute.type
     parts = _points(kind, term.intervals, name)
     if term.nulls:
         parts.append(f"{name} IS NULL")

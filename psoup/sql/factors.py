@@ -46,6 +46,14 @@ def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
     """
     if condition is None:
         return ()
+    parts = parts_of(condition)
+    if parts is None:
+        return (Factor(()),)
+    return tuple(sorted({factor_of(part) for part in parts}, key=factor_text))
+
+
+def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
+    """A condition in CNF: leaves of different attributes, and disjunctions of leaves. None if it is never true."""
     whole = formula(condition)
     if whole == ALWAYS:
         return ()
@@ -53,9 +61,8 @@ def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
     clauses = [clause for conjunct in conjuncts for clause in _absorbed(_clauses(conjunct))]
     whole = conjunction(clauses)  # clauses of one attribute meet again
     if whole == NEVER:
-        return (Factor(()),)
-    factors = {_factor(part) for part in (whole.parts if isinstance(whole, All) else (whole,))}
-    return tuple(sorted(factors, key=factor_text))
+        return None
+    return whole.parts if isinstance(whole, All) else (whole,)
 
 
 def factor_text(factor: Factor) -> str:
@@ -66,7 +73,8 @@ def factor_text(factor: Factor) -> str:
     return texts[0] if len(texts) == 1 else f"({' OR '.join(texts)})"
 
 
-def _factor(part: Formula) -> Factor:
+def factor_of(part: Formula) -> Factor:
+    """One part of `parts_of` as a factor."""
     terms = [Term(one.attribute, _closed(one), one.nulls) for one in _leaves(part)]
     return Factor(tuple(sorted(terms, key=term_text)))
 

@@ -110,7 +110,7 @@ def prefixed(prefix: str) -> Intervals:
 
 def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
     """The union of any intervals in the one form that equal sets have: sorted, disjoint, open at the type's ends."""
-    first, beyond = _ends(data_type)
+    first, beyond = ends(data_type)
     clean = []
     for interval in intervals:
         low, high = interval.low, interval.high
@@ -126,7 +126,7 @@ def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
     return union(clean)
 
 
-def _ends(data_type: DataType) -> tuple[Key, Key | None]:
+def ends(data_type: DataType) -> tuple[Key, Key | None]:
     """The least key of a type, and the first one past its greatest."""
     if data_type.kind is Kind.TEXT:
         return b"", None

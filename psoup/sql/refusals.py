@@ -93,6 +93,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Alias: frozenset({"this", "alias"}),
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Null: frozenset(),
+    exp.Placeholder: frozenset(),  # a token of it gets here only from a template
     exp.Like: _PAIR | {"negate"},
     exp.Div: _PAIR | {"typed", "safe"},
     exp.DPipe: _PAIR | {"safe"},

@@ -7,13 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
-from psoup.query import Factor, OrderKey, Output, StandingQuery
+from psoup.query import OrderKey, Output, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.factors import factor_text, factors_of
 from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
@@ -27,13 +27,19 @@ MAX_NAME = 256
 """Longest name of a column of the answer that is made from an expression's text; longer ones are cut."""
 
 
-def bind_select(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
-    """The standing query of a parsed SELECT. Raises SqlError."""
+def bind_select(
+    source: Source,
+    select: exp.Select,
+    lookup: Lookup,
+    names: Sequence[str],
+    parameters: Mapping[int, Literal] | None = None,
+) -> StandingQuery:
+    """The standing query of a parsed SELECT; `parameters` as for `Binder`. Raises SqlError."""
     refuse_clauses(source, select)
     distinct = _distinct(source, select)
-    spec, alias = _stream(source, select, lookup, names)
+    spec, alias = stream_of(source, select, lookup, names)
     refuse_syntax(source, select)
-    binder = Binder(source, spec, alias)
+    binder = Binder(source, spec, alias, parameters)
     where = select.args.get("where")
     if where is not None:
         refuse_conjuncts(source, where.this)
@@ -42,7 +48,7 @@ def bind_select(source: Source, select: exp.Select, lookup: Lookup, names: Seque
     return StandingQuery(
         text=source.text,
         stream=spec.name,
-        clause=_clause(spec, factors),
+        clause=clause_text(spec.name, [factor_text(factor) for factor in factors]),
         select=outputs,
         factors=factors,
         distinct=distinct,
@@ -52,12 +58,13 @@ def bind_select(source: Source, select: exp.Select, lookup: Lookup, names: Seque
     )
 
 
-def _clause(spec: StreamSpec, factors: tuple[Factor, ...]) -> str:
-    where = " AND ".join(factor_text(factor) for factor in factors)
-    return f"FROM {spec.name} WHERE {where}" if where else f"FROM {spec.name}"
+def clause_text(stream: str, factors: Sequence[str]) -> str:
+    """The canonical FROM-WHERE of factors, given by their texts in order."""
+    return f"FROM {stream} WHERE {' AND '.join(factors)}" if factors else f"FROM {stream}"
 
 
-def _stream(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> tuple[StreamSpec, str]:
+def stream_of(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> tuple[StreamSpec, str]:
+    """The stream of FROM, and what it is called in the statement. Raises SqlError."""
     origin = select.args.get("from_")
     if origin is None:
         raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")

@@ -1,4 +1,4 @@
-"""The ways in: text to a `StreamSpec`, a `StandingQuery` or a `WindowClause`.
+"""The ways in: text to a `StreamSpec`, a `StandingQuery`, a `Template` of many, or a `WindowClause`.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
@@ -19,9 +19,11 @@ from psoup.query import StandingQuery
 from psoup.sql.ddl import stream_spec
 from psoup.sql.dialect import Bounds, CreateStream, PlacedError, PSoup, TooComplex
 from psoup.sql.guards import tokens_of
+from psoup.sql.parameters import find_holes
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import Source, nearest
+from psoup.sql.template import Template, template_of
 from psoup.sql.windows import window
 
 T = TypeVar("T")
@@ -44,6 +46,14 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Stan
     reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
     """
     return _safely(text, lambda source: _select(source, lookup, names))
+
+
+def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Template:
+    """A SELECT with parameters in WHERE (`?`, `$1` or `$name`), parsed and checked once for many values.
+
+    `lookup`, `names` and errors are those of `standing_query`. `Template.bind` puts the values in.
+    """
+    return _safely(text, lambda source: _prepare(source, lookup, names))
 
 
 def window_clause(text: str) -> WindowClause:
@@ -78,6 +88,17 @@ def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQue
     if not isinstance(node, exp.Select):
         raise refuse_node(source, node)
     return bind_select(source, node, lookup, names)
+
+
+def _prepare(source: Source, lookup: Lookup, names: Sequence[str]) -> Template:
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "SELECT")
+    tokens, holes = find_holes(source, tokens)
+    refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER])
+    node = _parse(source, tokens)
+    if not isinstance(node, exp.Select):
+        raise refuse_node(source, node)
+    return template_of(source, node, holes, lookup, names)
 
 
 def _window(source: Source) -> WindowClause:
