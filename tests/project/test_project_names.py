@@ -6,6 +6,7 @@
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,8 @@ PUBLIC = {"psoup_client": None, "psoup.local": ("LocalPSoup",)}
 
 
 def signature(function: Callable[..., object]) -> str:
-    """As it is written; Python puts quotes around annotations that are kept as text."""
-    return str(inspect.signature(function)).replace("'", "")
+    """As it is written; Python puts quotes around annotations that are kept as text, and addresses into functions."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(function)).replace("'", ""))
 
 
 def describe(name: str, thing: object) -> Iterator[str]:
