@@ -33,22 +33,35 @@ ANSWER_ROWS = 100
 
 
 def push_rows(quick: bool) -> Iterator[Row]:
-    """One producer, streaming form."""
+    """One producer, streaming form: in memory, and with every batch on disk before it is acknowledged."""
     columns = make_columns(ROUND * BATCH)
     tables = batches(columns, BATCH)
-    for count in (1_024,) if quick else (1_024, 4_096):
-        queries = make_queries(count, 4)
-        with service() as address, Client(address) as client:
-            client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
-            standing = [client.register(query.statement(BATCH)) for query in queries]
-            rates = [ROUND * BATCH / seconds(lambda: _push(client, tables)) for _ in range(3 if quick else 6)][1:]
-            for query, handle in zip(queries[:64], standing, strict=False):
-                last = columns[:, -BATCH:]
-                _compare(handle, last[:, query.mask(last)])
-        with empty_service() as address:
-            peer = _swallow(address, tables, 3)
-        target = Target(value_at_least=500_000) if count == 1_024 else None
-        yield Row(f"push.grpc.q{count}", Sample.of(rates), "tuples/s", "empty stream", peer, target)
+    with empty_service() as address:
+        peer = _swallow(address, tables, 5)
+    samples = 3 if quick else 5
+    memory = _pushed(1_024, columns, tables, samples, durable=False)
+    target = Target(value_at_least=500_000)
+    yield Row("push.grpc.q1024", memory, "tuples/s", "empty stream", peer, target, "the service keeps all in memory")
+    if quick:
+        return
+    memory = _pushed(4_096, columns, tables, samples, durable=False)
+    yield Row("push.grpc.q4096", memory, "tuples/s", "empty stream", peer)
+    disk = _pushed(1_024, columns, tables, samples, durable=True)
+    note = "each batch is on disk before it is acknowledged"
+    yield Row("push.grpc.q1024.durable", disk, "tuples/s", "empty stream", peer, None, note)
+
+
+def _pushed(count: int, columns: Columns, tables: list[pa.Table], samples: int, *, durable: bool) -> Sample:
+    """Tuples a second into a service with `count` queries; some of the answers are checked."""
+    queries = make_queries(count, 4)
+    with service(durable=durable) as address, Client(address) as client:
+        client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
+        standing = [client.register(query.statement(BATCH)) for query in queries]
+        rates = [ROUND * BATCH / seconds(lambda: _push(client, tables)) for _ in range(samples + 1)]
+        last = columns[:, -BATCH:]
+        for query, handle in zip(queries[:64], standing, strict=False):
+            _compare(handle, last[:, query.mask(last)])
+    return Sample.of(rates[1:])
 
 
 def _push(client: Client, tables: list[pa.Table]) -> None:
