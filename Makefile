@@ -55,8 +55,9 @@ run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights;
 test: $(STAMP) ## Run the tests (under five minutes on two cores); ARGS goes to pytest.
 	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" $(ARGS)
 
-soak: $(STAMP) ## Run the slow tests that `make test` leaves out.
-	@$(PYTEST) -q -m slow $(ARGS)
+# PSOUP_TEST_SCALE multiplies the seconds of every random test; PSOUP_TEST_SEED draws other cases.
+soak: $(STAMP) ## Run all tests, the slow ones too, and the random ones 50 times as long (half an hour).
+	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-50} $(PYTEST) -q -n 2 --dist loadfile --timeout=0 $(ARGS)
 
 check: $(STAMP) protos-check ## Lint, format, types, import contracts, and the generated protobuf code.
 	@$(BIN)/ruff check $(SOURCES)

@@ -12,7 +12,7 @@ from psoup_testing.histories import draw_history
 
 
 def test_answers_equal_the_query_run_once_over_its_window() -> None:
-    budget = Budget("T10 differential", seconds=25, least=300)
+    budget = Budget("T10 differential", seconds=20, least=300)
 
     def case(draw: Any) -> int:
         history = draw_history(draw)

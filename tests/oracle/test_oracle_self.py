@@ -126,7 +126,7 @@ def test_the_model_cuts_windows() -> None:
 
 def test_generated_types_are_what_duckdb_says() -> None:
     """Each expression's declared type, which PSoup must share, is DuckDB's own; every query is one it can answer."""
-    budget = Budget("generator against DuckDB", seconds=3, least=60)
+    budget = Budget("generator against DuckDB", seconds=2, least=40)
 
     def case(draw: object) -> int:
         history = draw_history(draw, events=4)

@@ -145,7 +145,8 @@ class Maker:
             template = template.replace("@", self.pick(form.words))
         if "#" in template:
             template = template.replace("#", str(self.number(-40, 40)))
-        return Expression(data_type, template, tuple(self.argument(data_type, arg) for arg in form.args))
+        arguments = tuple(self.argument(data_type, arg) for arg in form.args)
+        return Expression(data_type, template, arguments, form.duck)
 
     def argument(self, data_type: DataType, wanted: DataType | str) -> Expression:
         """An argument as a form asks for it."""
@@ -175,6 +176,7 @@ class Form:
     template: str
     args: tuple[DataType | str, ...]
     words: tuple[str, ...] = ()
+    duck: str | None = None
 
 
 GENERAL = (
@@ -199,7 +201,7 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
     Kind.BIGINT: (
         Form("({0} @ {1})", (BIGINT, "small"), ("+", "-", "*", "//", "%")),
         Form("({0} @ {1})", (BIGINT, BIGINT), ("+", "-", "*", "//", "%")),
-        Form("(- {0})", (BIGINT,)),
+        Form("(- {0})", (BIGINT,), (), "(0 - {0})"),  # DuckDB makes -(-2**63) a HUGEINT if it is constant
         Form("ABS({0})", (BIGINT,)),
         Form("LENGTH({0})", (TEXT,)),
         Form("CAST({0} AS BIGINT)", (DOUBLE,)),

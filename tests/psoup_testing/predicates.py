@@ -9,11 +9,12 @@ says its factor kind and the kind of value it is about, which `coverage` counts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, TIMESTAMP, Kind
-from psoup_testing.expressions import COMPARISONS, Expression, Form, Maker, literal
+from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup_testing.expressions import COMPARISONS, Expression, Form, Maker, column, literal
 
+TIME = column("_time", TIMESTAMP)
 OPERATOR_KINDS = dict(zip(COMPARISONS, ("eq", "ne", "lt", "le", "gt", "ge"), strict=True))
 ORDERED = tuple(OPERATOR_KINDS.values())
 
@@ -92,7 +93,7 @@ def condition(template: str, *args: Expression) -> Expression:
 
 
 def _comparison(make: Maker, subject: Expression, operator: str) -> Expression:
-    right = make.constant(subject.type)
+    right = make.constant(subject.type) if make.number(0, 15) else Expression(subject.type, "NULL")
     if make.number(0, 4) == 0:
         return condition(f"{{0}} {operator} {{1}}", right, subject)
     return condition(f"{{0}} {operator} {{1}}", subject, right)
@@ -166,6 +167,36 @@ def _cast(make: Maker, subject: Expression, word: str) -> Expression:
     return condition(f"{{0}} {make.pick(COMPARISONS)} {{1}}", left, make.constant(TEXT))
 
 
+_EXACT = (
+    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN isnan({1}) OR {1} >= 9223372036854775808.0::DOUBLE THEN -1"
+    " WHEN {1} < -9223372036854775808.0::DOUBLE THEN 1 WHEN {0} < floor({1})::BIGINT THEN -1"
+    " WHEN {0} > floor({1})::BIGINT THEN 1 WHEN {1} > floor({1}) THEN -1 ELSE 0 END"
+)
+"""Whether a BIGINT is below, at or above a DOUBLE. DuckDB itself would compare them as DOUBLEs, and lose digits."""
+_PARTNERS: dict[Kind, tuple[DataType, ...]] = {
+    Kind.BIGINT: (DOUBLE, decimal(18, 4), decimal(5, 2)),
+    Kind.DOUBLE: (BIGINT, decimal(5, 2), decimal(18, 4)),
+    Kind.DECIMAL: (BIGINT, DOUBLE, decimal(18, 4), decimal(3, 3)),
+    Kind.DATE: (TIMESTAMP,),
+    Kind.TIMESTAMP: (DATE,),
+}
+
+
+def _mixed(make: Maker, subject: Expression) -> Expression:
+    partner = make.pick(_PARTNERS[subject.type.kind])
+    columns = make.scope.columns(partner.kind)
+    other = make.pick(columns) if columns and make.number(0, 2) == 0 else make.constant(partner)
+    operator = make.pick(COMPARISONS)
+    plain = condition(f"{{0}} {operator} {{1}}", subject, other)
+    kinds = (subject.type.kind, other.type.kind)
+    if kinds == (Kind.BIGINT, Kind.DOUBLE):
+        return replace(plain, duck=f"({_EXACT}) {operator} 0")
+    if kinds == (Kind.DOUBLE, Kind.BIGINT):
+        swapped = _EXACT.replace("{0}", "{2}").replace("{1}", "{0}").replace("{2}", "{1}")
+        return replace(plain, duck=f"0 {operator} ({swapped})")
+    return plain
+
+
 def _boolean(make: Maker, subject: Expression) -> Expression:
     if subject.type == BOOLEAN:
         return condition("{0}", subject)
@@ -198,7 +229,11 @@ FACTORS: dict[str, tuple[tuple[Kind, ...], Builder]] = {
     "function": (ALL_KINDS, _function),
     "case": (ALL_KINDS, _case),
     "cast": ((Kind.BIGINT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP), lambda make, subject: _cast(make, subject, "CAST")),
-    "try_cast": (_TEXT, lambda make, subject: _cast(make, subject, "TRY_CAST")),
+    "try_cast": (
+        (Kind.BIGINT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP),
+        lambda make, subject: _cast(make, subject, "TRY_CAST"),
+    ),
+    "mixed": (tuple(_PARTNERS), _mixed),
     "boolean": ((Kind.BOOLEAN, Kind.TEXT), _boolean),
 }
 """Factor kind -> kinds of value it is for, and how to draw one. AND, OR and NOT are counted beside these."""
@@ -211,7 +246,9 @@ def leaf_of(make: Maker, factor: str, subject: Expression) -> Leaf:
 
 def draw_leaf(make: Maker) -> Leaf:
     """A leaf of any factor kind that some attribute of the scope allows."""
-    subject = make.pick(make.scope.columns())
+    subject = make.pick([*make.scope.columns(), TIME])
+    if make.number(0, 5) == 5:
+        subject = make.of(subject.type)
     allowed = [name for name, (wanted, _) in FACTORS.items() if subject.type.kind in wanted]
     return leaf_of(make, make.pick(allowed), subject)
 
