@@ -103,6 +103,8 @@ def _absorbed(clauses: list[Formula]) -> list[Formula]:
     """The clauses of one conjunct without those that follow from another: a = 1 makes (a = 1 OR b = 2) idle."""
     kept: list[Formula] = []
     for clause in clauses:
+        if clause == ALWAYS:  # it has no leaves, and would seem to imply all others
+            continue
         if not any(_implies(other, clause) for other in kept):
             kept = [other for other in kept if not _implies(clause, other)]
             kept.append(clause)

@@ -144,6 +144,7 @@ F = AttributeRef(BOOLEAN, 6, "f")
         ("NOT (a > 1 AND b > 2)", "(a < 2 OR b < 3)"),
         ("(a = 1 AND f) OR (a = 3 AND NOT f)", "(NOT f OR a = 1) AND (a = 3 OR f) AND a IN (1, 3) AND f IS NOT NULL"),
         ("a = 1 OR (b = 2 AND f)", "(a = 1 OR b = 2) AND (a = 1 OR f)"),
+        ("a IS NULL OR (a IS NOT NULL AND b = 2)", "(a IS NULL OR b = 2)"),
         ("a = 1 OR TRUE", ""),
         ("a = 1 OR FALSE", "a = 1"),
         ("a = 1 OR NULL", "a = 1"),
