@@ -153,3 +153,40 @@ def sort_tuples(codes, base, counts, use, cursor, order):
             row = codes[a, i]
             order[a, cursor[row]] = i
             cursor[row] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_some(keys, clauses, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, ranks, starts, order):
+    """What `count_codes` and `sort_tuples` write, but only for rows that tuples have or that some clauses use.
+
+    keys: uint64[A, n], row << 32 | tuple, ascending; clauses: int32[k] and the index (see `psoup.kernels.arrive`),
+    read. counts, ranks: int32[base[A]], written at those rows; starts: int64[A + 1], order: int32[A, n], written.
+    O(A * n + intervals of the clauses * log n).
+    """
+    n = keys.shape[1]
+    starts[0] = 0
+    for a in range(keys.shape[0]):
+        last, rank = np.int64(-1), starts[a] - 1
+        for i in range(n):
+            row = np.int64(keys[a, i] >> np.uint64(32))
+            order[a, i] = keys[a, i] & np.uint64(0xFFFF_FFFF)
+            if row != last:
+                rank += 1
+                counts[row], ranks[row] = i, rank
+                last = row
+        starts[a + 1] = rank + 2
+    for k in range(clauses.shape[0]):
+        first, last = factor_ptr[clause_ptr[clauses[k]]], factor_ptr[clause_ptr[clauses[k] + 1]]
+        for i in range(first, last):
+            a = iv_attr[i]
+            for edge in (iv_lo[i], iv_hi[i]):
+                sought = np.uint64(edge) << np.uint64(32)
+                low, high = 0, n
+                while low < high:
+                    middle = (low + high) >> 1
+                    if keys[a, middle] < sought:
+                        low = middle + 1
+                    else:
+                        high = middle
+                counts[edge] = low
+                ranks[edge] = ranks[keys[a, low] >> np.uint64(32)] if low < n else starts[a + 1] - 1

@@ -151,6 +151,27 @@ def merge_runs(slots_a, offsets_a, slots_b, offsets_b):
 
 
 @njit(cache=True, nogil=True)
+def sort_by_slot(slots, offsets, first, last, out_slots, out_offsets):
+    """Sort pairs by slot; pairs of one slot stay in their order.
+
+    slots: uint32[n], none below `first` or above `last`; offsets: uint16[n], read. out_slots, out_offsets: the same
+    types, written. O(n + last - first); fast where the pairs are some sorted runs one behind the other.
+    """
+    places = np.zeros(last - first + 2, np.int64)
+    for i in range(slots.shape[0]):
+        places[slots[i] - first + 1] += 1
+    total = np.int64(0)
+    for i in range(places.shape[0]):
+        total += places[i]
+        places[i] = total
+    for i in range(slots.shape[0]):
+        slot = slots[i]
+        place = places[slot - first]
+        out_slots[place], out_offsets[place] = slot, offsets[i]
+        places[slot - first] = place + 1
+
+
+@njit(cache=True, nogil=True)
 def slot_range(slots, slot):
     """Where the pairs of `slot` lie in a run: (start, stop). slots: uint32[n], ascending, read. O(log n)."""
     low, high = 0, slots.shape[0]

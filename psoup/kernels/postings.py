@@ -1,11 +1,14 @@
-"""Clauses reached from the data: those that require a value are looked at only if a tuple has it.
+"""Clauses reached from the data: those that require a value, or one of few, are looked at only if a tuple has it.
 
-    row (code of an attribute)   17          18         19
-    posting list                 clauses 4-9 none       clauses 10-12
-    tuples of the piece          2           5          0            -> 2 tuples x 6 clauses are tested, nothing else
+    codes of an attribute    0 .. 3      4 .. 7      8 .. 11     12 .. 15       a *grid* of cells, here 4 codes wide
+    lists of the cells       clauses     none        clauses     clauses
+                             7 9 | 8                 7 | 2 4     5              groups of one *kind* each
+    tuple with code 9        its cell is the third: 7, and 2 and 4 are tested, nothing else
 
-The clauses of a row are neighbours in the arrays of the index, so testing them reads memory in order. A row that
-many tuples have (a *hot* row) is left to `psoup.kernels.arrive`, which may know a better factor to start from.
+A kind names the attributes that the clauses of a group are tested on, so a group is tested as a whole: first all
+lower bounds of the first attribute, then all upper bounds, then those of the second, each contiguous in memory. A
+cell one code wide says all about its attribute. Cells that many tuples are in (*hot* ones) are left to
+`psoup.kernels.arrive`, as far as their clauses are in no other cell.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -17,93 +20,162 @@ from numba import njit
 from psoup.kernels.arrive import _holds
 
 _ONE = np.uint64(1)
+_WHOLE, _SOLE = 1, 2
+"""Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
 
 
 @njit(cache=True, nogil=True)
-def reach(anchored, base, counts, post_ptr, rest, limit, candidates, rows, attrs, pairs):
-    """Which posting lists the piece reaches.
+def reach(
+    codes, base, grid_attr, grid_shift, grid_first, cell_ptr, group_ptr, group_kind, kind_flags, entries, limit,
+    seen, candidates, tuples, cells, room,
+):  # fmt: skip
+    """Which lists the piece reaches.
 
-    anchored: int32[k], attributes with anchors; base: int64[A + 1]; counts: int32[base[A]] (see `count_codes`);
-    post_ptr: int32[base[A] + 1], the clauses of a row, all >= rest; rest: clauses without anchor; limit: most tuples
-    of a row that is not hot. Read. candidates: int32[S], written: 0 to rest - 1, then the clauses of hot rows.
-    rows, attrs: int32[base[A]], written: the other rows with tuples and clauses, and their attributes.
-    pairs: int64[base[A] + 1], written: pairs[j] = tests before rows[j]. Returns (candidates written, rows written).
-    O(rest + rows of anchored attributes + clauses of hot rows).
+    codes: int32[A, n], rows; base: int64[A + 1]; grid k has the cells from grid_first[k] on, each 2**grid_shift[k]
+    rows of attribute grid_attr[k]; cell c has the groups cell_ptr[c] up to cell_ptr[c + 1]; group g the entries
+    group_ptr[g] up to group_ptr[g + 1] and a kind. limit: most tuples of a cell that is not hot. Read.
+    seen: int32[cells], zeros before and after. candidates: int32[E], written: clauses of hot cells, in no order.
+    tuples, cells: int32[k * n], room: int64[k * n + 1], written: what to test, by tuple and grid; ~cell if hot;
+    room[j] = tests before j. Returns (candidates, cells written). O(k * n + clauses of hot cells).
     """
-    size, found = rest, 0
-    pairs[0] = 0
-    for clause in range(rest):
-        candidates[clause] = clause
-    for k in range(anchored.shape[0]):
-        attr = anchored[k]
-        for row in range(base[attr], base[attr + 1] - 1):
-            tuples = counts[row + 1] - counts[row]
-            if tuples == 0 or post_ptr[row] == post_ptr[row + 1]:
+    size, found = 0, 0
+    room[0] = 0
+    for t in range(codes.shape[1]):
+        for k in range(grid_attr.shape[0]):
+            attr, shift = grid_attr[k], grid_shift[k]
+            cell = grid_first[k] + ((codes[attr, t] - base[attr]) >> shift)
+            begin, end = cell_ptr[cell], cell_ptr[cell + 1]
+            if begin == end:
                 continue
-            if tuples > limit:
-                for clause in range(post_ptr[row], post_ptr[row + 1]):
-                    candidates[size] = clause
-                    size += 1
-                continue
-            rows[found], attrs[found] = row, attr
-            pairs[found + 1] = pairs[found] + np.int64(tuples) * np.int64(post_ptr[row + 1] - post_ptr[row])
+            seen[cell] += shift == 0
+            tuples[found], cells[found] = t, cell
+            room[found + 1] = room[found] + group_ptr[end] - group_ptr[begin]
             found += 1
+    for j in range(found):
+        cell = cells[j]
+        if seen[cell] > limit:
+            for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
+                if kind_flags[group_kind[group]] & _SOLE:
+                    for e in range(group_ptr[group], group_ptr[group + 1]):
+                        candidates[size] = entries[e]
+                        size += 1
+            seen[cell] = -1
+        if seen[cell] < 0:
+            cells[j] = ~cell
+    for j in range(found):
+        seen[max(cells[j], ~cells[j])] = 0
     return size, found
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _touch(cell, cell_ptr, group_ptr, group_test, entries, tests):
+    """Load what testing the cell will read, without waiting for it: a list is rarely in the cache."""
+    begin, end = cell_ptr[cell], cell_ptr[cell + 1]
+    total, step = np.int64(0), 64 // tests.itemsize
+    for p in range(group_test[begin], group_test[end], step):
+        total += tests[p]
+    for p in range(group_ptr[begin], group_ptr[end], 16):
+        total += entries[p]
+    return total
+
+
 @njit(cache=True, nogil=True)
-def match_postings(
-    first, last, rows, attrs, pairs, post_ptr, alive, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
-    codes, counts, order, start, out,
+def _test(first, size, kind, kind_ptr, kind_attr, base, codes, tests, t, hit):
+    """hit[e] = whether tuple t passes the tests of entry e of a group that has `size` and its tests at `first`."""
+    k, stop = kind_ptr[kind], kind_ptr[kind + 1]
+    if stop - k < 2:
+        hit[:size] = 1
+    else:  # what is most frequent, without a pass to set and one more to combine
+        attr, other = kind_attr[k], kind_attr[k + 1]
+        code, code_2 = tests.dtype.type(codes[attr, t] - base[attr]), tests.dtype.type(codes[other, t] - base[other])
+        second = first + 2 * size
+        low, high = tests[first : first + size], tests[first + size : second]
+        low_2, high_2 = tests[second : second + size], tests[second + size : second + 2 * size]
+        for e in range(size):
+            hit[e] = (low[e] <= code) & (code < high[e]) & (low_2[e] <= code_2) & (code_2 < high_2[e])
+        k, first = k + 2, first + 4 * size
+    for more in range(k, stop):
+        attr = kind_attr[more]
+        code = tests.dtype.type(codes[attr, t] - base[attr])
+        low, high = tests[first : first + size], tests[first + size : first + 2 * size]
+        for e in range(size):
+            hit[e] &= (low[e] <= code) & (code < high[e])
+        first += 2 * size
+
+
+@njit(cache=True, nogil=True)
+def match_lists(
+    begin, end, tuples, cells, room, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags,
+    entries, tests, longest, base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
 ):  # fmt: skip
-    """Test the tuples of rows first to last against the clauses of those rows.
+    """Test what `reach` found, from `begin` up to `end`.
 
-    rows, attrs, pairs, post_ptr: see `reach`. alive: uint8[S]; slots: uint32[S]; the index, codes, counts, order,
-    start: see `psoup.kernels.arrive`; no factor of a clause in a posting list is empty. All read.
-    out: uint64[>= pairs[last]], written from pairs[first] on: slot << 16 | offset of the matches, in no order.
-    Returns how many. O(tests * factors), without a branch on the outcome of a test.
+    tuples, cells, room and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
+    codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
+    lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. longest: entries of the longest
+    group. The index, codes: see `psoup.kernels.arrive`. All read.
+    out: uint32 or uint64[>= room[end]], written from room[begin] on: clause << bits | tuple of the matches, in no
+    order; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
     """
-    place = pairs[first]
-    own = np.empty(codes.shape[0], np.int32)
-    for j in range(first, last):
-        row, attr = rows[j], attrs[j]
-        for p in range(counts[row], counts[row + 1]):
-            t = order[attr, p]
-            for a in range(codes.shape[0]):
-                own[a] = codes[a, t]
-            offset = np.uint64(start + t)
-            for clause in range(post_ptr[row], post_ptr[row + 1]):
-                factor, end = clause_ptr[clause], clause_ptr[clause + 1]
-                interval, stop = factor_ptr[factor], factor_ptr[end]
-                holds = alive[clause] != 0
-                if stop - interval == end - factor:
-                    for i in range(interval, stop):
-                        code = own[iv_attr[i]]
-                        holds &= (iv_lo[i] <= code) & (code < iv_hi[i])
-                else:
-                    while holds and factor < end:
-                        holds = _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t)
-                        factor += 1
-                out[place] = (np.uint64(slots[clause]) << np.uint64(16)) | offset
-                place += holds
-    return place - pairs[first]
+    place, touched = room[begin], np.int64(0)
+    hit = np.empty(longest, np.uint8)
+    for j in range(begin, end):
+        if j + 2 < end and cells[j + 2] >= 0:
+            touched += _touch(cells[j + 2], cell_ptr, group_ptr, group_test, entries, tests)
+        t, cell, hot = tuples[j], cells[j], cells[j] < 0
+        cell = ~cell if hot else cell
+        for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
+            kind = group_kind[group]
+            flags = kind_flags[kind]
+            if hot and flags & _SOLE:
+                continue
+            first, stop = group_ptr[group], group_ptr[group + 1]
+            size = stop - first
+            _test(group_test[group], size, kind, kind_ptr, kind_attr, base, codes, tests, t, hit)
+            own = entries[first:stop]
+            if not flags & _WHOLE:
+                for e in range(size):
+                    for factor in range(clause_ptr[own[e]], clause_ptr[own[e] + 1]):
+                        if hit[e] == 0:
+                            break
+                        hit[e] = _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t)
+            for e in range(size):
+                out[place] = (np.int64(own[e]) << bits) | t
+                place += hit[e]
+    return place - room[begin] + np.int64(touched < 0)  # never below 0, which keeps the loads from being left out
 
 
 @njit(cache=True, nogil=True)
-def pairs_to_rows(pairs, row_of_slot, bits):
+def unpack_pairs(keys, bits, start, alive, slots, out_slots, out_offsets):
+    """Matches as a run.
+
+    keys: uint32 or uint64[k], clause << bits | tuple, read. start: the offset of tuple 0. alive: uint8[S], 0 = removed;
+    slots: uint32[S], read. out_slots: uint32[k], out_offsets: uint16[k], written in the order of the keys, without the
+    removed. Returns how many. O(k).
+    """
+    kept, mask = 0, (1 << bits) - 1
+    for i in range(keys.shape[0]):
+        key = np.int64(keys[i])
+        clause = key >> bits
+        out_slots[kept], out_offsets[kept] = slots[clause], start + (key & mask)
+        kept += alive[clause]
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def pairs_to_rows(slots, offsets, row_of_slot, bits):
     """Move pairs of slots that have a row of bits there, and close the gaps.
 
-    pairs: uint64[k], slot << 16 | offset; kept ones stay in order at its beginning. row_of_slot: int32[capacity],
+    slots: uint32[k], offsets: uint16[k]; kept pairs stay in order at the beginning. row_of_slot: int32[capacity],
     -1 = none, read. bits: uint64[R, words], ORed into. Returns how many are kept. O(k).
     """
     kept = 0
-    for i in range(pairs.shape[0]):
-        pair = pairs[i]
-        row = row_of_slot[pair >> np.uint64(16)]
+    for i in range(slots.shape[0]):
+        row = row_of_slot[slots[i]]
         if row >= 0:
-            offset = np.int64(pair & np.uint64(0xFFFF))
+            offset = np.int64(offsets[i])
             bits[row, offset >> 6] |= _ONE << np.uint64(offset & 63)
         else:
-            pairs[kept] = pair
+            slots[kept], offsets[kept] = slots[i], offsets[i]
             kept += 1
     return kept

@@ -9,17 +9,36 @@ grow: a view taken at a length stays right for the tuples below that length whil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.kernels.columns import bits_to_offsets, mask_to_bits, merge_runs, slot_range
+from psoup.kernels.columns import bits_to_offsets, mask_to_bits, slot_range, sort_by_slot
+from psoup.kernels.pack import set_bits
 
 _FIRST_ROWS = 16
 _TIER = 16
 """Runs of like size that are merged at once, a power of two. Merging two by two cost more than the join itself."""
+_SPARSE_SLOTS = 8
+"""Slots for each pair, from which on sorting the pairs beats a pass over all slots."""
+
+
+def merge_all(runs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Some runs (at least one, none empty) as one; those of a slot must not go back. O(pairs + slots) at most."""
+    if len(runs) == 1:
+        return runs[0]
+    slots, offsets = np.concatenate([run for run, _ in runs]), np.concatenate([run for _, run in runs])
+    first, last = min(int(run[0]) for run, _ in runs), max(int(run[-1]) for run, _ in runs)
+    if last - first > _SPARSE_SLOTS * len(slots):
+        pairs = slots.astype(np.uint64) << np.uint64(16) | offsets
+        pairs.sort()
+        return (pairs >> np.uint64(16)).astype(np.uint32), pairs.astype(np.uint16)
+    merged = np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16)
+    sort_by_slot(slots, offsets, first, last, *merged)
+    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +125,30 @@ class OpenResults:
         """
         if not len(slots):
             return
-        self.runs.append((slots, offsets))
+        # Before, not after: the last piece of a chunk leaves its runs to be merged by whoever seals the chunk.
         while len(self.runs) >= _TIER and len(self.runs[-_TIER][0]) <= _TIER * len(self.runs[-1][0]):
             tier, self.runs[-_TIER:] = self.runs[-_TIER:], []
-            while len(tier) > 1:
-                tier = [merge_runs(*a, *b) for a, b in zip(tier[::2], tier[1::2], strict=True)]
-            self.runs.append(tier[0])
+            merged = self._promote(*merge_all(tier))
+            if len(merged[0]):
+                self.runs.append(merged)
+        self.runs.append((slots, offsets))
+
+    def _promote(self, slots: Array, offsets: Array) -> tuple[Array, Array]:
+        """Move the pairs of slots that have many here, and no row, to rows of their own; returns the others.
+
+        A slot that has a row keeps its pairs: a view taken before would see them twice. O(pairs) if there are any.
+        """
+        if len(slots) <= self._dense_from:
+            return slots, offsets
+        starts = np.flatnonzero(slots[self._dense_from :] == slots[: -self._dense_from])
+        many = np.unique(slots[starts]).astype(np.int64) if len(starts) else starts
+        many = many[self.row_of_slot[many] < 0]
+        if not len(many):
+            return slots, offsets
+        self.ensure_rows(many)
+        moved = np.isin(slots, many)
+        set_bits(self.rows, self.row_of_slot[slots[moved]].astype(np.int64), offsets[moved])
+        return slots[~moved], offsets[~moved]
 
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""

@@ -21,7 +21,7 @@ from bitarray import frozenbitarray
 from psoup.columns import Array
 from psoup.kernels.columns import bits_to_offsets, rows_to_offsets
 from psoup.kernels.pack import set_bits
-from psoup.results.open import OpenView
+from psoup.results.open import OpenView, merge_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,7 @@ def _one_run(view: OpenView) -> tuple[Array, Array]:
     """All runs as one, sorted by (slot, offset)."""
     if not view.runs:
         return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
-    slots = np.concatenate([s for s, _ in view.runs])
-    offsets = np.concatenate([o for _, o in view.runs])
-    order = np.argsort(slots, kind="stable") if len(view.runs) > 1 else slice(None)
-    return slots[order], offsets[order]
+    return merge_all(view.runs)
 
 
 def _select(packs: list[Pack], keeps: list[Array]) -> Pack:

@@ -1,7 +1,7 @@
 """Large predicate indexes, made out of others without a loop over clauses.
 
     sources: (index, which of its clauses)  ──boundaries in use──> common boundaries ──new rows──> one index
-                                                                      clauses with an equality are put by its row
+                                                                      clauses with a rare value are listed by it
 
 Pure functions of immutable arrays: any thread may run them.
 """
@@ -15,10 +15,11 @@ import numpy as np
 from psoup.columns import Array
 from psoup.stems.bounds import Bounds, union
 from psoup.stems.clause_rows import Rows, concatenate
+from psoup.stems.posting_lists import STANDARD, Layout, list_clauses
 from psoup.stems.predicate_index import EXTRA_ROWS, PredicateIndex, bases
 
 
-def combine(sources: Sequence[tuple[PredicateIndex, Array]]) -> PredicateIndex:
+def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = STANDARD) -> PredicateIndex:
     """A new index of some clauses (positions, int64[k]) of others; no slot may come twice. O(n log n).
 
     Boundaries that nobody uses any more are left out. Pure: any thread may do it.
@@ -33,19 +34,15 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]]) -> PredicateIndex:
     bounds = tuple(_common_bounds(int(attribute), sources, taken) for attribute in attributes)
     base = bases(bounds)
     moved = [_translate(index, rows, attributes, bounds, base) for (index, _), rows in zip(sources, taken, strict=True)]
-    return assemble(concatenate(moved), attributes, bounds, base)
+    return assemble(concatenate(moved), attributes, bounds, base, layout)
 
 
-def assemble(rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Array) -> PredicateIndex:
+def assemble(rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout) -> PredicateIndex:
     """The index of clauses whose rows are those of `bounds` already; puts them in order. O(n log n)."""
+    if (np.diff(rows.slots.astype(np.int64)) < 0).any():
+        rows = rows.take(np.argsort(rows.slots))
     attr = np.searchsorted(attributes, rows.attributes).astype(np.int32)
-    anchor = _anchors(rows, attr, np.diff(base))
-    order = np.lexsort((rows.slots, anchor))
-    rest = int(np.count_nonzero(anchor < 0))
-    rows, anchor = rows.take(order), anchor[order]
-    attr = np.searchsorted(attributes, rows.attributes).astype(np.int32)
-    anchored = np.unique(np.searchsorted(base, anchor[rest:], "right") - 1).astype(np.int32)
-    edges = np.arange(int(base[-1]) + 1) if len(anchored) else np.zeros(1, np.int64)
+    lists, rest = list_clauses(rows, attr, base, layout)
     return PredicateIndex(
         attributes,
         bounds,
@@ -56,30 +53,9 @@ def assemble(rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Ar
         attr,
         rows.low,
         rows.high,
-        np.arange(rest, dtype=np.int32),
-        anchored,
-        np.searchsorted(anchor, edges).astype(np.int32),
-        np.argsort(rows.slots, kind="stable").astype(np.int32),
+        rest,
+        lists,
     )
-
-
-def _anchors(rows: Rows, attr: Array, sizes: Array) -> Array:
-    """For each clause the row of its anchor, or -1: int64[S].
-
-    An anchor is a factor of one interval of one row; of several, the one whose attribute has the most boundaries. A
-    clause with a factor that is never true has none: tests of posting lists rely on it.
-    """
-    anchor = np.full(len(rows.slots), -1, np.int64)
-    per_factor = np.diff(rows.factor_ptr)
-    first = rows.factor_ptr[:-1][per_factor == 1]
-    single = rows.high[first] == rows.low[first] + 1
-    clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))[per_factor == 1][single]
-    interval = first[single]
-    order = np.lexsort((-sizes[attr[interval]], clause))
-    chosen, place = np.unique(clause[order], return_index=True)
-    anchor[chosen] = rows.low[interval[order[place]]]
-    anchor[np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))[per_factor == 0]] = -1
-    return anchor
 
 
 def _common_bounds(attribute: int, sources: Sequence[tuple[PredicateIndex, Array]], taken: Sequence[Rows]) -> Bounds:

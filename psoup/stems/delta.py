@@ -20,6 +20,7 @@ from psoup.query import Factor, Key
 from psoup.stems.bounds import int_bounds, text_bounds
 from psoup.stems.clause_rows import Rows
 from psoup.stems.combine import assemble
+from psoup.stems.posting_lists import STANDARD, Layout
 from psoup.stems.predicate_index import Part, PredicateIndex, bases
 
 _CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
@@ -34,7 +35,8 @@ Resolved = Sequence[tuple[Factor, Sequence[int]]]
 class Delta:
     """Clauses of the last while, by slot; every method is the writer's."""
 
-    def __init__(self) -> None:
+    def __init__(self, layout: Layout = STANDARD) -> None:
+        self._layout = layout
         self.bounds: dict[int, SortedDict] = {}
         self._text: set[int] = set()
         self._where: dict[int, int] = {}
@@ -186,4 +188,4 @@ class Delta:
             low,
             high,
         )
-        return assemble(rows, np.array(attributes, np.int64), bounds, base)
+        return assemble(rows, np.array(attributes, np.int64), bounds, base, self._layout)

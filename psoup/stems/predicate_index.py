@@ -6,10 +6,10 @@
                                      2: 20 to 34   5: error  (6: end)
 
 An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the
-input of `psoup.kernels.arrive`. Clauses with an equality (a factor of one row, the *anchor*) may stand behind the
-others, ordered by that row: the clauses of one row are then a *posting list*, the input of `psoup.kernels.postings`.
-An index is immutable; a `Part` adds which of its clauses are still alive. Small ones are made by
-`psoup.stems.delta`, large ones by `psoup.stems.combine`.
+input of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
+`psoup.stems.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a `Part`
+adds which of its clauses are still alive. Small ones are made by `psoup.stems.delta`, large ones by
+`psoup.stems.combine`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from psoup.columns import Array
 from psoup.errors import Internal
 from psoup.query import Interval, Key
 from psoup.stems.bounds import Bounds
+from psoup.stems.posting_lists import PostingLists
 
 EXTRA_ROWS = 4
 """Rows of an attribute beyond its boundaries: below all, NULL, error, end."""
@@ -31,13 +32,11 @@ EXTRA_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class PredicateIndex:
-    """S clauses; see `psoup.kernels.arrive` and `psoup.kernels.postings` for the arrays.
+    """S clauses in order of their slots; see `psoup.kernels.arrive` for the arrays.
 
-    `attributes`: int64[A], IDs, ascending. `bounds`: A. `base`: int64[A + 1]. `slots`: uint32[S]. `clause_ptr`:
-    int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in `attributes`), `iv_lo`, `iv_hi` (rows): int32[I].
-    `rest`: int32[r], the positions 0 to r - 1 of the clauses without anchor, which stand in order of their slots.
-    `anchored`: int32[k], positions of the attributes with anchors. `post_ptr`: int32[rows + 1], or [1] if k = 0.
-    `by_slot`: int32[S], the positions in order of slots.
+    `attributes`: int64[A], IDs, ascending. `bounds`: A. `base`: int64[A + 1]. `slots`: uint32[S], ascending.
+    `clause_ptr`: int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in `attributes`), `iv_lo`, `iv_hi`
+    (rows): int32[I]. `rest`: int32[r], the positions of the clauses that are in no list of `lists`, ascending.
     """
 
     attributes: Array
@@ -50,9 +49,7 @@ class PredicateIndex:
     iv_lo: Array
     iv_hi: Array
     rest: Array
-    anchored: Array
-    post_ptr: Array
-    by_slot: Array
+    lists: PostingLists
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -66,16 +63,15 @@ class PredicateIndex:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         clauses = (self.slots, self.clause_ptr, self.factor_ptr, self.iv_attr, self.iv_lo, self.iv_hi)
-        order = (self.rest, self.post_ptr, self.by_slot)
-        return sum(array.nbytes for array in clauses + order) + sum(bounds.nbytes for bounds in self.bounds)
+        bounds = sum(own.nbytes for own in self.bounds)
+        return sum(array.nbytes for array in clauses) + self.rest.nbytes + self.lists.nbytes + bounds
 
     def find(self, slots: Array) -> Array:
         """The position of each slot's clause, or -1: int64[k]. O(k log S)."""
         wanted = np.asarray(slots, np.int64)
         if not len(self.slots):
             return np.full(len(wanted), -1, np.int64)
-        place = np.searchsorted(self.slots, wanted, sorter=self.by_slot)
-        position = self.by_slot[np.minimum(place, len(self.slots) - 1)].astype(np.int64)
+        position = np.minimum(np.searchsorted(self.slots, wanted), len(self.slots) - 1)
         return np.where(self.slots[position] == wanted, position, -1)
 
     def factors(self, position: int) -> list[dict[int, tuple[list[Interval], bool]]]:
@@ -101,11 +97,9 @@ class PredicateIndex:
     def check(self) -> None:
         """The invariants; raises Internal. O(size)."""
         problems = []
-        if (np.diff(self.slots[self.by_slot].astype(np.int64)) <= 0).any():
-            problems.append("by_slot does not order the slots, or one comes twice")  # find would miss a clause
-        if (np.diff(self.slots[self.rest].astype(np.int64)) <= 0).any():
-            problems.append("clauses without anchor are not in order of slots")  # their pairs must come out sorted
-        problems += self._check_anchors()
+        if (np.diff(self.slots.astype(np.int64)) <= 0).any():
+            problems.append("slots are not ascending")  # find would miss a clause, and pairs come out unsorted
+        problems += self._check_lists()
         if (np.diff(self.clause_ptr) < 0).any() or self.clause_ptr[-1] != len(self.factor_ptr) - 1:
             problems.append("clause_ptr does not cover the factors")
         if (np.diff(self.factor_ptr) < 0).any() or self.factor_ptr[-1] != len(self.iv_lo):
@@ -120,20 +114,36 @@ class PredicateIndex:
         if problems:
             raise Internal(f"predicate index of {len(self)} clauses: {'; '.join(problems)}: {self!r}")
 
-    def _check_anchors(self) -> list[str]:
-        if not len(self.anchored):
-            return [] if len(self.rest) == len(self) else ["clauses without anchor are missing from `rest`"]
-        problems = []
-        if self.post_ptr[0] != len(self.rest) or self.post_ptr[-1] != len(self) or (np.diff(self.post_ptr) < 0).any():
-            problems.append("posting lists and clauses without anchor are not all clauses")
-        for row in np.flatnonzero(np.diff(self.post_ptr)):
-            for clause in range(self.post_ptr[row], self.post_ptr[row + 1]):
-                factors = range(self.clause_ptr[clause], self.clause_ptr[clause + 1])
-                spans = [(self.factor_ptr[f], self.factor_ptr[f + 1]) for f in factors]
-                # tuples of other rows are never shown to the clause
-                if not any(b == a + 1 and self.iv_lo[a] == row and self.iv_hi[a] == row + 1 for a, b in spans):
-                    problems.append(f"clause {clause} is listed under row {row}, which it does not require")
+    def _check_lists(self) -> list[str]:
+        lists, problems = self.lists, []
+        listed: dict[int, list[int]] = {}
+        for cell in np.flatnonzero(np.diff(lists.cell_ptr)).tolist():
+            for group in range(lists.cell_ptr[cell], lists.cell_ptr[cell + 1]):
+                for clause in lists.entries[lists.group_ptr[group] : lists.group_ptr[group + 1]].tolist():
+                    listed.setdefault(clause, []).append(cell)
+        if sorted([*listed, *self.rest.tolist()]) != list(range(len(self))):
+            problems.append("a clause is both in a list and in `rest`, or in neither")
+        for clause, cells in listed.items():
+            factors = range(self.clause_ptr[clause], self.clause_ptr[clause + 1])
+            # tuples of other cells are never shown to the clause
+            if not any(self._covered(factor, cells) for factor in factors):
+                problems.append(f"clause {clause} is in cells {cells}, which are not those of a factor")
         return problems
+
+    def _covered(self, factor: int, cells: list[int]) -> bool:
+        """Whether the cells are on one attribute, and hold all values that pass the factor."""
+        lists = self.lists
+        grids = np.searchsorted(lists.grid_first, cells, "right") - 1
+        spans = range(self.factor_ptr[factor], self.factor_ptr[factor + 1])
+        rows: set[int] = set()
+        for grid, cell in zip(grids.tolist(), cells, strict=True):
+            shift, number = int(lists.grid_shift[grid]), cell - int(lists.grid_first[grid])
+            first = int(self.base[lists.grid_attr[grid]]) + (number << shift)
+            rows.update(range(first, first + (1 << shift)))
+        return len(spans) > 0 and all(
+            (lists.grid_attr[grids] == self.iv_attr[i]).all() and rows.issuperset(range(self.iv_lo[i], self.iv_hi[i]))
+            for i in spans
+        )
 
 
 @dataclass(slots=True)

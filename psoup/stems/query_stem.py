@@ -28,6 +28,7 @@ from psoup.stems.combine import combine
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
+from psoup.stems.posting_lists import STANDARD, Layout
 from psoup.stems.predicate_index import Part
 
 _MERGE_RATIO = 8
@@ -52,10 +53,12 @@ class MergeTask:
 
     sources: tuple[Part, ...]
     alive: tuple[Array, ...]
+    layout: Layout
 
     def compute(self) -> MergeResult:
         """O(clauses of the sources)."""
-        index = combine([(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)])
+        kept = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
+        index = combine(kept, self.layout)
         return MergeResult(self.sources, self.alive, Part.of(index))
 
 
@@ -71,7 +74,7 @@ class Subset:
     @property
     def slots(self) -> Array:
         """The slots, uint32, ascending."""
-        return np.sort(self._parts[0].index.slots)
+        return self._parts[0].index.slots
 
     def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
         """See `QuerySteM.probe`."""
@@ -81,11 +84,12 @@ class Subset:
 class QuerySteM:
     """All methods are the writer's; what `merge_task` and `subset` return may go to other threads."""
 
-    def __init__(self, schema: Schema, config: EngineConfig) -> None:
+    def __init__(self, schema: Schema, config: EngineConfig, layout: Layout = STANDARD) -> None:
         self.schema = schema
+        self._layout = layout
         self._config = config
         self._parts: list[Part] = []
-        self._delta = Delta()
+        self._delta = Delta(self._layout)
         self._ids: dict[Expr, int] = {}
         self._exprs: dict[int, Expr] = {}
         self._next_id = 0
@@ -158,7 +162,7 @@ class QuerySteM:
             found = np.unique(part.index.find(slots))
             found = found[found >= 0]
             sources.append((part.index, found[part.alive[found] == 1]))
-        part = Part.of(combine(sources))
+        part = Part.of(combine(sources, self._layout))
         attributes = {int(a): self._exprs[int(a)] for a in part.index.attributes}
         return Subset([part], attributes, self._config)
 
@@ -187,10 +191,10 @@ class QuerySteM:
         """
         if len(self._delta) and (len(self._parts) < _MAX_PARTS or everything):
             self._parts.append(self._delta.part())
-            self._delta = Delta()
+            self._delta = Delta(self._layout)
         first = 0 if everything or self._mostly_dead() else self._first_to_merge()
         sources = tuple(self._parts[first:])
-        return MergeTask(sources, tuple(part.alive.copy() for part in sources))
+        return MergeTask(sources, tuple(part.alive.copy() for part in sources), self._layout)
 
     def _first_to_merge(self) -> int:
         """Parts from here on are merged: each at most some times larger than the later ones together."""

@@ -16,6 +16,7 @@ from psoup.model import BIGINT
 from psoup.query import Factor, Interval, Term
 from psoup.results.open import OpenResults
 from psoup.stems.piece import Piece, Runner, Task, serial
+from psoup.stems.posting_lists import Layout
 from psoup.stems.query_stem import QuerySteM
 from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 
@@ -24,6 +25,12 @@ CONFIGS = {
     "default": EngineConfig(chunk_rows=CHUNK, delta_queries=16),
     "always sparse": EngineConfig(chunk_rows=CHUNK, delta_queries=16, dense_share=1),
     "always dense": EngineConfig(chunk_rows=CHUNK, delta_queries=16, dense_share=10**6, sparse_floor=0),
+}
+
+LAYOUTS = {
+    "default": Layout(),
+    "all in lists": Layout(points_share=1, narrow_share=1, narrow_rows=1, narrow_least=1, tests=1),
+    "two tests": Layout(points_share=2, narrow_share=3, narrow_rows=4, narrow_least=2, tests=2),
 }
 
 
@@ -49,11 +56,12 @@ def maintain(stem: QuerySteM) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
-@pytest.mark.parametrize("seed", range(12))
-def test_probe_agrees_with_the_naive_evaluator(seed: int, config: EngineConfig) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+@pytest.mark.parametrize("seed", range(8))
+def test_probe_agrees_with_the_naive_evaluator(seed: int, layout: Layout, config: EngineConfig) -> None:
     """Adds, removals, merges (also stale ones) and pieces in any order, over the life of a chunk."""
     rng = random.Random(seed)
-    stem, results = QuerySteM(SCHEMA, config), OpenResults(config, 512)
+    stem, results = QuerySteM(SCHEMA, config, layout), OpenResults(config, 512)
     run: Runner = rng.choice([serial, Backwards()])
     clauses: dict[int, tuple[Factor, ...]] = {}
     expected: dict[int, list[int]] = {}
@@ -157,6 +165,55 @@ def test_pieces_of_full_size(generous: int) -> None:
         wanted = (low <= a) & (a < low + width) & (below <= b) & (b < below + depth)
         assert matches_of(results, slot, 9000) == [row for row in np.flatnonzero(wanted).tolist() if row >= 37]
     assert len(results.runs) > 0 and 0 < np.count_nonzero(results.row_of_slot >= 0) < 600
+
+
+@pytest.mark.parametrize("rows", [64, 4096])
+@pytest.mark.parametrize("shards", [serial, Backwards()], ids=["serial", "shards"])
+def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
+    """3,000 clauses over 2,000 values: equalities, IN lists, ranges of every narrow length, few clauses in no list."""
+    rng = np.random.default_rng(23)
+    stem, results = QuerySteM(SCHEMA, EngineConfig(), Layout(narrow_least=8)), OpenResults(EngineConfig(), 3000)
+    spans: list[tuple[list[tuple[int, int]], int, int]] = []
+    for slot in range(3000):
+        lows = np.unique(rng.integers(0, 500, int(rng.choice([1, 1, 3]))) * 20).tolist()
+        width = int(rng.choice([1, 2, 3, 5, 9, 17])) if slot % 100 else 5000
+        below = int(rng.integers(0, 900))
+        spans.append(([(low, low + width) for low in lows], below, below + int(rng.choice([100, 900]))))
+        intervals = tuple(Interval(low, high) for low, high in spans[-1][0]) if slot % 100 else (Interval(None, 5000),)
+        stem.add(slot, (Factor((Term(REFS[0], intervals),)), _between(1, *spans[-1][1:])))
+    assert stem.install(stem.merge_task().compute())
+    stem.check()
+    index = stem._parts[0].index
+    assert len(index.rest) < 300 and index.lists.grid_shift.tolist() == [0, 1, 2]
+    a, b = rng.integers(0, 500, 5000) * 20 + rng.integers(0, 6, 5000), rng.integers(0, 1000, 5000)
+    for slot in range(0, 3000, 7):
+        stem.remove(slot)
+    for start in range(0, 5000, rows):
+        ids = np.arange(start, min(start + rows, 5000))
+        stem.probe(Piece((Column(BIGINT, a[ids]), Column(BIGINT, b[ids])), ids, ids, start), results, shards)
+    results.check(5000)
+    for slot, (ranges, low, high) in enumerate(spans):
+        within = np.any([(x <= a) & (a < y) for x, y in ranges], axis=0) if slot % 100 else a < 5000
+        wanted = within & (low <= b) & (b < high) if slot % 7 else np.zeros(5000, bool)
+        assert matches_of(results, slot, 5000) == np.flatnonzero(wanted).tolist(), slot
+
+
+def test_a_clause_that_matches_everything_gets_a_row_from_small_pieces_too() -> None:
+    """Pieces of one tuple are emitted as pairs; 390 KB a chunk for such a clause would be too much."""
+    stem, results = QuerySteM(SCHEMA, EngineConfig()), OpenResults(EngineConfig(), 2)
+    stem.add(0, ())
+    stem.add(1, (_between(0, 0, 4),))
+    column = Column(BIGINT, np.arange(6000) % 400)
+    for start in range(6000):
+        ids = np.arange(start, start + 1)
+        stem.probe(Piece((column.slice(start, start + 1), column), ids, ids, start), results)
+        if start == 4500:
+            before = results.view(4500, np.zeros(0, np.int64))
+    results.check(6000)
+    assert results.row_of_slot[0] >= 0 and results.row_of_slot[1] < 0
+    assert matches_of(results, 0, 6000) == list(range(6000))
+    assert matches_of(results, 1, 6000) == [row for row in range(6000) if row % 400 < 4]
+    assert before.offsets(0, 0, 4500).tolist() == list(range(4500))
 
 
 def _calls_of_probe(clauses: int) -> int:

@@ -64,6 +64,11 @@ def _run(rng: Rng) -> tuple[Any, Any]:
     return (keys >> 16).astype(np.uint32), (keys & 0xFFFF).astype(np.uint16)
 
 
+def _sort_by_slot(rng: Rng) -> Arguments:
+    slots, offsets = rng.integers(5, 20, 60).astype(np.uint32), rng.integers(0, 99, 60).astype(np.uint16)
+    return slots, offsets, int(slots.min()), int(slots.max()), np.zeros(60, np.uint32), np.zeros(60, np.uint16)
+
+
 def _rows_to_offsets(rng: Rng) -> Arguments:
     rows, stop = _words(rng, 5, 3), int(rng.integers(0, 193))
     which = rng.permutation(5)[:3].astype(np.int64)
@@ -187,44 +192,66 @@ def _emit(rng: Rng) -> Arguments:
     )  # fmt: skip
 
 
-def _posted(rng: Rng) -> tuple[Any, ...]:
-    """Codes, and clauses 5 up to 30 in posting lists of the rows of attributes 1 and 2."""
-    codes, base, counts, _, _ = _counted(rng)
-    ends = np.sort(rng.integers(5, 31, base[3] - base[1]))
-    post_ptr = np.concatenate([np.full(base[1] + 1, 5), ends[:-1], [30]]).astype(np.int32)
-    return codes, base, counts, post_ptr
+def _listed(rng: Rng) -> tuple[Any, ...]:
+    """Codes, base, clauses, and lists of their intervals: grids over attributes 1 and 2, two kinds of 2 and 0 tests."""
+    codes, base, _, _, _ = _counted(rng)
+    grid_attr, grid_shift = np.array([1, 2, 2], np.int32), np.array([0, 0, 2], np.int32)
+    ends = np.cumsum(((np.diff(base)[grid_attr] - 1) >> grid_shift) + 1)
+    grid_first = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    cell_ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 3, ends[-1]))]).astype(np.int32)
+    sizes, group_kind = rng.integers(1, 9, cell_ptr[-1]), rng.integers(0, 2, cell_ptr[-1]).astype(np.int32)
+    group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    group_test = np.concatenate([[0], np.cumsum(np.where(group_kind == 0, 4 * sizes, 0))]).astype(np.int64)
+    kind_ptr, kind_attr = np.array([0, 2, 2], np.int32), np.array([0, 2], np.int32)
+    flags = rng.integers(0, 4, 2).astype(np.uint8)
+    entries = rng.integers(0, 30, group_ptr[-1]).astype(np.int32)
+    tests = rng.integers(0, 30, group_test[-1]).astype(rng.choice(["uint16", "int32"]))
+    grids, groups = (grid_attr, grid_shift, grid_first), (cell_ptr, group_ptr, group_kind)
+    return codes, base, grids, groups, (group_test, kind_ptr, kind_attr), flags, entries, tests
 
 
 def _reach(rng: Rng) -> Arguments:
-    _, base, counts, post_ptr = _posted(rng)
-    rows = base[-1]
-    out = [np.zeros(size, np.int32) for size in (30, rows, rows)]
-    anchored = np.array([1, 2], np.int32)
-    return anchored, base, counts, post_ptr, 5, int(rng.choice([0, 3, 1000])), *out, np.zeros(rows + 1, np.int64)
+    codes, base, grids, groups, _, flags, entries, _ = _listed(rng)
+    most = 3 * codes.shape[1]
+    seen, candidates = np.zeros(len(groups[0]), np.int32), np.zeros(len(entries), np.int32)
+    out = candidates, np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(most + 1, np.int64)
+    return codes, base, *grids, *groups, flags, entries, int(rng.choice([0, 3, 1000])), seen, *out
 
 
-def _match_postings(rng: Rng) -> Arguments:
-    codes, base, counts, post_ptr = _posted(rng)
-    rows, attrs, pairs = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(base[-1] + 1, np.int64)
-    _, found = plain_postings.reach(
-        np.array([1, 2]), base, counts, post_ptr, 5, 1000, np.zeros(30, np.int32), rows, attrs, pairs
-    )
-    order = np.zeros(codes.shape, np.int32)
-    plain_codes.sort_tuples(codes, base, counts, np.ones(3, np.uint8), np.zeros(len(counts), np.int32), order)
-    first, start, alive = int(rng.integers(0, found + 1)), int(rng.integers(0, 100)), rng.integers(0, 2, 30)
-    slots, index = rng.permutation(70)[:30].astype(np.uint32), _clauses(rng, base)
-    clause_ptr, factor_ptr = index[:2]
-    owner = np.repeat(np.arange(30), np.diff(clause_ptr))
-    alive[owner[np.diff(factor_ptr) == 0]] = 0  # no empty factor in a posting list
+def _match_lists(rng: Rng) -> Arguments:
+    state = rng.bit_generator.state
+    arguments = _reach(rng)
+    _, found = plain_postings.reach(*arguments)
+    rng.bit_generator.state = state
+    codes, base, _, groups, more, flags, entries, tests = _listed(rng)
+    tuples, cells, room = arguments[-3:]
+    begin, bits = int(rng.integers(0, found + 1)), 8
+    dtype = rng.choice(["uint32", "uint64"])
+    longest = int(np.diff(groups[1]).max(initial=0))
     return (
-        first, found, rows, attrs, pairs, post_ptr, alive.astype(np.uint8), slots, *index, codes, counts,
-        order, start, np.zeros(pairs[found], np.uint64),
+        begin, found, tuples, cells, room, *groups, *more, flags, entries, tests, longest, base, codes,
+        *_clauses(rng, base), bits, np.zeros(room[found], dtype),
     )  # fmt: skip
 
 
+def _unpack_pairs(rng: Rng) -> Arguments:
+    keys = np.sort(rng.integers(0, 20 << 5, 60).astype(rng.choice(["uint32", "uint64"])))
+    alive, slots = rng.integers(0, 2, 20).astype(np.uint8), np.sort(rng.permutation(99)[:20]).astype(np.uint32)
+    return keys, 5, int(rng.integers(0, 100)), alive, slots, np.zeros(60, np.uint32), np.zeros(60, np.uint16)
+
+
+def _count_some(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    keys = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64), axis=1)
+    clauses = np.sort(rng.permutation(30)[: rng.integers(0, 9)]).astype(np.int32)
+    clause_ptr, factor_ptr, low, high, attr = _clauses(rng, base)
+    out = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
+    return keys, clauses, clause_ptr, factor_ptr, low, high, attr, *out, np.zeros(codes.shape, np.int32)
+
+
 def _pairs_to_rows(rng: Rng) -> Arguments:
-    pairs = (rng.integers(0, 20, 30) << 16 | rng.integers(0, 192, 30)).astype(np.uint64)
-    return pairs, np.where(rng.random(20) < 0.5, rng.permutation(20), -1).astype(np.int32), _words(rng, 20, 3)
+    slots, offsets = rng.integers(0, 20, 30).astype(np.uint32), rng.integers(0, 192, 30).astype(np.uint16)
+    return slots, offsets, np.where(rng.random(20) < 0.5, rng.permutation(20), -1).astype(np.int32), _words(rng, 20, 3)
 
 
 def _set_bits(rng: Rng) -> Arguments:
@@ -239,6 +266,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.count_rows": lambda rng: (_words(rng, 5, 3), int(rng.integers(0, 193)), np.zeros(5, np.int64)),
     "columns.rows_to_offsets": _rows_to_offsets,
     "columns.merge_runs": lambda rng: (*_run(rng), *_run(rng)),
+    "columns.sort_by_slot": _sort_by_slot,
     "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
     "columns.gather_int64": lambda rng: (rng.integers(0, 99, 9), rng.integers(0, 9, 20), np.zeros(20, np.int64)),
     "pack.set_bits": _set_bits,
@@ -247,6 +275,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "codes.encode_text": _encode_text,
     "codes.mark_rows": lambda rng: (rng.integers(0, 2, 30).astype(np.uint8), 1, 77, np.zeros(30, np.int32)),
     "codes.count_codes": _count_codes,
+    "codes.count_some": _count_some,
     "codes.sort_tuples": _sort_tuples,
     "bitmaps.prefix_bitmaps": _prefix_bitmaps,
     "select.range_mask": lambda rng: (rng.integers(-5, 5, 40), -2, 3, np.zeros(40, np.uint8)),
@@ -256,15 +285,18 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "arrive.plan": _plan,
     "arrive.emit": _emit,
     "postings.reach": _reach,
-    "postings.match_postings": _match_postings,
+    "postings.match_lists": _match_lists,
+    "postings.unpack_pairs": _unpack_pairs,
     "postings.pairs_to_rows": _pairs_to_rows,
 }  # fmt: skip
 
 SCRATCH = {
     "codes.sort_tuples": (4,),
     "arrive.emit": (20, 21),
-    "postings.match_postings": (17,),
-    "postings.pairs_to_rows": (0,),
+    "postings.reach": (12, 13, 14, 15),
+    "postings.match_lists": (23,),
+    "postings.unpack_pairs": (5, 6),
+    "postings.pairs_to_rows": (0, 1),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
@@ -273,10 +305,15 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
     if name == "arrive.emit":
         place = arguments[4][arguments[0]]
         return [own[place : place + returned[0]] for own in arguments[20:22]]
-    if name == "postings.match_postings":
+    if name == "postings.reach":
+        chosen, found = returned
+        tuples, cells, room = (own[:found] for own in arguments[13:])
+        return [np.sort(arguments[12][:chosen]), tuples, cells, room, arguments[15][found]]
+    if name == "postings.match_lists":
         place = arguments[4][arguments[0]]
-        return np.sort(arguments[17][place : place + returned])
-    return arguments[0][:returned] if name == "postings.pairs_to_rows" else None
+        return np.sort(arguments[23][place : place + returned])
+    kept = {"postings.unpack_pairs": slice(5, 7), "postings.pairs_to_rows": slice(0, 2)}
+    return [own[:returned] for own in arguments[kept[name]]] if name in kept else None
 
 
 def test_every_kernel_has_a_twin_and_a_case() -> None:

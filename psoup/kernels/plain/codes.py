@@ -57,3 +57,20 @@ def sort_tuples(codes: Array, base: Array, counts: Array, use: Array, cursor: Ar
     """See the kernel."""
     for a in np.flatnonzero(use):
         order[a] = np.argsort(codes[a], kind="stable")
+
+
+def count_some(
+    keys: Array, clauses: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
+    counts: Array, ranks: Array, starts: Array, order: Array,
+) -> None:  # fmt: skip
+    """See the kernel."""
+    rows = (keys >> np.uint64(32)).astype(np.int64)
+    order[:] = keys & np.uint64(0xFFFF_FFFF)
+    starts[0] = 0
+    for a, own in enumerate(rows):
+        spans = [slice(factor_ptr[clause_ptr[c]], factor_ptr[clause_ptr[c + 1]]) for c in clauses]
+        edges = [edge for s in spans for bound in (iv_lo, iv_hi) for edge in bound[s][iv_attr[s] == a]]
+        used = np.unique(np.concatenate([own, np.array(edges, np.int64)]))
+        counts[used] = np.searchsorted(own, used, "left")
+        ranks[used] = starts[a] + np.searchsorted(np.unique(own), used, "left")
+        starts[a + 1] = starts[a] + len(np.unique(own)) + 1

@@ -60,6 +60,12 @@ def merge_runs(slots_a: Array, offsets_a: Array, slots_b: Array, offsets_b: Arra
     return (pairs >> 16).astype(np.uint32), (pairs & 0xFFFF).astype(np.uint16)
 
 
+def sort_by_slot(slots: Array, offsets: Array, first: int, last: int, out_slots: Array, out_offsets: Array) -> None:
+    """See the kernel."""
+    order = np.argsort(slots, kind="stable")
+    out_slots[:], out_offsets[:] = slots[order], offsets[order]
+
+
 def slot_range(slots: Array, slot: int) -> tuple[int, int]:
     """See the kernel."""
     return int(np.searchsorted(slots, slot, "left")), int(np.searchsorted(slots, slot, "right"))

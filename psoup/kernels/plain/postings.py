@@ -6,54 +6,83 @@ import numpy as np
 
 from psoup.kernels.plain import Array
 
+_WHOLE, _SOLE = 1, 2
+
 
 def reach(
-    anchored: Array, base: Array, counts: Array, post_ptr: Array, rest: int, limit: int,
-    candidates: Array, rows: Array, attrs: Array, pairs: Array,
+    codes: Array, base: Array, grid_attr: Array, grid_shift: Array, grid_first: Array, cell_ptr: Array,
+    group_ptr: Array, group_kind: Array, kind_flags: Array, entries: Array, limit: int, seen: Array,
+    candidates: Array, tuples: Array, cells: Array, room: Array,
 ) -> tuple[int, int]:  # fmt: skip
     """See the kernel."""
-    chosen = list(range(rest))
-    found = 0
-    pairs[0] = 0
-    for attr in anchored:
-        for row in range(base[attr], base[attr + 1] - 1):
-            tuples, clauses = int(counts[row + 1] - counts[row]), range(post_ptr[row], post_ptr[row + 1])
-            if tuples > limit:
-                chosen.extend(clauses)
-            elif tuples and clauses:
-                rows[found], attrs[found], pairs[found + 1] = row, attr, pairs[found] + tuples * len(clauses)
-                found += 1
+    found = [
+        (t, int(first) + (int(codes[attr, t] - base[attr]) >> int(shift)), shift == 0)
+        for t in range(codes.shape[1])
+        for attr, shift, first in zip(grid_attr, grid_shift, grid_first, strict=True)
+    ]
+    found = [(t, cell, narrow) for t, cell, narrow in found if cell_ptr[cell] < cell_ptr[cell + 1]]
+    narrow_cells = [cell for _, cell, narrow in found if narrow]
+    hot = [cell for cell in dict.fromkeys(narrow_cells) if narrow_cells.count(cell) > limit]
+    chosen: list[int] = []
+    for cell in hot:
+        for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
+            if kind_flags[group_kind[group]] & _SOLE:
+                chosen.extend(entries[group_ptr[group] : group_ptr[group + 1]])
     candidates[: len(chosen)] = chosen
-    return len(chosen), found
+    room[0] = 0
+    for j, (t, cell, _) in enumerate(found):
+        tuples[j], cells[j] = t, ~cell if cell in hot else cell
+        room[j + 1] = room[j] + group_ptr[cell_ptr[cell + 1]] - group_ptr[cell_ptr[cell]]
+    return len(chosen), len(found)
 
 
-def match_postings(
-    first: int, last: int, rows: Array, attrs: Array, pairs: Array, post_ptr: Array, alive: Array, slots: Array,
-    clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array,
-    order: Array, start: int, out: Array,
+def match_lists(
+    begin: int, end: int, tuples: Array, cells: Array, room: Array, cell_ptr: Array, group_ptr: Array,
+    group_kind: Array, group_test: Array, kind_ptr: Array, kind_attr: Array, kind_flags: Array, entries: Array,
+    tests: Array, longest: int, base: Array, codes: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array,
+    iv_hi: Array, iv_attr: Array, bits: int, out: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
-    place = int(pairs[first])
-    for row, attr in zip(rows[first:last], attrs[first:last], strict=True):
-        for t in order[attr, counts[row] : counts[row + 1]]:
-            for clause in (c for c in range(post_ptr[row], post_ptr[row + 1]) if alive[c]):
-                holds = True
-                for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+    place = int(room[begin])
+    for t, cell in zip(tuples[begin:end], cells[begin:end], strict=True):
+        for group in range(cell_ptr[max(cell, ~cell)], cell_ptr[max(cell, ~cell) + 1]):
+            kind = group_kind[group]
+            if cell < 0 and kind_flags[kind] & _SOLE:
+                continue
+            own = entries[group_ptr[group] : group_ptr[group + 1]]
+            hit = np.ones(len(own), bool)
+            bounds = tests[group_test[group] : group_test[group + 1]].reshape(-1, 2, len(own))
+            for attr, (low, high) in zip(kind_attr[kind_ptr[kind] : kind_ptr[kind + 1]], bounds, strict=True):
+                hit &= (low <= codes[attr, t] - base[attr]) & (codes[attr, t] - base[attr] < high)
+            for e in () if kind_flags[kind] & _WHOLE else np.flatnonzero(hit):
+                for factor in range(clause_ptr[own[e]], clause_ptr[own[e] + 1]):
                     span = slice(factor_ptr[factor], factor_ptr[factor + 1])
-                    own = codes[iv_attr[span], t]
-                    holds &= bool(((own >= iv_lo[span]) & (own < iv_hi[span])).any())
-                if holds:
-                    out[place] = int(slots[clause]) << 16 | int(start + t)
-                    place += 1
-    return place - int(pairs[first])
+                    rows = codes[iv_attr[span], t]
+                    hit[e] &= bool(((rows >= iv_lo[span]) & (rows < iv_hi[span])).any())
+            matched = own[hit].astype(np.int64) << bits | t
+            out[place : place + len(matched)] = matched
+            place += len(matched)
+    return place - int(room[begin])
 
 
-def pairs_to_rows(pairs: Array, row_of_slot: Array, bits: Array) -> int:
+def unpack_pairs(
+    keys: Array, bits: int, start: int, alive: Array, slots: Array, out_slots: Array, out_offsets: Array
+) -> int:
     """See the kernel."""
-    rows = row_of_slot[pairs >> np.uint64(16)]
-    for row, pair in zip(rows[rows >= 0], pairs[rows >= 0], strict=True):
-        offset = int(pair) & 0xFFFF
+    clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
+    kept = alive[clauses] == 1
+    count = int(np.count_nonzero(kept))
+    out_slots[:count] = slots[clauses[kept]]
+    out_offsets[:count] = start + (keys[kept].astype(np.int64) & ((1 << bits) - 1))
+    return count
+
+
+def pairs_to_rows(slots: Array, offsets: Array, row_of_slot: Array, bits: Array) -> int:
+    """See the kernel."""
+    rows = row_of_slot[slots]
+    for row, offset in zip(rows[rows >= 0], offsets[rows >= 0].tolist(), strict=True):
         bits[row, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
-    kept = pairs[rows < 0]
-    pairs[: len(kept)] = kept
-    return len(kept)
+    kept = rows < 0
+    count = int(np.count_nonzero(kept))
+    slots[:count], offsets[:count] = slots[kept], offsets[kept]
+    return count
