@@ -56,6 +56,9 @@ class EngineConfig:
     kept_requests: int = 65_536
     """Request IDs of registrations remembered for each tenant."""
 
+    block_queries: int = 131_072
+    """Queries that one call may register."""
+
     producer_idle: int = 7 * 86_400 * SECOND
     """Microseconds after which a silent producer is forgotten."""
 

@@ -6,15 +6,17 @@
 
 `apply` cannot fail and is the only mutator beside `install`, which takes in the results of maintenance; both belong to
 one writer. Anyone may take `snapshot()` at any time. No I/O, no clock, no threads: `run` is the port through which a
-host lends its pool. (PSoup sections 3.2 and 4.)
+host lends its pool, `keep` the one through which closed chunks are stored. (PSoup sections 3.2 and 4.)
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from psoup.answer.members import add, remove, since
 from psoup.answer.snapshot import ClauseRecord, QueryRecord, Snapshot, StreamView
 from psoup.config import EngineConfig
 from psoup.events import (
@@ -22,12 +24,15 @@ from psoup.events import (
     Event,
     Pushed,
     Registered,
+    RegisteredMany,
     StreamCreated,
     StreamDropped,
     Unregistered,
     WatermarkRaised,
 )
 from psoup.maintenance import Installable, Task, next_task
+from psoup.query import Factor
+from psoup.stems.chunk import Keep
 from psoup.stems.paged import Editor, PagedMap
 from psoup.stems.piece import Runner, serial
 from psoup.stream_state import StreamState
@@ -40,9 +45,10 @@ class Engine:
     Given up: effects of a run of events become visible together, at its end.
     """
 
-    def __init__(self, config: EngineConfig = EngineConfig(), run: Runner = serial) -> None:
+    def __init__(self, config: EngineConfig = EngineConfig(), run: Runner = serial, keep: Keep | None = None) -> None:
         self.config = config
         self._run = run
+        self._keep = keep
         self._sequence = 0
         self._next_sqc = 1
         self._streams: dict[int, StreamState] = {}
@@ -76,7 +82,7 @@ class Engine:
                     state.take(event)
                     fed[event.stream_id] = state
                 case StreamCreated():
-                    state = StreamState(event, self.config, self._next_sqc)
+                    state = StreamState(event, self.config, self._next_sqc, self._keep)
                     self._streams[event.stream_id] = self._touched[event.stream_id] = state
                 case StreamDropped():
                     fed.pop(event.stream_id, None)
@@ -86,6 +92,10 @@ class Engine:
                     freed += self._advance(fed, released)
                     state = self._change_queries(event)
                     asked[state.stream_id] = state
+                case RegisteredMany():
+                    freed += self._advance(fed, released)
+                    for state in self._register_many(event):
+                        asked[state.stream_id] = state
                 case _:
                     assert_never(event)
         freed += self._advance(fed, released)
@@ -142,7 +152,7 @@ class Engine:
     def check(self) -> None:
         """Every invariant of every structure."""
         clauses = dict(self._clauses.freeze().items())
-        members = {q for c in clauses.values() for q, _ in c.members.items()}
+        members = {query_id for clause in clauses.values() for query_id in since(clause.members, 0)}
         queries = {i for i, _ in self._queries.freeze().items()}
         assert members == queries, f"clauses name {len(members)} queries, {len(queries)} stand"
         assert len(self._by_text) == len(clauses), (len(self._by_text), len(clauses))
@@ -192,9 +202,7 @@ class Engine:
             known = self._clauses.get(sqc_id)
             assert known is not None
             clause = known
-        members = clause.members.edit()
-        members.set(event.query_id, True)
-        self._clauses.set(sqc_id, replace(clause, members=members.freeze()))
+        self._clauses.set(sqc_id, replace(clause, members=add(clause.members, [event.query_id])))
         record = QueryRecord(
             event.query_id,
             event.tenant,
@@ -209,6 +217,47 @@ class Engine:
         state.queries += 1
         return state
 
+    def _register_many(self, event: RegisteredMany) -> list[StreamState]:
+        """As `_register` for each query; new clauses join the Query SteM together."""
+        fresh: dict[int, list[tuple[int, tuple[Factor, ...]]]] = {}
+        members: dict[int, list[int]] = {}
+        sqc_ids: list[int] = []
+        for query_id, (stream_id, query) in enumerate(zip(event.stream_ids, event.queries, strict=True), event.first_id):
+            identity = (stream_id, query.clause)
+            sqc_id = self._by_text.get(identity)
+            if sqc_id is None:
+                sqc_id = self._by_text[identity] = self._next_sqc
+                self._next_sqc += 1
+                fresh.setdefault(stream_id, []).append((sqc_id, query.factors))
+            members.setdefault(sqc_id, []).append(query_id)
+            sqc_ids.append(sqc_id)
+        made = {
+            clause.sqc_id: clause
+            for stream_id, clauses in fresh.items()
+            for clause in self._streams[stream_id].add_clauses(clauses)
+        }
+        slots: dict[int, int] = {}
+        for sqc_id, query_ids in members.items():
+            clause = made.get(sqc_id) or self._clauses.get(sqc_id)
+            assert clause is not None
+            slots[sqc_id] = clause.slot
+            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
+        for offset, (stream_id, query, sqc_id) in enumerate(
+            zip(event.stream_ids, event.queries, sqc_ids, strict=True)
+        ):
+            query_id = event.first_id + offset
+            record = QueryRecord(
+                query_id, event.tenant, stream_id, sqc_id, slots[sqc_id], query, event.time, event.sequence
+            )
+            self._queries.set(query_id, record)
+        touched = []
+        for stream_id, count in Counter(event.stream_ids).items():
+            state = self._streams[stream_id]
+            state.queries += count
+            state.changed = True
+            touched.append(state)
+        return touched
+
     def _unregister(self, query_id: int) -> StreamState:
         record = self._queries.get(query_id)
         assert record is not None, f"query {query_id} is not there"
@@ -217,10 +266,9 @@ class Engine:
         assert clause is not None
         state = self._streams[record.stream_id]
         state.queries -= 1
-        members = clause.members.edit()
-        members.remove(query_id)
+        members = remove(clause.members, query_id)
         if len(members):
-            self._clauses.set(record.sqc_id, replace(clause, members=members.freeze()))
+            self._clauses.set(record.sqc_id, replace(clause, members=members))
             return state
         self._clauses.remove(record.sqc_id)
         del self._by_text[record.stream_id, record.query.clause]

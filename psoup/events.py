@@ -8,13 +8,14 @@ Replay is apply over the logged events; nothing is decided twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from psoup.columns import Array, Batch
 from psoup.model import DEFAULT_TENANT, StreamSpec
-from psoup.query import StandingQuery
+from psoup.query import Parameter, StandingQuery
 
 # Commands ------------------------------------------------------------------------------------------------
 
@@ -74,6 +75,24 @@ class Register:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterMany:
+    """Some queries at once, all or none: `statements`; or one statement with parameters and `rows` of their values.
+
+    A `request_id` covers the whole call.
+    """
+
+    statements: Sequence[str]
+    rows: Sequence[Sequence[Parameter] | Mapping[str, Parameter]] | None = None
+    request_id: str = ""
+    tenant: str = DEFAULT_TENANT
+
+    @property
+    def count(self) -> int:
+        """How many queries are asked for."""
+        return len(self.statements) if self.rows is None else len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Unregister:
     """Forget a query."""
 
@@ -81,7 +100,7 @@ class Unregister:
     tenant: str = DEFAULT_TENANT
 
 
-Command = CreateStream | DropStream | Push | Heartbeat | Register | Unregister
+Command = CreateStream | DropStream | Push | Heartbeat | Register | RegisterMany | Unregister
 
 # Events --------------------------------------------------------------------------------------------------
 
@@ -165,6 +184,26 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredMany:
+    """Queries stand from here on, all at once: those with the IDs first_id, first_id + 1, ...
+
+    `stream_ids`: of each query. `digest` identifies the call, for retries. If all come from one `template`, `rows`
+    are the values of its parameters: the short form of `queries`, for a log.
+    """
+
+    sequence: int
+    tenant: str
+    first_id: int
+    stream_ids: Sequence[int]
+    queries: Sequence[StandingQuery]
+    request_id: str
+    digest: bytes
+    time: int
+    template: str = ""
+    rows: Sequence[Sequence[Parameter]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Unregistered:
     """A query is gone."""
 
@@ -173,7 +212,7 @@ class Unregistered:
     query_id: int
 
 
-Event = StreamCreated | StreamDropped | Pushed | WatermarkRaised | Registered | Unregistered
+Event = StreamCreated | StreamDropped | Pushed | WatermarkRaised | Registered | RegisteredMany | Unregistered
 
 # What the caller is told ---------------------------------------------------------------------------------
 
@@ -215,6 +254,14 @@ class QueryAcknowledgement(Acknowledgement):
     """Of Register and Unregister."""
 
     query_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesAcknowledgement(Acknowledgement):
+    """Of RegisterMany: `count` queries with IDs from `first_id` on."""
+
+    first_id: int = 0
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

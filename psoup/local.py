@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from psoup.admission import Admission
@@ -31,11 +33,14 @@ from psoup.events import (
     Prepared,
     Push,
     PushAcknowledgement,
+    QueriesAcknowledgement,
     QueryAcknowledgement,
     Register,
+    RegisterMany,
     Unregister,
 )
 from psoup.model import DEFAULT_TENANT
+from psoup.query import Parameter
 from psoup.sql import is_create, window_clause
 from psoup.stems.piece import Runner, serial
 
@@ -100,6 +105,15 @@ class LocalPSoup:
         done = self.submit(Register(sql, request_id, self.tenant))
         assert isinstance(done, QueryAcknowledgement)
         return done.query_id
+
+    def register_many(
+        self, sql: str | Sequence[str], rows: Sequence[Sequence[Parameter]] | None = None, request_id: str = ""
+    ) -> range:
+        """Register statements, or one with parameters for each row of values: all or none. Returns their IDs."""
+        statements = [sql] if isinstance(sql, str) else sql
+        done = self.submit(RegisterMany(statements, rows, request_id, self.tenant))
+        assert isinstance(done, QueriesAcknowledgement)
+        return range(done.first_id, done.first_id + done.count)
 
     def unregister(self, query_id: int) -> None:
         """Forget a query."""

@@ -25,7 +25,6 @@ from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.open import OpenResults
 from psoup.stems.chunk import ChunkView
 from psoup.stems.data_stem import DataSteM
-from psoup.stems.paged import PagedMap
 from psoup.stems.piece import Piece, Runner, serial
 from psoup.stems.query_stem import QuerySteM, Subset
 from psoup.stems.scan import scan
@@ -69,7 +68,8 @@ class StreamState:
         self._watermark: int | None = None
         self._late = 0
         self._ahead = 0
-        self._new: list[tuple[int, tuple[Factor, ...]]] = []
+        self._new: dict[int, tuple[Factor, ...]] = {}
+        """Clauses not yet applied to the open chunk, by slot."""
         self._ready: list[Batch] = []
 
     # Data ------------------------------------------------------------------------------------------------
@@ -154,8 +154,26 @@ class StreamState:
         self._uses.update(attributes)
         self.live[sqc_id] = slot
         self.factors[slot] = factors
-        self._new.append((slot, factors))
-        return ClauseRecord(sqc_id, slot, self.stream_id, factors, attributes, PagedMap())
+        self._new[slot] = factors
+        return ClauseRecord(sqc_id, slot, self.stream_id, factors, attributes, ())
+
+    def add_clauses(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[ClauseRecord]:
+        """`add_clause` for some (SQC ID, factors), IDs ascending; at least one. Set at a time where they are many."""
+        self.changed, self.settled, self.uncovered = True, False, True
+        self.next_sqc = clauses[-1][0] + 1
+        slots = [self.slots.allocate(sqc_id) for sqc_id, _ in clauses]
+        self.open.reserve(max(slots) + 1)
+        placed = [(slot, factors) for slot, (_, factors) in zip(slots, clauses, strict=True)]
+        attributes = self.clauses.add_many(placed)
+        for used, count in Counter(attributes).items():
+            self._uses.update(dict.fromkeys(used, count))
+        self.live.update(zip([sqc_id for sqc_id, _ in clauses], slots, strict=True))
+        self.factors.update(placed)
+        self._new.update(placed)
+        return [
+            ClauseRecord(sqc_id, slot, self.stream_id, factors, used, ())
+            for (sqc_id, factors), slot, used in zip(clauses, slots, attributes, strict=True)
+        ]
 
     def remove_clause(self, clause: ClauseRecord) -> None:
         """A clause without queries leaves; its columns are reclaimed by maintenance."""
@@ -170,11 +188,11 @@ class StreamState:
                 del self._uses[attribute]
         if self.closed:
             self.deaths.append(sqc_id)
-        self._new = [(s, f) for s, f in self._new if s != slot]
+        self._new.pop(slot, None)
 
     def cover_new(self, run: Runner) -> None:
         """Evaluate the clauses added since the last call over the open chunk (new queries, old data)."""
-        new, self._new = self._new, []
+        new, self._new = list(self._new.items()), {}
         if new and self.data.open.length:
             index = self.clauses.subset(np.array([slot for slot, _ in new], np.int64))
             cover(self.data.open.view(), new, index, self.open, self.config, run)

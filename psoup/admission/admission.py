@@ -12,12 +12,11 @@ prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.producers import Producers, check_identity
-from psoup.admission.windows import check_window
+from psoup.admission.registration import bind_many, bind_one, block_digest, check_block
 from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.errors import (
@@ -41,9 +40,12 @@ from psoup.events import (
     Push,
     PushAcknowledgement,
     Pushed,
+    QueriesAcknowledgement,
     QueryAcknowledgement,
     Register,
     Registered,
+    RegisteredMany,
+    RegisterMany,
     StreamAcknowledgement,
     StreamCreated,
     StreamDropped,
@@ -52,7 +54,7 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.model import StreamSpec
-from psoup.sql import create_stream, standing_query
+from psoup.sql import create_stream
 
 _EXAMPLES = 3
 
@@ -161,6 +163,8 @@ class Admission:
                 return self._decide_heartbeat(command, now)
             case Register():
                 return self._decide_register(command, now)
+            case RegisterMany():
+                return self._decide_register_many(command, now)
             case Unregister():
                 return self._decide_unregister(command)
             case CreateStream():
@@ -287,19 +291,35 @@ class Admission:
         if earlier is not None:
             return Prepared(earlier)
 
-        def lookup(name: str) -> StreamSpec | None:
-            found = tenant.find(name)
-            return None if found is None else found.spec
-
-        query = standing_query(command.sql, lookup, tenant.names())
-        if query.text != command.sql:  # a retry is recognised by the text as it was sent
-            query = replace(query, text=command.sql)
+        query = bind_one(tenant, command.sql)
         stream = tenant.stream(query.stream)
-        check_window(query.window, stream.spec)
         event = Registered(
             self._sequence + 1, stream.tenant, stream.stream_id, self._next_query, query, command.request_id, now
         )
         return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
+
+    def _decide_register_many(self, command: RegisterMany, now: int) -> Prepared:
+        tenant = self._tenant(command.tenant)
+        check_block(command, self._config)
+        digest = block_digest(command) if command.request_id else b""
+        earlier = tenant.earlier_many(command, digest)
+        if earlier is not None:
+            return Prepared(earlier)
+        queries, rows = bind_many(tenant, command)
+        by_name = {query.stream: tenant.stream(query.stream).stream_id for query in queries}
+        event = RegisteredMany(
+            self._sequence + 1,
+            command.tenant,
+            self._next_query,
+            [by_name[query.stream] for query in queries],
+            queries,
+            command.request_id,
+            digest,
+            now,
+            "" if command.rows is None else command.statements[0],
+            rows,
+        )
+        return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 
     def _decide_unregister(self, command: Unregister) -> Prepared:
         stream = self._queries.get(command.query_id)
@@ -330,6 +350,8 @@ class Admission:
                 self._streams[event.stream_id].watermark = event.watermark
             case Registered():
                 self._adopt_query(event)
+            case RegisteredMany():
+                self._adopt_queries(event)
             case Unregistered():
                 self._queries.pop(event.query_id).queries -= 1
             case StreamCreated():
@@ -350,3 +372,10 @@ class Admission:
         stream.queries += 1
         self._tenants[event.tenant].remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, event.query_id + 1)
+
+    def _adopt_queries(self, event: RegisteredMany) -> None:
+        for query_id, stream_id in enumerate(event.stream_ids, event.first_id):
+            stream = self._queries[query_id] = self._streams[stream_id]
+            stream.queries += 1
+        self._tenants[event.tenant].remember(event, self._config.kept_requests)
+        self._next_query = max(self._next_query, event.first_id + len(event.stream_ids))

@@ -12,11 +12,12 @@ import difflib
 import hashlib
 import itertools
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from psoup.admission.producers import Producers
 from psoup.errors import Conflict, InvalidInput, NotFound
-from psoup.events import QueryAcknowledgement, Register, Registered
+from psoup.events import QueriesAcknowledgement, QueryAcknowledgement, Register, Registered, RegisteredMany, RegisterMany
 from psoup.model import StreamSpec
 
 MAX_REQUEST_ID_BYTES = 256
@@ -66,28 +67,43 @@ class Tenant:
 
         It is the answer even if the query has been unregistered since: a retry must not bring it back.
         """
-        if len(command.request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
+        known = self._known(command.request_id, lambda: text_digest(command.sql))
+        return None if known is None else QueryAcknowledgement(known[1], True, known[0])
+
+    def earlier_many(self, command: RegisterMany, digest: bytes) -> QueriesAcknowledgement | None:
+        """As `earlier`, of a block; `digest` identifies it."""
+        known = self._known(command.request_id, lambda: digest)
+        return None if known is None else QueriesAcknowledgement(known[1], True, known[0], command.count)
+
+    def _known(self, request_id: str, digest: Callable[[], bytes]) -> tuple[int, int] | None:
+        """(query ID, sequence) of an earlier call."""
+        if len(request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
             raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
-        known = self.requests.get(command.request_id) if command.request_id else None
+        known = self.requests.get(request_id) if request_id else None
         if known is None:
             return None
-        digest, query_id, sequence = known
-        if digest != text_digest(command.sql):
+        before, query_id, sequence = known
+        if before != digest():
             raise Conflict(
-                f"request ID {command.request_id!r} was used to register query {query_id} with another text;"
+                f"request ID {request_id!r} was used to register query {query_id} with another text;"
                 " use a new request ID for a new query",
                 reason="REQUEST_ID_REUSED",
-                request_id=command.request_id,
+                request_id=request_id,
                 query_id=query_id,
             )
-        return QueryAcknowledgement(sequence, True, query_id)
+        return query_id, sequence
 
-    def remember(self, event: Registered, limit: int) -> None:
+    def remember(self, event: Registered | RegisteredMany, limit: int) -> None:
         """Keep the outcome of a registration, and forget the oldest beyond `limit`."""
-        if event.request_id:
-            self.requests[event.request_id] = (text_digest(event.query.text), event.query_id, event.sequence)
-            while len(self.requests) > limit:
-                self.requests.popitem(last=False)
+        if not event.request_id:
+            return
+        if isinstance(event, Registered):
+            outcome = (text_digest(event.query.text), event.query_id, event.sequence)
+        else:
+            outcome = (event.digest, event.first_id, event.sequence)
+        self.requests[event.request_id] = outcome
+        while len(self.requests) > limit:
+            self.requests.popitem(last=False)
 
 
 def text_digest(text: str) -> bytes:

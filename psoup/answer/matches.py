@@ -12,6 +12,7 @@ from itertools import islice
 
 import numpy as np
 
+from psoup.answer.members import since
 from psoup.answer.snapshot import ChunkEntry, ClauseRecord, Snapshot, StreamView
 from psoup.columns import Array
 from psoup.errors import OutOfRange
@@ -86,7 +87,7 @@ def matches(
     found: list[int] = []
     for sqc_id in sqc_ids:
         members = snapshot.clause(sqc_id).members
-        for count, (query_id, _) in enumerate(members.items(after + 1)):
+        for count, query_id in enumerate(since(members, after + 1)):
             if count == limit:
                 break
             found.append(query_id)

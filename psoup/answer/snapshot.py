@@ -16,6 +16,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
+from psoup.answer.members import Members
 from psoup.config import EngineConfig
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
@@ -57,7 +58,7 @@ class ClauseRecord:
     stream_id: int
     factors: tuple[Factor, ...]
     attributes: tuple[int, ...]
-    members: PagedMap[bool]
+    members: Members
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,33 @@ class QuerySteM:
         self._delta.add(slot, resolved)
         return tuple(sorted({attribute for _, attributes in resolved for attribute in attributes}))
 
+    def add_many(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
+        """`add` for some clauses (slot, factors) at once. O(n log n): many of them become a part of the index."""
+        if len(clauses) <= self._config.delta_queries // 8:
+            return [self.add(slot, factors) for slot, factors in clauses]
+        slots = np.array([slot for slot, _ in clauses], np.int64)
+        held = [part.alive[found[found >= 0]].any() for part in self._all_parts() for found in (part.index.find(slots),)]
+        if any(held) or len(np.unique(slots)) < len(slots):
+            raise Internal("a slot of the block holds a clause already; remove it first")
+        known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        used: list[tuple[int, ...]] = []
+        resolved = []
+        for slot, factors in clauses:
+            own = [(factor, [self._attribute_id(term.attribute) for term in factor.terms]) for factor in factors]
+            ids = tuple([attribute for _, attributes in own for attribute in attributes])
+            shared = known.get(ids)
+            if shared is None:
+                shared = known[ids] = tuple(sorted(set(ids)))
+            used.append(shared)
+            resolved.append((slot, own))
+        delta = Delta()
+        delta.load(resolved)
+        self._parts.append(delta.part())
+        if len(self._parts) > 2 * _MAX_PARTS:  # maintenance has not kept up
+            task = self.merge_task()
+            self.install(task.compute())
+        return used
+
     def remove(self, slot: int) -> None:
         """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""
         if slot in self._delta:

@@ -1,0 +1,98 @@
+"""Registration: a text, or a whole block of them, to bound queries that their streams can answer.
+
+    RegisterMany(statements)          each parsed
+    RegisterMany([template], rows)    parsed once, then only values are put in
+                    └─ the first that is wrong refuses the block, and says which it is
+
+Looks only: what is returned has changed nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from psoup.admission.catalog import Tenant
+from psoup.admission.windows import check_window
+from psoup.config import EngineConfig
+from psoup.errors import InvalidInput, OutOfRange
+from psoup.events import RegisterMany
+from psoup.model import StreamSpec
+from psoup.query import Parameter, StandingQuery
+from psoup.sql import prepare, standing_query
+
+
+def bind_one(tenant: Tenant, sql: str) -> StandingQuery:
+    """The query of a text, checked against its stream. Raises InvalidInput or OutOfRange."""
+
+    def lookup(name: str) -> StreamSpec | None:
+        found = tenant.find(name)
+        return None if found is None else found.spec
+
+    query = standing_query(sql, lookup, tenant.names())
+    if query.text != sql:  # a retry is recognised by the text as it was sent
+        query = replace(query, text=sql)
+    check_window(query.window, tenant.stream(query.stream).spec)
+    return query
+
+
+def check_block(command: RegisterMany, config: EngineConfig) -> None:
+    """Raise InvalidInput for a block that is empty, too large or of two kinds."""
+    if command.rows is not None and len(command.statements) != 1:
+        raise InvalidInput(
+            f"rows of parameters belong to one statement, not to {len(command.statements)}", reason="BLOCK"
+        )
+    if not command.count:
+        raise InvalidInput("the block holds no queries; give at least one", reason="BLOCK")
+    if command.count > config.block_queries:
+        raise InvalidInput(
+            f"the block holds {command.count:,} queries; {config.block_queries:,} is the most, send it in parts",
+            reason="BLOCK_TOO_LARGE",
+            found=command.count,
+            limit=config.block_queries,
+        )
+
+
+Rows = list[tuple[Parameter, ...]]
+
+
+def bind_many(tenant: Tenant, command: RegisterMany) -> tuple[list[StandingQuery], Rows]:
+    """The queries of a block, in order, and the rows that they were made of, as tuples.
+
+    An error says which query it is of, counted from 1.
+    """
+    if command.rows is None:
+        queries = []
+        for number, sql in enumerate(command.statements, 1):
+            try:
+                queries.append(bind_one(tenant, sql))
+            except (InvalidInput, OutOfRange) as problem:
+                raise _of(number, problem) from problem
+        return queries, []
+
+    def lookup(name: str) -> StreamSpec | None:
+        found = tenant.find(name)
+        return None if found is None else found.spec
+
+    template = prepare(command.statements[0], lookup, tenant.names())
+    check_window(template.window, tenant.stream(template.stream).spec)
+    rows = [template.row(values, number) for number, values in enumerate(command.rows, 1)]
+    return [template.bind(row, number) for number, row in enumerate(rows, 1)], rows
+
+
+def block_digest(command: RegisterMany) -> bytes:
+    """16 bytes that identify what is asked for, without the request ID. O(bytes)."""
+    digest = hashlib.blake2b(digest_size=16)
+    for sql in command.statements:
+        digest.update(sql.encode("utf-8", "surrogatepass") + b"\0")
+    for row in command.rows or ():
+        digest.update(repr(row).encode("utf-8", "surrogatepass") + b"\1")
+    return digest.digest()
+
+
+def _of(number: int, problem: InvalidInput | OutOfRange) -> InvalidInput | OutOfRange:
+    """The same error, with the query in its message and facts."""
+    problem.message = f"query {number}: {problem.message}"
+    problem.args = (problem.message,)
+    problem.facts["query"] = str(number)
+    return problem
