@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -64,3 +65,12 @@ def test_the_lock_pins_every_package_with_hashes_and_names_no_place() -> None:
     assert [line for line in requirements if not re.match(r"[a-z0-9-]+==[^ ]+ (; .* )?\\$", line)] == []
     assert not re.search(r"https?://|file:|--index|--find-links|(^|\s)/", lock)
     assert all("--hash=sha256:" in part for part in re.split(r"\n(?=[a-z])", lock) if "==" in part.split("\n")[0])
+
+
+def test_the_lock_has_every_dependency_of_the_project() -> None:
+    """After a change of pyproject.toml: make lock."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {re.split(r"[<>=~! ]", text)[0] for text in project["dependencies"] + extras["dev"] + extras["bench"]}
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    assert wanted - locked == set()
