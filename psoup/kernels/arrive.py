@@ -19,17 +19,20 @@ from psoup.kernels.columns import _popcount
 
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_FEW = 4
+"""Factors that are combined in one pass."""
 
 
 @njit(cache=True, nogil=True)
 def plan(
-    clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, limit,
+    clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
     work, walked, room, use_order, use_prefix,
 ):  # fmt: skip
     """Which clauses can match, and how to find their matches.
 
     clauses: int32[k], the candidates, ascending; alive: uint8[S], 0 = removed; the index (see above) as int32 arrays;
-    counts: int32[rows] (see `count_codes`); rows: tuples in the piece; limit: most tuples that are walked. Read.
+    counts: int32[rows] (see `count_codes`); rows: tuples in the piece; walk: most tuples that are
+    walked; limit: most pairs of a clause that is not walked. Read.
     work: int32[>= k], walked: int32[>= k], written: the clauses in order, and the factor to walk or -1.
     room: int64[>= k + 1], written: output of work j may take places room[j] up to room[j + 1].
     use_order, use_prefix: uint8[A], set to 1 for attributes whose tuples are walked, whose bitmaps are needed.
@@ -41,19 +44,17 @@ def plan(
         clause = clauses[k]
         if alive[clause] == 0:
             continue
-        best, fewest = -1, rows + 1
+        least = (np.int64(rows) + 1) << 32  # passed << 32 | factor: a minimum is found without branches
         for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
-            passed = 0
+            passed = np.int64(0)
             for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
                 passed += counts[iv_hi[i]] - counts[iv_lo[i]]
-            if passed < fewest:
-                best, fewest = factor, passed
-                if passed == 0:
-                    break
+            least = min(least, passed << 32 | factor)
+        fewest, best = least >> 32, least & 0xFFFF_FFFF
         if fewest == 0:
             continue
         work[size] = clause
-        if best >= 0 and fewest <= limit:
+        if fewest <= min(walk, rows):
             walked[size] = best
             for i in range(factor_ptr[best], factor_ptr[best + 1]):
                 use_order[iv_attr[i]] = 1
@@ -61,7 +62,7 @@ def plan(
             walked[size] = -1
             for i in range(factor_ptr[clause_ptr[clause]], factor_ptr[clause_ptr[clause + 1]]):
                 use_prefix[iv_attr[i]] = 1
-        room[size + 1] = room[size] + min(fewest, limit)
+        room[size + 1] = room[size] + min(fewest, max(walk, limit))
         size += 1
     return size
 
@@ -141,6 +142,26 @@ def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bi
 
 
 @njit(cache=True, nogil=True)
+def _or_few(first, count, iv_lo, iv_hi, ranks, prefix, out):
+    """OR the tuples that pass `count` factors (1 to 4) of one interval, from `first` on, into `out`, uint64[w].
+
+    One pass, with nothing written in between: twice as fast as a factor at a time.
+    """
+    second = first + min(1, count - 1)
+    high, low = prefix[ranks[iv_hi[first]]], prefix[ranks[iv_lo[first]]]
+    high_2, low_2 = prefix[ranks[iv_hi[second]]], prefix[ranks[iv_lo[second]]]
+    if count <= 2:
+        for w in range(out.shape[0]):
+            out[w] |= high[w] & ~low[w] & high_2[w] & ~low_2[w]
+        return
+    third, fourth = first + 2, first + count - 1
+    high_3, low_3 = prefix[ranks[iv_hi[third]]], prefix[ranks[iv_lo[third]]]
+    high_4, low_4 = prefix[ranks[iv_hi[fourth]]], prefix[ranks[iv_lo[fourth]]]
+    for w in range(out.shape[0]):
+        out[w] |= high[w] & ~low[w] & high_2[w] & ~low_2[w] & high_3[w] & ~low_3[w] & high_4[w] & ~low_4[w]
+
+
+@njit(cache=True, nogil=True)
 def emit(
     first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
     codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
@@ -175,11 +196,20 @@ def emit(
             out_slots[place:end] = slot
             place = end
             continue
-        bits[:] = _ALL
-        bits[0] &= _ALL << np.uint64(shift)
-        if (shift + n) & 63:
-            bits[words - 1] &= ~(_ALL << np.uint64((shift + n) & 63))
-        _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
+        interval, factors = factor_ptr[clause_ptr[clause]], clause_ptr[clause + 1] - clause_ptr[clause]
+        few = 0 < factors <= _FEW and factor_ptr[clause_ptr[clause + 1]] - interval == factors
+        if few and row >= 0:
+            _or_few(interval, factors, iv_lo, iv_hi, ranks, prefix, rows[row, word_0 : word_0 + words])
+            continue
+        if few:
+            bits[:] = 0
+            _or_few(interval, factors, iv_lo, iv_hi, ranks, prefix, bits)
+        else:
+            bits[:] = _ALL
+            bits[0] &= _ALL << np.uint64(shift)
+            if (shift + n) & 63:
+                bits[words - 1] &= ~(_ALL << np.uint64((shift + n) & 63))
+            _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
         if row >= 0:
             for w in range(words):
                 rows[row, word_0 + w] |= bits[w]

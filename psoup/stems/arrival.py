@@ -35,6 +35,8 @@ Run = tuple[Array, Array]
 _NOTHING: Array = np.zeros(0, np.int32)
 _ONE_RUN = 16_384
 """Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
+_WALK_SHARE = 4
+"""A tuple that is looked at by itself costs as much as so many that are ANDed as bits, where both are possible."""
 _SORT_COST = 16
 """What finding a row's count among sorted tuples costs, in steps of counting through all rows."""
 _KEPT_BYTES = 1 << 26
@@ -154,7 +156,8 @@ def _plan_and_emit(emitter: _Emitter, candidates: Array, config: EngineConfig) -
     n, shift = emitter.codes.shape[1], emitter.start & 63
     counted = _count(part, emitter.codes, candidates, scratch)
     uses = _Uses(len(index.bounds))
-    work = _plan(part, counted, candidates, n, emitter.limit, uses, scratch)
+    walk = max(emitter.limit // _WALK_SHARE, min(n, config.sparse_floor, emitter.limit))
+    work = _plan(part, counted, candidates, n, walk, emitter.limit, uses, scratch)
     if not len(work.clauses):
         return []
     if uses.order.any() and not counted.ordered:
@@ -230,13 +233,15 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
     return _Reached(looked_at, tuples[:found], cells[:found], room[: found + 1])
 
 
-def _plan(part: Part, counted: _Counts, candidates: Array, n: int, limit: int, uses: _Uses, scratch: Scratch) -> _Work:
+def _plan(
+    part: Part, counted: _Counts, candidates: Array, n: int, walk: int, limit: int, uses: _Uses, scratch: Scratch
+) -> _Work:
     index, size = part.index, len(candidates)
     work, walked = scratch.get("work", size, np.int32), scratch.get("walked", size, np.int32)
     room = scratch.get("room", size + 1, np.int64)
     found = plan(
         candidates, part.alive, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
-        counted.counts, n, limit, work, walked, room, uses.order, uses.prefix,
+        counted.counts, n, walk, limit, work, walked, room, uses.order, uses.prefix,
     )  # fmt: skip
     return _Work(work[:found], walked[:found], room[: found + 1])
 

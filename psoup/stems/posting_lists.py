@@ -30,13 +30,14 @@ class Layout:
     """An IN list of at most 1 in this many codes can be one; a single value always."""
 
     narrow_share: int = 64
-    """So can intervals over at most 1 in this many codes …"""
+    """So can intervals over at most 1 in this many codes, …"""
 
     narrow_rows: int = 1_024
-    """… of an attribute with at least this many codes, …"""
+    """… of an attribute with at least this many codes."""
 
-    narrow_least: int = 64
-    """… if at least this many intervals are of about the same length, as every length costs a look-up a tuple."""
+    least: int = 128
+    """In all cases at least so many intervals must be of about the same length: every length costs each tuple a look-up,
+    which is no gain over a few clauses that are looked at for every piece."""
 
     intervals: int = 64
     """Most intervals of an anchor; each is listed by itself."""
@@ -140,7 +141,7 @@ def _drop_rare_lengths(rows: Rows, attr: Array, anchor: Array, layout: Layout) -
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
     _, grid, uses = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True, return_counts=True)
-    anchor[clause[(shift > 0) & (uses[grid] < layout.narrow_least)]] = -1
+    anchor[clause[uses[grid] < layout.least]] = -1
 
 
 def _cells(rows: Rows, attr: Array, base: Array, anchor: Array) -> tuple[tuple[Array, Array, Array, int], _Listed]:

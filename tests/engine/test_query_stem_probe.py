@@ -29,8 +29,8 @@ CONFIGS = {
 
 LAYOUTS = {
     "default": Layout(),
-    "all in lists": Layout(points_share=1, narrow_share=1, narrow_rows=1, narrow_least=1, tests=1),
-    "two tests": Layout(points_share=2, narrow_share=3, narrow_rows=4, narrow_least=2, tests=2),
+    "all in lists": Layout(points_share=1, narrow_share=1, narrow_rows=1, least=1, tests=1),
+    "two tests": Layout(points_share=2, narrow_share=3, narrow_rows=4, least=2, tests=2),
 }
 
 
@@ -172,7 +172,7 @@ def test_pieces_of_full_size(generous: int) -> None:
 def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
     """3,000 clauses over 2,000 values: equalities, IN lists, ranges of every narrow length, few clauses in no list."""
     rng = np.random.default_rng(23)
-    stem, results = QuerySteM(SCHEMA, EngineConfig(), Layout(narrow_least=8)), OpenResults(EngineConfig(), 3000)
+    stem, results = QuerySteM(SCHEMA, EngineConfig(), Layout(least=8)), OpenResults(EngineConfig(), 3000)
     spans: list[tuple[list[tuple[int, int]], int, int]] = []
     for slot in range(3000):
         lows = np.unique(rng.integers(0, 500, int(rng.choice([1, 1, 3]))) * 20).tolist()
@@ -220,7 +220,7 @@ def _calls_of_probe(clauses: int) -> int:
     """Python and C calls made from Python for one piece."""
     rng = np.random.default_rng(5)
     config = EngineConfig()
-    stem, results = QuerySteM(SCHEMA, config), OpenResults(config, clauses)
+    stem, results = QuerySteM(SCHEMA, config, LAYOUTS["all in lists"]), OpenResults(config, clauses)
     for slot in range(clauses):
         low = slot % 50
         stem.add(slot, (_between(0, low, low + 1 + slot % 30), _between(1, 5, 90)))

@@ -166,7 +166,18 @@ def _plan(rng: Rng) -> Arguments:
     alive = (rng.random(30) < 0.8).astype(np.uint8)
     n, limit = codes.shape[1], int(rng.choice([0, 5, 1000]))
     out = [np.zeros(25, np.int32), np.zeros(25, np.int32), np.zeros(26, np.int64)]
-    return candidates, alive, *index, counts, n, limit, *out, np.zeros(3, np.uint8), np.zeros(3, np.uint8)
+    return (
+        candidates,
+        alive,
+        *index,
+        counts,
+        n,
+        int(rng.choice([0, 5, 1000])),
+        limit,
+        *out,
+        np.zeros(3, np.uint8),
+        np.zeros(3, np.uint8),
+    )
 
 
 def _emit(rng: Rng) -> Arguments:
@@ -180,7 +191,7 @@ def _emit(rng: Rng) -> Arguments:
     work, walked, room = np.zeros(30, np.int32), np.zeros(30, np.int32), np.zeros(31, np.int64)
     limit = int(rng.choice([0, 5, 1000]))
     alive, flags = np.ones(30, np.uint8), (np.zeros(3, np.uint8), np.zeros(3, np.uint8))
-    size = plain_plan(np.arange(30), alive, *index, counts, n, limit, work, walked, room, *flags)
+    size = plain_plan(np.arange(30), alive, *index, counts, n, limit, limit, work, walked, room, *flags)
     row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
     slots = np.sort(rng.permutation(70)[:30]).astype(np.uint32)
     out = np.zeros(room[size], np.uint32), np.zeros(room[size], np.uint16), np.zeros(30, np.int32)

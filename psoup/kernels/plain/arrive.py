@@ -9,7 +9,8 @@ from psoup.kernels.plain import Array
 
 def plan(
     clauses: Array, alive: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
-    counts: Array, rows: int, limit: int, work: Array, walked: Array, room: Array, use_order: Array, use_prefix: Array,
+    counts: Array, rows: int, walk: int, limit: int, work: Array, walked: Array, room: Array, use_order: Array,
+    use_prefix: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
     size = 0
@@ -23,13 +24,13 @@ def plan(
         fewest = passed.get(best, rows + 1)
         if not alive[clause] or fewest == 0:
             continue
-        walk = best >= 0 and fewest <= limit
-        work[size], walked[size] = clause, best if walk else -1
-        if walk:
+        few = best >= 0 and fewest <= walk
+        work[size], walked[size] = clause, best if few else -1
+        if few:
             use_order[iv_attr[spans[best]]] = 1
-        for span in () if walk else spans.values():
+        for span in () if few else spans.values():
             use_prefix[iv_attr[span]] = 1
-        room[size + 1] = room[size] + min(fewest, limit)
+        room[size + 1] = room[size] + min(fewest, max(walk, limit))
         size += 1
     return size
 
