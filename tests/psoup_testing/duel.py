@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
-from psoup_testing.coverage import COVERAGE, Coverage
+from psoup_testing.coverage import COVERAGE
 from psoup_testing.histories import (
     BASE,
     Action,
@@ -49,16 +50,19 @@ class Standing:
 
 
 class Duel:
-    """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry."""
+    """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry.
 
-    def __init__(self, declaration: Declaration, config: EngineConfig, coverage: Coverage = COVERAGE) -> None:
+    `beside`: another duel, whose PSoup (and clock) this one's stream shares.
+    """
+
+    def __init__(self, declaration: Declaration, config: EngineConfig, beside: Duel | None = None) -> None:
         self.declaration = declaration
-        self.clock = VirtualClock(BASE)
-        self.psoup = LocalPSoup(config, self.clock)
+        self.clock = VirtualClock(BASE) if beside is None else beside.clock
+        self.psoup = LocalPSoup(config, self.clock) if beside is None else beside.psoup
         self.psoup.execute(declaration.sql())
         self.model = ModelStream(declaration, config.max_ahead)
         self.oracle = Oracle(declaration.schema)
-        self.coverage = coverage
+        self.coverage = COVERAGE
         self.standing: dict[int, Standing] = {}
         self.registrations = 0
         self.compared = 0
@@ -252,11 +256,43 @@ def expected_refusal(call: Any) -> str | None:
     return None
 
 
-def play(history: History, coverage: Coverage = COVERAGE) -> int:
+def play(history: History) -> int:
     """A whole history against the model; returns how many answers were compared."""
-    duel = Duel(history.declaration, history.config, coverage)
+    duel = Duel(history.declaration, history.config)
     try:
         duel.run(history.actions)
         return duel.compared
     finally:
         duel.close()
+
+
+def play_together(one: History, two: History) -> int:
+    """Two histories on two streams of one PSoup, action by action in turn; the first one's configuration holds."""
+    first = Duel(one.declaration, one.config)
+    second = Duel(two.declaration, one.config, first)
+    try:
+        for left, right in zip_longest(one.actions, two.actions):
+            if left is not None:
+                first.run([left])
+            if right is not None:
+                second.run([right])
+        return first.compared + second.compared
+    finally:
+        first.close()
+        second.close()
+
+
+def play_again(one: History, two: History) -> int:
+    """A history, its stream dropped, and another history on a stream of the same name."""
+    first = Duel(one.declaration, one.config)
+    first.run(one.actions)
+    for number in list(first.standing):
+        first.unregister(number)
+    first.psoup.execute(f"DROP STREAM {one.declaration.name}")
+    second = Duel(two.declaration, one.config, first)
+    try:
+        second.run(two.actions)
+        return first.compared + second.compared
+    finally:
+        first.close()
+        second.close()

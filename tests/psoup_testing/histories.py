@@ -130,7 +130,7 @@ def draw_config(make: Maker) -> EngineConfig:
     )
 
 
-def draw_declaration(make: Maker) -> Declaration:
+def draw_declaration(make: Maker, name: str = "s") -> Declaration:
     """A stream of one to six attributes in either time domain, with any retention."""
     event_time = make.number(0, 2) > 0
     names = list(NAMES[: make.number(1, 6)])
@@ -141,7 +141,7 @@ def draw_declaration(make: Maker) -> Declaration:
         attributes.insert(time_column, Attribute("ts", TIMESTAMP, make.number(0, 1) == 1))
     retention = make.number(0, 3)
     return Declaration(
-        "s",
+        name,
         Schema(tuple(attributes)),
         time_column,
         make.pick((0, 5, 60)) if event_time else 0,
@@ -178,10 +178,10 @@ def make_rows(
     return rows
 
 
-def draw_history(draw: Any, events: int = 14) -> History:
+def draw_history(draw: Any, events: int = 14, name: str = "s") -> History:
     """A history of about `events` actions, ending with an invocation of every query that stands."""
     make = Maker(draw, Scope(Schema(()), ()), 2)
-    declaration = draw_declaration(make)
+    declaration = draw_declaration(make, name)
     pools = draw_pools(make, declaration)
     make = Maker(draw, Scope(declaration.schema, pools), 2)
     config = draw_config(make)

@@ -8,7 +8,7 @@ For tests that compare the product with itself: other sizes, other cuts, the log
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from psoup.admission import Admission
@@ -55,10 +55,16 @@ class RecordingPSoup(LocalPSoup):
 class Player:
     """A history, played. `query_ids` has an entry for each registration: its query, or None if it was refused."""
 
-    def __init__(self, history: History, *, maintain_always: bool = False) -> None:
+    def __init__(
+        self,
+        history: History,
+        *,
+        maintain_always: bool = False,
+        make: Callable[[EngineConfig, VirtualClock], RecordingPSoup] = RecordingPSoup,
+    ) -> None:
         self.declaration = history.declaration
         self.clock = VirtualClock(BASE)
-        self.psoup = RecordingPSoup(history.config, self.clock)
+        self.psoup = make(history.config, self.clock)
         self.psoup.execute(self.declaration.sql())
         self.query_ids: list[int | None] = []
         self.said: list[Any] = []

@@ -5,7 +5,7 @@
          ──"kill"────────────> kill -9, wait until it is gone ──> "dead STATUS"
 
 The service is the real one, settings and all; only its start-up is shared. gRPC does not run in the zygote, so that it
-may fork. Run as a module it is the zygote; `Zygote` is the test's side of it.
+may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small. Run as a module it is the zygote; `Zygote` is the test's side.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from types import TracebackType
 
 
@@ -83,8 +84,12 @@ def _tell(text: str) -> None:
 def _serve(port: int, data_dir: str) -> None:
     """The forked child: a service until it is killed or told to stop."""
     from psoup_service.main import serve
-    from psoup_service.settings import load
+    from psoup_service.settings import Settings, load
 
+    rows = int(os.environ.get("PSOUP_TEST_CHUNK_ROWS", "0"))
+    if rows:  # no setting: nobody but a test wants small chunks
+        made = Settings.engine_config
+        Settings.engine_config = lambda self: replace(made(self), chunk_rows=rows)  # type: ignore[method-assign]
     flags = {"port": port, "data_dir": data_dir, "log_format": "json", "log_level": "warning"}
     os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}")))
 

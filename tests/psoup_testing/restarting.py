@@ -1,0 +1,60 @@
+"""The embedded engine on a durable store, started anew from it whenever a test says so.
+
+soup = RestartingPSoup(config, clock, path)     as LocalPSoup; each event is stored before it is applied
+soup.maintain()                                 closed chunks are stored, the log forgets
+soup.restart()                                  a new store, admission and engine; admission must know what it knew
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from psoup.admission import Admission
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.engine import Engine
+from psoup.events import Acknowledgement, Command
+from psoup_storage import DurableStore
+from psoup_testing.recording import RecordingPSoup
+
+
+class RestartingPSoup(RecordingPSoup):
+    """`every`: restart by itself after so many events; 0 is never. `restarts` counts them."""
+
+    def __init__(self, config: EngineConfig, clock: VirtualClock, path: Path, every: int = 0) -> None:
+        super().__init__(config, clock)
+        self.config, self.path, self.every = config, path, every
+        self.restarts = 0
+        self.store = DurableStore(path)
+        self._replay()
+
+    def submit(self, command: Command) -> Acknowledgement:
+        """Prepare, store, apply."""
+        prepared = self._prepare(command)
+        if prepared.event is not None:
+            self.store.append([prepared.event])
+            self.admission.give_back(self.engine.apply([prepared.event]).freed_bytes)
+            if self.every and prepared.event.sequence % self.every == 0:
+                self.restart()
+        return prepared.acknowledgement
+
+    def restart(self) -> None:
+        """Forget everything but the directory, and read it."""
+        before = self.admission.state()
+        self.store.close()
+        self.store = DurableStore(self.path)
+        self._replay()
+        self.restarts += 1
+        self.engine.check()
+        self.admission.check()
+        after = self.admission.state()
+        # What has expired is dropped when the next event comes, so more may be held than before, never less.
+        assert after.pop("reserved") >= before.pop("reserved")  # type: ignore[operator]
+        assert after == before
+
+    def _replay(self) -> None:
+        self.admission = Admission(self.config)
+        self.engine = Engine(self.config, keep=self.store.keep)
+        for event in self.store.read():
+            self.admission.replay(event)
+            self.admission.give_back(self.engine.apply([event]).freed_bytes)
