@@ -106,8 +106,37 @@ Command = CreateStream | DropStream | Push | Heartbeat | Register | RegisterMany
 
 
 @dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """Tuples in stream order whose events the log has forgotten; their IDs count up from `first_id`."""
+
+    number: int
+    first_id: int
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a store knows of a stream beyond the events it still has. Only a replay has it.
+
+    `chunks` are consecutive, the last one stored among them. `first_time`: of the first tuple released.
+    `dropped_time`: of the last tuple of the chunks before these. `late` and `ahead`: refused by forgotten events.
+    """
+
+    chunks: tuple[StoredChunk, ...]
+    first_time: int | None
+    dropped_time: int | None
+    late: int
+    ahead: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes charged for the tuples."""
+        return sum(chunk.batch.nbytes for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
 class StreamCreated:
-    """A stream exists from here on."""
+    """A stream exists from here on; in a replay with what is stored of it."""
 
     sequence: int
     tenant: str
@@ -115,6 +144,7 @@ class StreamCreated:
     spec: StreamSpec
     sql: str
     time: int
+    stored: Stored | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +174,7 @@ class Pushed:
     """Accepted tuples in the order they were sent, their physical IDs set.
 
     `watermark` is the stream's after this batch (None: nothing seen yet). `time` is the clock at prepare.
+    `stored` tuples are in chunks that the replay has given back, and not in `batch`.
     """
 
     sequence: int
@@ -157,6 +188,12 @@ class Pushed:
     epoch: int = 0
     number: int = 0
     digest: bytes = b""
+    stored: int = 0
+
+    @property
+    def accepted(self) -> int:
+        """How many tuples were taken."""
+        return len(self.batch) + self.stored
 
 
 @dataclass(frozen=True, slots=True)

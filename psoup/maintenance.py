@@ -1,5 +1,6 @@
 """Work that keeps the structures small and the answers ready, none of which changes an answer.
 
+    store    a closed chunk goes to whoever keeps it, through a port; from then on the log may forget its tuples
     seal     the open results of a full chunk become a pack
     merge    the recent clauses' index goes into the main one
     tidy     the open results forget clauses that are gone, and their slots become free
@@ -22,10 +23,12 @@ import numpy as np
 from psoup.answer.snapshot import ChunkEntry
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.model import StreamSpec
 from psoup.query import Factor
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
+from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.piece import serial
 from psoup.stems.query_stem import MergeResult, MergeTask, Subset
 from psoup.stream_state import StreamState, cover
@@ -54,7 +57,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """seal, merge, tidy, cover or compact."""
+        """store, seal, merge, tidy, cover or compact."""
         ...
 
     def compute(self) -> Installable:
@@ -85,6 +88,33 @@ class _Replace:
 
     def install(self, state: StreamState) -> bool:
         return state.replace_results(self.number, self.seen, self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """Results are not stored: they follow from the tuples and the queries."""
+
+    stream_id: int
+    spec: StreamSpec
+    chunk: ChunkView
+    oldest: int
+    keep: Keep
+    name: str = "store"
+
+    def compute(self) -> Installable:
+        self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
+        return _Stored(self.stream_id, self.chunk.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    stream_id: int
+    number: int
+
+    def install(self, state: StreamState) -> bool:
+        state.stored = self.number + 1
+        state.settled = False
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +203,14 @@ class _Merged:
         return state.clauses.install(self.result)
 
 
+def _store_due(state: StreamState, everything: bool) -> Task | None:
+    if state.keep is None or state.stored == state.data.open.number:
+        return None
+    oldest = state.closed[0].data.number
+    chunk = state.closed[state.stored - oldest].data
+    return _Store(state.stream_id, state.data.spec, chunk, oldest, state.keep)
+
+
 def _seal_due(state: StreamState, everything: bool) -> Task | None:
     oldest: ChunkEntry | None = None
     for entry in reversed(state.closed):  # chunks are sealed in their order, so those that are not come last
@@ -230,6 +268,7 @@ def _sealed(state: StreamState) -> Iterator[ChunkEntry]:
 
 _RULES: tuple[Callable[[StreamState, bool], Task | None], ...] = (
     _seal_due,
+    _store_due,
     _merge_due,
     _tidy_due,
     _cover_due,

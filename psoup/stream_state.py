@@ -19,11 +19,11 @@ from sortedcontainers import SortedDict
 from psoup.answer.snapshot import ChunkEntry, ClauseRecord, StreamView
 from psoup.columns import Batch, concat_batches
 from psoup.config import EngineConfig
-from psoup.events import Pushed, StreamCreated, WatermarkRaised
+from psoup.events import Pushed, Stored, StreamCreated, WatermarkRaised
 from psoup.query import Factor
 from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.open import OpenResults
-from psoup.stems.chunk import ChunkView
+from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.data_stem import DataSteM
 from psoup.stems.piece import Piece, Runner, serial
 from psoup.stems.query_stem import QuerySteM, Subset
@@ -37,9 +37,12 @@ COVER_TOGETHER = 8
 class StreamState:
     """The mutable state of one stream; see the module."""
 
-    def __init__(self, event: StreamCreated, config: EngineConfig, next_sqc: int) -> None:
+    def __init__(self, event: StreamCreated, config: EngineConfig, next_sqc: int, keep: Keep | None = None) -> None:
         self.stream_id = event.stream_id
         self.config = config
+        self.keep = keep
+        self.stored = 0
+        """The number of the next chunk to be stored; with nobody to keep them, it stays."""
         self.data = DataSteM(event.spec, config)
         self.clauses = QuerySteM(event.spec.schema, config)
         self.slots = SlotTable()
@@ -71,6 +74,8 @@ class StreamState:
         self._new: dict[int, tuple[Factor, ...]] = {}
         """Clauses not yet applied to the open chunk, by slot."""
         self._ready: list[Batch] = []
+        if event.stored is not None:
+            self._load(event.stored)
 
     # Data ------------------------------------------------------------------------------------------------
 
@@ -103,8 +108,15 @@ class StreamState:
                     self._close()
         return sum(len(batch) for batch in ready)
 
+    def _load(self, stored: Stored) -> None:
+        """Chunks that are given back are covered like those that are older than a query."""
+        self.data.load(stored)
+        self.closed = [ChunkEntry(chunk, ChunkResults(None, covered_before=0)) for chunk in self.data.closed]
+        self.stored = self.data.open.number
+        self._late, self._ahead = stored.late, stored.ahead
+
     def expire(self, clock: int | None = None) -> int:
-        """Drop chunks that lie before the retention edge; returns the bytes given back.
+        """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
 
         Without a clock, in the system domain time is that of the last tuple; with one, the open chunk may go too.
         """
@@ -115,6 +127,8 @@ class StreamState:
             if self.data.open_expired(now):
                 self._close()
         freed, count = 0, self.data.expired(now)
+        if self.keep is not None and count:  # what is dropped before it is stored would come back from the log
+            count = min(count, self.stored - self.closed[0].data.number)
         for entry in self.closed[:count]:
             freed += self.data.drop_oldest().nbytes
             self.closed_bytes -= entry.results.nbytes
@@ -312,6 +326,7 @@ class StreamState:
         self.clauses.check()
         self.open.check(self.data.open.length)
         assert [e.data.number for e in self.closed] == [c.number for c in self.data.closed], "results and chunks differ"
+        assert self.stored <= self.data.open.number, f"chunk {self.stored} is next to be stored, and not there yet"
         assert self.closed_bytes == sum(e.results.nbytes for e in self.closed), "results are miscounted"
         used = Counter(attribute for clause in clauses for attribute in clause.attributes)
         assert self._uses == used, "the uses of attributes are miscounted"

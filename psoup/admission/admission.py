@@ -366,6 +366,7 @@ class Admission:
         self._streams[event.stream_id] = stream
         self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
+        self._reserved += 0 if event.stored is None else event.stored.nbytes
 
     def _adopt_query(self, event: Registered) -> None:
         stream = self._queries[event.query_id] = self._streams[event.stream_id]

@@ -79,7 +79,7 @@ class Producers:
         producer.kept[event.number] = (
             event.digest,
             event.sequence,
-            len(event.batch),
+            event.accepted,
             len(refused.late),
             len(refused.ahead),
             event.watermark,

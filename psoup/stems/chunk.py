@@ -9,13 +9,14 @@ its last view, trimmed, is all that remains of it. Results live elsewhere (`psou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from psoup.columns import DTYPES, Array, Batch, Column
-from psoup.model import DataType, Kind, Schema
+from psoup.model import DataType, Kind, Schema, StreamSpec
 from psoup.stems.scan import Zone
 
 _FIRST_ROWS = 1_024
@@ -49,6 +50,11 @@ class ChunkView:
     def ids_of(self, start: int, stop: int) -> Array:
         """The tuple IDs of rows start to stop, int64."""
         return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
+
+
+Keep = Callable[[int, StreamSpec, ChunkView, int], None]
+"""A port: store a closed chunk of stream (ID, spec), durably when it returns; chunks with a number below the last
+argument are not needed any more. Chunks of a stream come in their order. Called from any thread."""
 
 
 class OpenChunk:

@@ -13,6 +13,7 @@ from collections import deque
 
 from psoup.columns import Batch
 from psoup.config import EngineConfig
+from psoup.events import Stored
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView, OpenChunk
 from psoup.stems.piece import Piece
@@ -80,6 +81,17 @@ class DataSteM:
         self.closed_bytes += view.nbytes
         self.open = OpenChunk(self.spec.schema, view.number + 1, view.end_id, self._config.chunk_rows)
         return view
+
+    def load(self, stored: Stored) -> None:
+        """Take back what a store has of the stream, before anything else is released."""
+        self.first_time, self.dropped_time = stored.first_time, stored.dropped_time
+        for chunk in stored.chunks:
+            batch = chunk.batch
+            view = ChunkView(chunk.number, chunk.first_id, batch.times, batch.columns, batch.nbytes)
+            self.closed.append(view)
+            self.closed_bytes += view.nbytes
+            self.last_time = int(batch.times[-1])
+            self.open = OpenChunk(self.spec.schema, view.number + 1, view.end_id, self._config.chunk_rows)
 
     def expired(self, now: int | None) -> int:
         """How many of the oldest closed chunks lie wholly before the retention edge at `now`."""

@@ -58,7 +58,7 @@ class Service:
         self._pool = TaskPool(settings.threads)
         self._store = store or MemoryStore()
         self.host: Host[Snapshot] = Host(
-            Engine(config, self._pool),
+            Engine(config, self._pool, self._store.keep if self._store.durable else None),
             Admission(config),
             self._store,
             clock,

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from psoup.events import Event
+from psoup.model import StreamSpec
+from psoup.stems.chunk import ChunkView
 
 
 def new_incarnation() -> str:
@@ -69,8 +71,15 @@ class Store(Protocol):
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`, in order.
 
-        A store may leave out events that no longer have an effect (a stream and its drop), and must not be appended
-        to while an iteration is under way.
+        A store may leave out events that no longer have an effect (a stream and its drop), and tuples that it gives
+        back as chunks with their stream's creation. It must not be appended to while an iteration is under way.
+        """
+        ...
+
+    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
+        """Store a closed chunk, so that its tuples need not be replayed; see `psoup.stems.chunk.Keep`.
+
+        Only a durable store has a use for it. Raises whatever the medium raises. Any thread, beside `append`.
         """
         ...
 

@@ -12,7 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from psoup.errors import Internal
-from psoup.events import Event, Pushed, Registered, StreamCreated, StreamDropped, Unregistered, WatermarkRaised
+from psoup.events import (
+    Event,
+    Pushed,
+    Registered,
+    RegisteredMany,
+    StreamCreated,
+    StreamDropped,
+    Unregistered,
+    WatermarkRaised,
+)
+from psoup.model import StreamSpec
+from psoup.stems.chunk import ChunkView
 from psoup_storage.contract import new_incarnation
 
 _EVENT_BYTES = 500
@@ -66,6 +77,9 @@ class MemoryStore:
         """The kept events with a sequence greater than `after`, in order."""
         return (event for event in self._kept.values() if event.sequence > after)
 
+    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
+        """Nothing: the tuples are in memory already."""
+
     def close(self) -> None:
         """Take no more events; what is kept can still be read."""
         self._broken = self._broken or "it is closed"
@@ -85,14 +99,18 @@ class MemoryStore:
                 self._put(("stream", event.stream_id), event)
             case Registered():
                 self._put(("query", event.query_id), event)
+            case RegisteredMany():
+                self._put(("queries", event.first_id), event)
             case WatermarkRaised():
                 self._drop(("watermark", event.stream_id))
                 self._put(("watermark", event.stream_id), event)
             case StreamDropped():
                 self._drop(("stream", event.stream_id))
                 self._drop(("watermark", event.stream_id))
-            case Unregistered():
+            case Unregistered() if ("query", event.query_id) in self._kept:
                 self._drop(("query", event.query_id))
+            case Unregistered():  # one of a block, which stays
+                self._put(("gone", event.query_id), event)
             case Pushed():
                 pass
 
@@ -114,5 +132,7 @@ def _size(event: Event) -> int:
             return _EVENT_BYTES + len(event.sql)
         case Registered():
             return _EVENT_BYTES + len(event.query.text)
+        case RegisteredMany():
+            return _EVENT_BYTES + sum(len(query.text) for query in event.queries)
         case _:
             return _EVENT_BYTES

@@ -5,6 +5,7 @@
     after each restart   the query registered in the beginning finds, for each k, batches 0 … m, whole, once, in order,
                          and m is not below what was acknowledged
 
+Chunks are small, so that many are stored and kills hit their writing (T6).
 T7 on the way: each kill loses replies, and the producers send again what may have been taken.
 """
 
@@ -91,7 +92,7 @@ def check(rows: pa.Table, acknowledged: list[int]) -> list[int]:
 def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
     chance, data = random.Random(SEED), str(tmp_path / "data")
     stop, progress = threading.Event(), threading.Condition()
-    with Zygote() as zygote:
+    with Zygote(PSOUP_TEST_CHUNK_ROWS="64") as zygote:
         zygote.start(data)
         address = zygote.ready()
         port = int(address.rpartition(":")[2])
@@ -122,3 +123,4 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
             assert check(rows, totals) == totals
         assert sum(totals) > 20 * CYCLES, "the producers hardly got anywhere"
         assert zygote.stop() == 0
+    assert len(list((tmp_path / "data" / "chunks").iterdir())) > 3, "hardly a chunk was stored"

@@ -13,7 +13,7 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.errors import Internal
-from psoup.events import Event
+from psoup.events import Event, RegisterMany
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_testing.gate import Gate
 
@@ -113,6 +113,19 @@ def test_without_pushes_it_keeps_what_stands() -> None:
     store = MemoryStore()
     store.append(history())
     assert [event.sequence for event in store.read()] == [1, 5, 10]
+    store.check()
+
+
+def test_without_pushes_a_block_of_queries_stays_without_those_that_went() -> None:
+    gate, store = Gate(), MemoryStore()
+    gate.create("CREATE STREAM s (x BIGINT)")
+    gate.send(RegisterMany(["SELECT x FROM s WHERE x > ?"], [[1], [2], [3]]))
+    gate.unregister(2)
+    store.append(gate.events)
+    admission = Admission()
+    for event in store.read():
+        admission.replay(event)
+    assert admission.state() == gate.admission.state()
     store.check()
 
 

@@ -3,6 +3,8 @@
 directory   the folder: private, and locked against a second service
 database    SQLite in it: how it is opened, what it holds, what follows an error
 codec       events as rows, and back
+chunks      closed chunks as Parquet files
+forgetting  which rows the log no longer needs
 store       the contract on top of these
 """
 

@@ -2,7 +2,7 @@
 
     sequence  kind        stream  body (JSON)                    refused (int64 …)  tuples (Arrow IPC)  last_time
            1  stream           1  sql, tenant, time
-           2  query            1  text, query, request, …
+           2  query            1  text, query, request, …             (queries: texts, or a template and rows)
            3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
 
 Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
@@ -12,9 +12,12 @@ can still be verified. A change of this form is a new format of the directory (`
 
 from __future__ import annotations
 
+import datetime
 import json
 import zlib
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,13 +30,16 @@ from psoup.events import (
     Pushed,
     Refused,
     Registered,
+    RegisteredMany,
+    Stored,
     StreamCreated,
     StreamDropped,
     Unregistered,
     WatermarkRaised,
 )
 from psoup.model import StreamSpec
-from psoup.sql import create_stream, standing_query
+from psoup.query import StandingQuery
+from psoup.sql import create_stream, prepare, standing_query
 
 _INT64 = np.dtype("<i8")
 
@@ -74,6 +80,8 @@ def encode(event: Event) -> Row:
                 tenant=event.tenant,
                 time=event.time,
             )
+        case RegisteredMany():
+            return _encode_many(event)
         case Unregistered():
             return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
 
@@ -104,6 +112,28 @@ def _encode_push(event: Pushed) -> Row:
     )
 
 
+def _encode_many(event: RegisteredMany) -> Row:
+    if event.template:
+        queries: dict[str, Any] = {"template": event.template, "rows": event.rows}
+    else:
+        queries = {"texts": [query.text for query in event.queries]}
+    streams = list(event.stream_ids)
+    if len(set(streams)) == 1:
+        del streams[1:]
+    return _row(
+        event.sequence,
+        "queries",
+        streams[0] if len(streams) == 1 else 0,
+        first=event.first_id,
+        streams=streams,
+        **queries,
+        request=event.request_id,
+        digest=event.digest.hex(),
+        tenant=event.tenant,
+        time=event.time,
+    )
+
+
 def _row(
     sequence: int,
     kind: str,
@@ -114,9 +144,36 @@ def _row(
     /,
     **facts: Any,
 ) -> Row:
-    body = json.dumps(facts, separators=(",", ":"))
+    body = json.dumps(facts, separators=(",", ":"), default=_write_value)
     row = Row(sequence, kind, stream, body, refused, tuples, last_time, 0)
     return row._replace(checksum=_checksum(row))
+
+
+def _write_value(value: object) -> list[str]:
+    """A parameter that JSON has no form for."""
+    match value:
+        case datetime.datetime():
+            return ["time", value.isoformat()]
+        case datetime.date():
+            return ["date", value.isoformat()]
+        case Decimal():
+            return ["decimal", str(value)]
+        case _:
+            raise TypeError(f"no parameter is a {type(value).__name__}")
+
+
+def _read_value(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, text = value
+    return _VALUES[kind](text)
+
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "time": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "decimal": Decimal,
+}
 
 
 def _checksum(row: Row) -> int:
@@ -155,10 +212,35 @@ def _times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
 # Reading -------------------------------------------------------------------------------------------------------
 
 
-class Decoder:
-    """Rows to events, in the order of the log: a row needs the stream that an earlier one made."""
+@dataclass(slots=True)
+class Edge:
+    """Where the stored part of a stream ends: after `ties` tuples of the time `time`; see `chunks`."""
 
-    def __init__(self) -> None:
+    time: int
+    ties: int
+
+    def split(self, times: Array) -> Array:
+        """Positions of the tuples behind the edge, int64; the batches must come in the order they were sent."""
+        behind = times > self.time
+        level = np.flatnonzero(times == self.time)
+        behind[level[self.ties :]] = True
+        self.ties -= min(self.ties, len(level))
+        return np.flatnonzero(behind)
+
+
+Restore = Callable[[int, StreamSpec], Stored | None]
+"""What is stored of a stream, for its creation's event."""
+
+
+class Decoder:
+    """Rows to events, in the order of the log: a row needs the stream that an earlier one made.
+
+    Tuples before the `edges` of their streams are left out: `restore` gives them back, with the stream.
+    """
+
+    def __init__(self, edges: dict[int, Edge], restore: Restore) -> None:
+        self._edges = edges
+        self._restore = restore
         self._streams: dict[int, StreamSpec] = {}
 
     def decode(self, row: Row) -> Event:
@@ -180,34 +262,69 @@ class Decoder:
                 return self._push(row, facts)
             case "stream":
                 spec = self._streams[row.stream] = create_stream(facts["sql"])
-                return StreamCreated(row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"])
+                stored = self._restore(row.stream, spec)
+                return StreamCreated(
+                    row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"], stored
+                )
             case "drop":
                 return StreamDropped(row.sequence, facts["tenant"], row.stream)
             case "watermark":
                 return WatermarkRaised(row.sequence, facts["tenant"], row.stream, facts["watermark"], facts["time"])
             case "query":
                 return self._query(row, facts)
+            case "queries":
+                return self._queries(row, facts)
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case _:
                 raise ValueError(f"no event is of the kind {row.kind!r}")
 
     def _query(self, row: Row, facts: dict[str, Any]) -> Registered:
-        spec = self._streams[row.stream]
-        query = standing_query(facts["text"], lambda name: spec if name.lower() == spec.name.lower() else None)
-        query = replace(query, text=facts["text"])
+        query = self._bind(row.stream, facts["text"])
         return Registered(
             row.sequence, facts["tenant"], row.stream, facts["query"], query, facts["request"], facts["time"]
         )
 
+    def _bind(self, stream: int, text: str) -> StandingQuery:
+        return replace(standing_query(text, self._only(stream)), text=text)
+
+    def _only(self, stream: int) -> Callable[[str], StreamSpec | None]:
+        """The name of a stream meant this one then, whatever it means now."""
+        spec = self._streams[stream]
+        return lambda name: spec if name.lower() == spec.name.lower() else None
+
+    def _queries(self, row: Row, facts: dict[str, Any]) -> RegisteredMany:
+        streams, template, rows = facts["streams"], facts.get("template", ""), list[list[Any]]()
+        if template:
+            rows = [[_read_value(value) for value in values] for values in facts["rows"]]
+            ready = prepare(template, self._only(streams[0]))
+            queries = [ready.bind(values) for values in rows]
+        else:
+            places = streams if len(streams) > 1 else streams * len(facts["texts"])
+            queries = [self._bind(stream, text) for stream, text in zip(places, facts["texts"], strict=True)]
+        if len(streams) == 1:
+            streams = streams * len(queries)
+        return RegisteredMany(
+            row.sequence,
+            facts["tenant"],
+            facts["first"],
+            streams,
+            queries,
+            facts["request"],
+            bytes.fromhex(facts["digest"]),
+            facts["time"],
+            template,
+            rows,
+        )
+
     def _push(self, row: Row, facts: dict[str, Any]) -> Pushed:
-        spec = self._streams[row.stream]
+        batch = self._batch(row, facts, self._streams[row.stream])
         refused = np.frombuffer(row.refused or b"", _INT64)
         return Pushed(
             row.sequence,
             facts["tenant"],
             row.stream,
-            self._batch(row, facts, spec),
+            batch,
             Refused(refused[: facts["late"]], refused[facts["late"] :]),
             facts["watermark"],
             facts["time"],
@@ -215,20 +332,25 @@ class Decoder:
             facts["epoch"],
             facts["number"],
             bytes.fromhex(facts["digest"]),
+            facts["rows"] - len(batch),
         )
 
     def _batch(self, row: Row, facts: dict[str, Any], spec: StreamSpec) -> Batch:
-        if row.tuples is None:
-            if facts["rows"]:
-                raise damaged(row.sequence, "its tuples are missing")
+        edge = self._edges.get(row.stream)
+        all_stored = edge is not None and row.last_time is not None and row.last_time < edge.time
+        if all_stored or not facts["rows"]:
             columns = tuple(empty_column(attribute.type) for attribute in spec.schema.attributes)
             return Batch(columns, np.zeros(0, np.int64))
+        if row.tuples is None:
+            raise damaged(row.sequence, "its tuples are missing")
         if zlib.crc32(row.tuples) != facts["crc"]:
             raise damaged(row.sequence, "the checksum of its tuples is wrong")
         assert row.last_time is not None
         batch = decode_tuples(spec, row.tuples, row.last_time)
         times = _times_of(spec, batch.columns)
-        return batch if times is None else replace(batch, times=times)
+        batch = batch if times is None else replace(batch, times=times)
+        behind = None if edge is None else edge.split(batch.times)
+        return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
 
 
 def damaged(sequence: int, why: str) -> Internal:

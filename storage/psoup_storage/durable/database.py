@@ -1,7 +1,9 @@
 """The database of a data directory: how SQLite is opened, what is in it, and when it is trusted.
 
     meta   format, incarnation, created          one row each
-    log    the events, by sequence               see `codec`
+    log    the events, by sequence               see `codec`, `forgetting`
+    chunks the stored chunks                     see `chunks`
+    stored what else is known of a stream's forgotten events
 
 One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
 which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors.
@@ -22,7 +24,7 @@ from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory
 
-FORMAT = 1
+FORMAT = 2
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -37,9 +39,24 @@ CREATE TABLE log (
 ) STRICT;
 """
 
+_CHUNKS = """
+CREATE INDEX log_by_stream ON log (stream, last_time);
+CREATE TABLE chunks (
+    stream INTEGER NOT NULL, number INTEGER NOT NULL, first_id INTEGER NOT NULL, rows INTEGER NOT NULL,
+    file TEXT NOT NULL, bytes INTEGER NOT NULL, crc INTEGER NOT NULL, last_time INTEGER NOT NULL,
+    ties INTEGER NOT NULL, PRIMARY KEY (stream, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE stored (
+    stream INTEGER PRIMARY KEY, first_time INTEGER, dropped_time INTEGER,
+    late INTEGER NOT NULL DEFAULT 0, ahead INTEGER NOT NULL DEFAULT 0
+) STRICT;
+"""
+_UPGRADES = {1: _CHUNKS}
+"""What leads from each older format to the next."""
+
 
 class Database:
-    """An open, checked database. All calls may come from any thread; they take turns.
+    """An open, checked database. Transactions may come from any thread; they take turns. Reading is for the start.
 
     Raises InvalidInput, reason UNKNOWN_FORMAT, for a directory of another version; Internal, reason DATA_DAMAGED or
     STORAGE_FAILED, for one that cannot be read.
@@ -136,7 +153,7 @@ class Database:
             self._create()
         if connection.pragma("application_id") != _APPLICATION:
             raise self._damaged("it is no database of PSoup")
-        found = self.meta("format")
+        found = self._upgrade(self.meta("format"))
         if found != str(FORMAT):
             raise InvalidInput(
                 f"the data directory {self._directory.path} has format {found}, and this version of PSoup knows"
@@ -147,11 +164,20 @@ class Database:
             )
 
     def _create(self) -> None:
-        facts = {"format": str(FORMAT), "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
+        facts = {"format": "1", "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
         with self.transaction() as connection:
             connection.pragma("application_id", _APPLICATION)
             connection.execute(_SCHEMA)
             connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+
+    def _upgrade(self, found: str) -> str:
+        """Bring an older directory to this format, step by step, each in a transaction; returns its format then."""
+        while found.isdecimal() and int(found) in _UPGRADES:
+            with self.transaction() as connection:
+                connection.execute(_UPGRADES[int(found)])
+                found = str(int(found) + 1)
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (found,))
+        return found
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self._frames = pages

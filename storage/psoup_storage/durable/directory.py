@@ -2,8 +2,9 @@
 
     psoup-data/            0700
       lock                 held with flock by the one service that runs on it; the process ID is in it
-      psoup.db             0600, the database: catalog, log
+      psoup.db             0600, the database: catalog, log, manifest
       psoup.db-wal         its write-ahead log
+      chunks/              stored chunks, as Parquet
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds.
 """

@@ -1,7 +1,8 @@
 """The store on disk: events are in the database when `append` returns, and come back after a crash.
 
     append([e1, e2, e3])   one transaction, one wait for the disk        (group commit)
-    read()                 the rows in order, as events
+    keep(chunk)            the file of a closed chunk, then the manifest; the log forgets its tuples
+    read()                 the rows in order, as events; a stream comes with its stored chunks
 
 After an error of the disk it refuses everything until the next start: a disk that failed to sync has no known state.
 A disk that is nearly full is noticed before that, and refuses commands while there is still room to unregister.
@@ -9,22 +10,30 @@ A disk that is nearly full is noticed before that, and refuses commands while th
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from psoup.errors import Internal, ResourceExhausted
-from psoup.events import Event
-from psoup_storage.durable.codec import Decoder, Row, encode
+from psoup.events import Event, Stored, StreamDropped
+from psoup.model import StreamSpec
+from psoup.stems.chunk import ChunkView
+from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
+from psoup_storage.durable.codec import Decoder, Edge, Row, encode
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import DataDirectory
+from psoup_storage.durable.forgetting import forget_chunks, forget_stored, forget_stream, forget_the_dead
 
 RESERVE_BYTES = 64 * 1024 * 1024
 _LOOK_SECONDS = 0.2
 _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
+_MANIFEST = ", ".join(ChunkRow._fields)
 _COPIES = 3
 """What a byte of an event may take on the disk at most: in the write-ahead log, in the database, in pages."""
+
+_log = logging.getLogger(__name__)
 
 
 class DurableStore:
@@ -42,6 +51,8 @@ class DurableStore:
             self._database = Database(self._directory, vfs)
             self.incarnation = self._database.meta("incarnation")
             self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
+            self._chunks = ChunkFolder(self._directory.path)
+            self._clean()
         except BaseException:
             self._directory.close()
             raise
@@ -62,7 +73,7 @@ class DurableStore:
     @property
     def bytes(self) -> int:
         """Bytes of the files."""
-        return self._database.bytes
+        return self._database.bytes + self._chunk_bytes
 
     def check_room(self, size: int) -> None:
         """Raise ResourceExhausted, reason DISK_FULL, if the disk would have less than its reserve left."""
@@ -92,13 +103,35 @@ class DurableStore:
                     raise Internal(f"the store takes no events: event {event.sequence} came after event {last}")
                 last = event.sequence
             connection.executemany(f"INSERT INTO log ({_COLUMNS}) VALUES ({_PLACES})", map(encode, events))
+            dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
+            files = [file for stream in dropped for file in forget_stream(connection, stream)]
         self._last = last
+        self._remove(files)
+
+    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
+        """Store a closed chunk (`psoup.stems.chunk.Keep`); raises OSError or Internal if the disk fails.
+
+        A stream that has been dropped meanwhile needs none.
+        """
+        row = self._chunks.write(stream, spec, chunk, self._stored.get(stream))
+        with self._database.transaction() as connection:
+            if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (stream,)).get is not None:
+                files = [row.file]
+            else:
+                connection.execute(f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(row))})", row)
+                first = int(chunk.times[0])
+                connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
+                files = forget_chunks(connection, stream, oldest)
+                forget_stored(connection, row)
+        self._stored[stream] = row
+        self._chunk_bytes += row.bytes
+        self._remove(files)
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
-        decoder = Decoder()
-        wanted = f"SELECT {_COLUMNS} FROM log WHERE sequence > ? OR kind = 'stream' ORDER BY sequence"
-        for values in self._database.query(wanted, (after,)):
+        edges = {stream: Edge(row.last_time, row.ties) for stream, row in self._stored.items()}
+        decoder = Decoder(edges, self._restore)
+        for values in self._database.query(f"SELECT {_COLUMNS} FROM log ORDER BY sequence"):
             event = decoder.decode(Row(*values))
             if event.sequence > after:
                 yield event
@@ -107,3 +140,30 @@ class DurableStore:
         """Close the files and give the directory up; idempotent."""
         self._database.close()
         self._directory.close()
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """What the last life has left behind: orphans, and rows that nothing needs."""
+        rows = list(self._manifest("ORDER BY stream, number"))
+        self._chunk_bytes = sum(row.bytes for row in rows)
+        self._stored = {row.stream: row for row in rows}
+        orphans = self._chunks.remove_orphans({row.file for row in rows})
+        if orphans:
+            _log.info("removed files that a crash had left", extra={"files": len(orphans)})
+        with self._database.transaction() as connection:
+            forget_the_dead(connection)
+
+    def _manifest(self, condition: str, *values: int) -> Iterator[ChunkRow]:
+        rows = self._database.query(f"SELECT {_MANIFEST} FROM chunks {condition}", values)
+        return (ChunkRow(*row) for row in rows)
+
+    def _restore(self, stream: int, spec: StreamSpec) -> Stored | None:
+        rows = list(self._manifest("WHERE stream = ? ORDER BY number", stream))
+        if not rows:
+            return None
+        known = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
+        return Stored(self._chunks.load(spec, rows), *next(self._database.query(known, (stream,))))
+
+    def _remove(self, files: list[str]) -> None:
+        self._chunk_bytes -= self._chunks.remove(files)

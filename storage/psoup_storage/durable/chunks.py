@@ -1,0 +1,165 @@
+"""Stored chunks: one Parquet file each (zstd), and a row of the table `chunks` that makes it part of the data.
+
+    keep     write chunks/3-17.parquet.new ─> fsync ─> rename ─> fsync the folder ─> manifest row, in a transaction
+                                                                                    └ before it: an orphan, removed at
+                                                                                      the next start
+    load     manifest rows in order ─> files, each verified by the checksum of all its bytes
+
+A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of just
+that time. Nothing here writes to the database; `store` does that.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from psoup.columns import Array, Batch, arrow_type, column_from_arrow
+from psoup.errors import Internal, PSoupError
+from psoup.events import StoredChunk
+from psoup.model import TIME_COLUMN, StreamSpec
+from psoup.stems.chunk import ChunkView
+from psoup_storage.durable.directory import sync_directory
+
+FOLDER = "chunks"
+_NEW = ".new"
+_LOADERS = 2
+
+
+class ChunkRow(NamedTuple):
+    """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks."""
+
+    stream: int
+    number: int
+    first_id: int
+    rows: int
+    file: str
+    bytes: int
+    crc: int
+    last_time: int
+    ties: int
+
+
+class ChunkFolder:
+    """The files of all chunks of a data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FOLDER
+        if not self.path.is_dir():
+            self.path.mkdir(mode=0o700)
+            sync_directory(directory)
+
+    def write(self, stream: int, spec: StreamSpec, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
+        """Make the file of a chunk, durable under its name when this returns; `before`: the row of the last one."""
+        content = encode_chunk(spec, chunk)
+        name = f"{stream}-{chunk.number}.parquet"
+        new = self.path / (name + _NEW)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(handle, memoryview(content))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(new, self.path / name)
+        sync_directory(self.path)
+        return ChunkRow(
+            stream,
+            chunk.number,
+            chunk.first_id,
+            len(chunk),
+            name,
+            content.size,
+            zlib.crc32(content),
+            int(chunk.times[-1]),
+            _ties(chunk.times, before),
+        )
+
+    def load(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> tuple[StoredChunk, ...]:
+        """The chunks of one stream; raises Internal, reason DATA_DAMAGED, that names the first bad file."""
+        with ThreadPoolExecutor(_LOADERS, "psoup-loader") as pool:
+            return tuple(pool.map(lambda row: self._load(spec, row), rows))
+
+    def remove(self, names: Iterable[str]) -> int:
+        """Remove files that the manifest does not name any more; returns their bytes. O(files)."""
+        removed = 0
+        for path in (self.path / name for name in names):
+            if path.exists():
+                removed += path.stat().st_size
+                path.unlink()
+        return removed
+
+    def remove_orphans(self, known: set[str]) -> list[str]:
+        """Remove what a crash has left: files that are not in the manifest; returns their names."""
+        orphans = sorted(set(os.listdir(self.path)) - known)
+        self.remove(orphans)
+        return orphans
+
+    def _load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
+        path = self.path / row.file
+        try:
+            content = path.read_bytes()
+            if len(content) != row.bytes or zlib.crc32(content) != row.crc:
+                raise _damaged(path, f"it has {len(content):,} bytes, and not the {row.bytes:,} that were written")
+            batch = decode_chunk(spec, pa.py_buffer(content))
+        except OSError as problem:
+            raise _damaged(path, problem.strerror or str(problem)) from problem
+        except (pa.ArrowException, PSoupError) as problem:
+            raise _damaged(path, str(problem)) from problem
+        if len(batch) != row.rows:
+            raise _damaged(path, f"it has {len(batch):,} rows, and not {row.rows:,}")
+        return StoredChunk(row.number, row.first_id, batch)
+
+
+def encode_chunk(spec: StreamSpec, chunk: ChunkView) -> pa.Buffer:
+    """A Parquet file: the columns of the stream, and `_time` where no column is the time."""
+    attributes = spec.schema.attributes
+    arrays = [column.to_arrow() for column in chunk.columns]
+    fields = [pa.field(a.name, array.type, a.nullable) for a, array in zip(attributes, arrays, strict=True)]
+    if not spec.event_time:
+        arrays.append(pa.array(chunk.times).view(pa.timestamp("us", "UTC")))
+        fields.append(pa.field(TIME_COLUMN, arrays[-1].type, False))
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    pq.write_table(table, sink, compression="zstd", row_group_size=max(1, len(chunk)), store_decimal_as_integer=True)
+    return sink.getvalue()
+
+
+def decode_chunk(spec: StreamSpec, content: pa.Buffer) -> Batch:
+    """The tuples of `encode_chunk`, without a second copy."""
+    table = pq.read_table(pa.BufferReader(content), use_threads=False)
+    columns = tuple(
+        column_from_arrow(attribute.name, attribute.type, table.column(attribute.name).cast(arrow_type(attribute.type)))
+        for attribute in spec.schema.attributes
+    )
+    if spec.time_attribute is not None:
+        return Batch(columns, columns[spec.time_attribute].values)
+    times = table.column(TIME_COLUMN).combine_chunks().view(pa.int64()).to_numpy()
+    return Batch(columns, np.ascontiguousarray(times))
+
+
+def _ties(times: Array, before: ChunkRow | None) -> int:
+    last = int(times[-1])
+    first = int(np.searchsorted(times, last))
+    earlier = before.ties if before is not None and before.last_time == last else 0
+    return len(times) - first + earlier
+
+
+def _write_all(handle: int, content: memoryview) -> None:
+    while content:
+        content = content[os.write(handle, content) :]
+
+
+def _damaged(path: Path, why: str) -> Internal:
+    return Internal(
+        f"the chunk {path} is damaged: {why}; restore a copy of the data directory",
+        reason="DATA_DAMAGED",
+        file=path.name,
+    )
