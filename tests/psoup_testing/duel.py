@@ -57,8 +57,8 @@ class Duel:
 
     def __init__(self, declaration: Declaration, config: EngineConfig, beside: Duel | None = None) -> None:
         self.declaration = declaration
-        self.clock = VirtualClock(BASE) if beside is None else beside.clock
-        self.psoup = LocalPSoup(config, self.clock) if beside is None else beside.psoup
+        self.clock: VirtualClock = VirtualClock(BASE) if beside is None else beside.clock
+        self.psoup: LocalPSoup = LocalPSoup(config, self.clock) if beside is None else beside.psoup
         self.psoup.execute(declaration.sql())
         self.model = ModelStream(declaration, config.max_ahead)
         self.oracle = Oracle(declaration.schema)
