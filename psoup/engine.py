@@ -222,7 +222,8 @@ class Engine:
         fresh: dict[int, list[tuple[int, tuple[Factor, ...]]]] = {}
         members: dict[int, list[int]] = {}
         sqc_ids: list[int] = []
-        for query_id, (stream_id, query) in enumerate(zip(event.stream_ids, event.queries, strict=True), event.first_id):
+        asked = list(zip(event.stream_ids, event.queries, strict=True))
+        for query_id, (stream_id, query) in enumerate(asked, event.first_id):
             identity = (stream_id, query.clause)
             sqc_id = self._by_text.get(identity)
             if sqc_id is None:
@@ -242,13 +243,9 @@ class Engine:
             assert clause is not None
             slots[sqc_id] = clause.slot
             self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
-        for offset, (stream_id, query, sqc_id) in enumerate(
-            zip(event.stream_ids, event.queries, sqc_ids, strict=True)
-        ):
-            query_id = event.first_id + offset
-            record = QueryRecord(
-                query_id, event.tenant, stream_id, sqc_id, slots[sqc_id], query, event.time, event.sequence
-            )
+        tenant, time, sequence = event.tenant, event.time, event.sequence
+        for query_id, ((stream_id, query), sqc_id) in enumerate(zip(asked, sqc_ids, strict=True), event.first_id):
+            record = QueryRecord(query_id, tenant, stream_id, sqc_id, slots[sqc_id], query, time, sequence)
             self._queries.set(query_id, record)
         touched = []
         for stream_id, count in Counter(event.stream_ids).items():

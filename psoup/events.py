@@ -8,7 +8,7 @@ Replay is apply over the logged events; nothing is decided twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -78,13 +78,16 @@ class Register:
 class RegisterMany:
     """Some queries at once, all or none: `statements`; or one statement with parameters and `rows` of their values.
 
-    A `request_id` covers the whole call.
+    `names`: of the values in each row, if they are given to the parameters by name. A `request_id` covers the whole
+    call. `number` is what errors call the first of the queries.
     """
 
     statements: Sequence[str]
-    rows: Sequence[Sequence[Parameter] | Mapping[str, Parameter]] | None = None
+    rows: Sequence[Sequence[Parameter]] | None = None
     request_id: str = ""
     tenant: str = DEFAULT_TENANT
+    names: tuple[str, ...] = ()
+    number: int = 1
 
     @property
     def count(self) -> int:

@@ -148,3 +148,51 @@ def _size(file: BinaryIO) -> int:
     size = file.seek(0, io.SEEK_END)
     file.seek(position)
     return size
+
+
+# Queries in bulk -----------------------------------------------------------------------------------------
+
+
+def read_statements(path: str) -> list[str]:
+    """One statement a line ("-": standard input), without empty lines and lines of comment."""
+    with contextlib.nullcontext(sys.stdin) if path == "-" else open(path, encoding="utf-8") as file:
+        lines = [line.strip() for line in file]
+    found = [line for line in lines if line and not line.startswith("--")]
+    if not found:
+        raise ValueError(f"{path} holds no statements; write one on each line")
+    return found
+
+
+def read_parameters(path: str) -> Any:
+    """Rows of parameters: a table, or of JSON lines a list of objects or arrays. Text of a CSV stays text."""
+    format = format_of(path, None)
+    if format == "json":
+        with open(path, encoding="utf-8") as lines:
+            return [_json_values(line, number) for number, line in enumerate(lines, 1) if line.strip()]
+    try:
+        if format == "parquet":
+            return pq.read_table(path)
+        if format == "arrow":
+            with open(path, "rb") as file, pa.ipc.open_stream(file) as batches:
+                return batches.read_all()
+        with open(path, "rb") as file:
+            names = pyarrow.csv.read_csv(io.BytesIO(file.readline())).column_names
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        return pyarrow.csv.read_csv(path, convert_options=convert)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise ValueError(f"{path} cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
+
+
+def _json_values(line: str, number: int) -> Any:
+    try:
+        row = json.loads(line)
+    except ValueError as problem:
+        raise ValueError(f"line {number} is no JSON: {problem}") from None
+    if not isinstance(row, dict | list):
+        raise ValueError(f"line {number} is a JSON {type(row).__name__}; write an object or an array on each line")
+    return row

@@ -20,9 +20,10 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from psoup_client.bulk import Progress, parameters_of, requests_of
 from psoup_client.connection import Connection
 from psoup_client.convert import to_table
 from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, Unavailable
@@ -192,16 +193,66 @@ class Client:
 
     # Queries ---------------------------------------------------------------------------------------------
 
-    def register(self, sql: str, *, request_id: str | None = None) -> Query:
+    def register(
+        self,
+        sql: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        request_id: str | None = None,
+    ) -> Query:
         """Register a standing query; it stays when this client goes.
+
+        `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`.
 
         A call with the same `request_id` and text gives the same query, the same ID with another text raises
         Conflict. Without one, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
         request = queries_pb2.RegisterRequest(statement=sql, request_id=request_id or uuid.uuid4().hex)
+        if params:
+            found = parameters_of(sql, [params])
+            request.parameters, request.by_name = next(split(found.table)).data, found.by_name
         reply = self._call(self.connection.queries.Register, request)
         self.note_sequence(reply.sequence)
         return Query(self, QueryInfo.of(reply.query))
+
+    def register_many(
+        self,
+        sql: str | Sequence[str],
+        rows: Any = None,
+        *,
+        request_id: str | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> list[Query]:
+        """Register a statement with parameters for each row of values, or a list of statements; in their order.
+
+        `rows`: tuples in the order of the parameters, dicts, an Arrow table, a pandas or Polars frame. They go in parts
+        of 8,192 queries, each registered whole or not at all; an error names the query, counted from 1, and leaves the
+        parts before it in. A call that is repeated with the same `request_id` and rows takes up where it ended, and
+        gives the same queries. Raises as `register`; InvalidData for rows that are none.
+        """
+        parts = self.register_parts(sql, rows, request_id=request_id, progress=progress, timeout=timeout)
+        return [query for part in parts for query in part]
+
+    def register_parts(
+        self,
+        sql: str | Sequence[str],
+        rows: Any = None,
+        *,
+        request_id: str | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[list[Query]]:
+        """`register_many` as it goes: the queries of each part once it is registered."""
+        total, requests = requests_of(sql, rows, request_id)
+        done = 0
+        for request in requests:
+            reply = self._call(self.connection.queries.RegisterMany, request, timeout)
+            self.note_sequence(reply.sequence)
+            done += len(reply.query_ids)
+            yield [Query(self, query_id) for query_id in reply.query_ids]
+            if progress is not None:
+                progress(done, total)
 
     def query(self, query_id: str) -> Query:
         """The query with this ID; raises NotFound."""

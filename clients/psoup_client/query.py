@@ -37,20 +37,29 @@ ONE_MESSAGE_BYTES = 1024 * 1024
 
 
 class Query:
-    """A registered query. `info` is what the service said when the object was made.
+    """A registered query.
 
     Keep `id`: with it any client comes back to the query, `client.query(id)`.
     """
 
-    def __init__(self, client: Client, info: QueryInfo) -> None:
+    __slots__ = ("_client", "_id", "_info")
+
+    def __init__(self, client: Client, info: QueryInfo | str) -> None:
         self._client = client
-        self.info = info
-        self._invoke = client.connection.queries.Invoke
+        self._info = None if isinstance(info, str) else info
+        self._id = info if isinstance(info, str) else info.query_id
 
     @property
     def id(self) -> str:
         """Its identity; opaque text."""
-        return self.info.query_id
+        return self._id
+
+    @property
+    def info(self) -> QueryInfo:
+        """What the service said when the object was made; of a query among many, when it is first asked for."""
+        if self._info is None:
+            self._info = self._client.query(self._id).info
+        return self._info
 
     @property
     def sql(self) -> str:
@@ -63,7 +72,7 @@ class Query:
         return self.info.window_kind
 
     def __repr__(self) -> str:
-        return f"<Query {self.id}: {self.sql}>"
+        return f"<Query {self.id}>" if self._info is None else f"<Query {self.id}: {self.sql}>"
 
     def invoke(
         self,
@@ -86,9 +95,11 @@ class Query:
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
 
+        connection = self._client.connection
+
         def attempt(sequence: int) -> Any:
             request.min_sequence = sequence
-            return self._client.connection.call(self._invoke, request, timeout)
+            return connection.call(connection.queries.Invoke, request, timeout)
 
         reply = self._reflecting(wait_for, attempt)
         if not reply.too_large:

@@ -17,7 +17,14 @@ from dataclasses import dataclass, field
 
 from psoup.admission.producers import Producers
 from psoup.errors import Conflict, InvalidInput, NotFound
-from psoup.events import QueriesAcknowledgement, QueryAcknowledgement, Register, Registered, RegisteredMany, RegisterMany
+from psoup.events import (
+    QueriesAcknowledgement,
+    QueryAcknowledgement,
+    Register,
+    Registered,
+    RegisteredMany,
+    RegisterMany,
+)
 from psoup.model import StreamSpec
 
 MAX_REQUEST_ID_BYTES = 256

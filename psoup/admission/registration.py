@@ -63,7 +63,7 @@ def bind_many(tenant: Tenant, command: RegisterMany) -> tuple[list[StandingQuery
     """
     if command.rows is None:
         queries = []
-        for number, sql in enumerate(command.statements, 1):
+        for number, sql in enumerate(command.statements, command.number):
             try:
                 queries.append(bind_one(tenant, sql))
             except (InvalidInput, OutOfRange) as problem:
@@ -76,13 +76,17 @@ def bind_many(tenant: Tenant, command: RegisterMany) -> tuple[list[StandingQuery
 
     template = prepare(command.statements[0], lookup, tenant.names())
     check_window(template.window, tenant.stream(template.stream).spec)
-    rows = [template.row(values, number) for number, values in enumerate(command.rows, 1)]
-    return [template.bind(row, number) for number, row in enumerate(rows, 1)], rows
+    rows = [template.row(values, number) for number, values in enumerate(command.rows, command.number)]
+    if command.names:
+        order = template.order(command.names)
+        rows = [tuple([row[position] for position in order]) for row in rows]
+    return [template.bind(row, number) for number, row in enumerate(rows, command.number)], rows
 
 
 def block_digest(command: RegisterMany) -> bytes:
     """16 bytes that identify what is asked for, without the request ID. O(bytes)."""
     digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr(command.names).encode())
     for sql in command.statements:
         digest.update(sql.encode("utf-8", "surrogatepass") + b"\0")
     for row in command.rows or ():

@@ -1,6 +1,6 @@
 """The queries that share a clause: a tuple while they are few, as they mostly are, else a map that shares its pages.
 
-    add((7,), [9])  ->  (7, 9)          past FEW: PagedMap, so that one more does not copy a million
+add((7,), [9])  ->  (7, 9)          past FEW: PagedMap, so that one more does not copy a million
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def add(members: Members, query_ids: Sequence[int]) -> Members:
     if isinstance(members, tuple):
         if len(members) + len(query_ids) <= FEW:
             return (*members, *query_ids)
-        members, query_ids = PagedMap(), (*members, *query_ids)
+        query_ids = (*members, *query_ids)
+        members = PagedMap()
     edited = members.edit()
     for query_id in query_ids:
         edited.set(query_id, True)

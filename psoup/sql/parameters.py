@@ -156,6 +156,8 @@ def literal_of(value: Parameter, expected: DataType | None) -> tuple[Literal, st
 def _text(value: str, expected: DataType | None) -> tuple[Literal, str]:
     literal = Literal(TEXT, value)
     if expected is not None and expected is not TEXT and expected != TEXT:
+        if expected.kind in NUMBERS:
+            return _read_number(value, expected)
         try:
             cast(literal, expected)
         except InvalidInput:
@@ -163,6 +165,20 @@ def _text(value: str, expected: DataType | None) -> tuple[Literal, str]:
     if "\0" in value or not value.isascii():
         _check_text(value)
     return literal, "'" + value.replace("'", "''") + "'"
+
+
+def _read_number(value: str, expected: DataType) -> tuple[Literal, str]:
+    """Text where a number is expected: the number, as from a file."""
+    for read in (int, Decimal, float):
+        try:
+            number = read(value)
+        except (ValueError, ArithmeticError):
+            continue
+        try:
+            return literal_of(float(number) if expected == DOUBLE else number, expected)
+        except (Wrong, ArithmeticError):
+            continue
+    raise _unfit(value, expected)
 
 
 def _check_text(value: str) -> None:

@@ -97,6 +97,10 @@ class Template:
         except InvalidInput as problem:
             raise InvalidInput(f"{_of(query)}{problem.message}", reason=problem.reason, **_facts(query)) from None
 
+    def order(self, names: Sequence[str]) -> list[int]:
+        """Where each parameter is among values that are called so. Raises InvalidInput for other names."""
+        return list(in_order(self._holes, {name: position for position, name in enumerate(names)}))  # type: ignore[arg-type]
+
     def _constants(self, values: Sequence[Parameter], query: int | None) -> tuple[list[Literal], str]:
         """A constant for each hole, and the text with all of them."""
         literals, parts = [], [self._pieces[0]]

@@ -116,8 +116,7 @@ class QuerySteM:
         if len(clauses) <= self._config.delta_queries // 8:
             return [self.add(slot, factors) for slot, factors in clauses]
         slots = np.array([slot for slot, _ in clauses], np.int64)
-        held = [part.alive[found[found >= 0]].any() for part in self._all_parts() for found in (part.index.find(slots),)]
-        if any(held) or len(np.unique(slots)) < len(slots):
+        if any(part.holds(slots) for part in self._all_parts()) or len(np.unique(slots)) < len(slots):
             raise Internal("a slot of the block holds a clause already; remove it first")
         known: dict[tuple[int, ...], tuple[int, ...]] = {}
         used: list[tuple[int, ...]] = []

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
-from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pushed, Register
+from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pushed, Register, RegisterMany
 from psoup_service.ports import EnginePort
 from psoup_service.room import RETRY_AFTER_MS, Room
 from psoup_service.sequencer import Sequencer, Submission
@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 _COMMAND_BYTES = 1_000
 """Room that a command takes beside its tuples and its text."""
+_ROW_BYTES = 64
+"""Bytes that the parameters of a query take, about."""
 _TELL_SECONDS = 2.0
 """Between two words about the progress of a replay."""
 _log = logging.getLogger(__name__)
@@ -302,6 +304,11 @@ def _size(command: Command) -> int:
     match command:
         case Push():
             return _COMMAND_BYTES + int(command.table.nbytes)
+        case RegisterMany():
+            texts = sum(map(len, command.statements))
+            if command.rows is not None:
+                texts = command.count * (texts + _ROW_BYTES)
+            return _COMMAND_BYTES + texts
         case Register() | CreateStream():
             return _COMMAND_BYTES + len(command.sql)
         case _:

@@ -87,6 +87,8 @@ class RegisterRequest(_message.Message):
 
     STATEMENT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    BY_NAME_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
     at most 64 KiB.
@@ -95,19 +97,99 @@ class RegisterRequest(_message.Message):
     """Any text of at most 256 bytes, unique for this registration. A call with the same ID and the same statement
     gets the same query; the same ID with another statement is refused. Empty: each call makes a query.
     """
+    parameters: _builtins.bytes
+    """Values for the parameters of the statement (?, $1 or $name, in WHERE), as in RegisterManyRequest: one row."""
+    by_name: _builtins.bool
+    """As in RegisterManyRequest."""
     def __init__(
         self,
         *,
         statement: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        parameters: _builtins.bytes = ...,
+        by_name: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "parameters", b"parameters", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RegisterRequest: _TypeAlias = RegisterRequest  # noqa: Y015
+
+@_typing.final
+class RegisterManyRequest(_message.Message):
+    """Of RegisterMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATEMENTS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    BY_NAME_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FIRST_NUMBER_FIELD_NUMBER: _builtins.int
+    parameters: _builtins.bytes
+    """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
+    parameter. A value is the constant that stands in its place: text may also be a time or a number.
+    """
+    by_name: _builtins.bool
+    """Columns belong to the parameters of their names, which are written $name; else they are in order."""
+    request_id: _builtins.str
+    """As in RegisterRequest, for the whole call."""
+    first_number: _builtins.int
+    """What error messages call the first query, for a client that sends many in several calls. 0: 1."""
+    @_builtins.property
+    def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What to register; exactly one statement with `parameters`."""
+
+    def __init__(
+        self,
+        *,
+        statements: _abc.Iterable[_builtins.str] | None = ...,
+        parameters: _builtins.bytes = ...,
+        by_name: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+        first_number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "first_number", b"first_number", "parameters", b"parameters", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterManyRequest: _TypeAlias = RegisterManyRequest  # noqa: Y015
+
+@_typing.final
+class RegisterManyResponse(_message.Message):
+    """Of RegisterMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The event's place in the service's order; it is one event."""
+    duplicate: _builtins.bool
+    """They had been registered before under this request ID."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The queries, in the order of the request."""
+
+    def __init__(
+        self,
+        *,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        sequence: _builtins.int = ...,
+        duplicate: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "query_ids", b"query_ids", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterManyResponse: _TypeAlias = RegisterManyResponse  # noqa: Y015
 
 @_typing.final
 class RegisterResponse(_message.Message):

@@ -43,6 +43,11 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterResponse.FromString,
                 _registered_method=True)
+        self.RegisterMany = channel.unary_unary(
+                '/psoup.v1.QueryService/RegisterMany',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterManyRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterManyResponse.FromString,
+                _registered_method=True)
         self.GetQuery = channel.unary_unary(
                 '/psoup.v1.QueryService/GetQuery',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.GetQueryRequest.SerializeToString,
@@ -104,6 +109,19 @@ class QueryServiceServicer(object):
         UNIMPLEMENTED: PSoup understands it, but does not do it (reason NOT_SUPPORTED).
         OUT_OF_RANGE: the window is wider than the stream's retention.
         ABORTED: the request ID was used for another statement (reason CONFLICT).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RegisterMany(self, request, context):
+        """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
+        query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
+        A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+
+        As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
+        INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
+        which parameter, of which query, what it is and what was expected.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,6 +210,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterResponse.SerializeToString,
             ),
+            'RegisterMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.RegisterMany,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterManyRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.RegisterManyResponse.SerializeToString,
+            ),
             'GetQuery': grpc.unary_unary_rpc_method_handler(
                     servicer.GetQuery,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.GetQueryRequest.FromString,
@@ -269,6 +292,33 @@ class QueryService(object):
             '/psoup.v1.QueryService/Register',
             psoup__proto_dot_v1_dot_queries__pb2.RegisterRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.RegisterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RegisterMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/RegisterMany',
+            psoup__proto_dot_v1_dot_queries__pb2.RegisterManyRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.RegisterManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,15 @@ class QueryServiceStub:
     OUT_OF_RANGE: the window is wider than the stream's retention.
     ABORTED: the request ID was used for another statement (reason CONFLICT).
     """
+    RegisterMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.RegisterManyRequest, _queries_pb2.RegisterManyResponse]
+    """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
+    query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
+    A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+
+    As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
+    INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
+    which parameter, of which query, what it is and what was expected.
+    """
     GetQuery: _grpc.UnaryUnaryMultiCallable[_queries_pb2.GetQueryRequest, _queries_pb2.GetQueryResponse]
     """Describes one query."""
     ListQueries: _grpc.UnaryUnaryMultiCallable[_queries_pb2.ListQueriesRequest, _queries_pb2.ListQueriesResponse]
@@ -96,6 +105,15 @@ class QueryServiceAsyncStub(QueryServiceStub):
     UNIMPLEMENTED: PSoup understands it, but does not do it (reason NOT_SUPPORTED).
     OUT_OF_RANGE: the window is wider than the stream's retention.
     ABORTED: the request ID was used for another statement (reason CONFLICT).
+    """
+    RegisterMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.RegisterManyRequest, _queries_pb2.RegisterManyResponse]  # type: ignore[assignment]
+    """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
+    query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
+    A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+
+    As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
+    INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
+    which parameter, of which query, what it is and what was expected.
     """
     GetQuery: _aio.UnaryUnaryMultiCallable[_queries_pb2.GetQueryRequest, _queries_pb2.GetQueryResponse]  # type: ignore[assignment]
     """Describes one query."""
@@ -151,6 +169,21 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         UNIMPLEMENTED: PSoup understands it, but does not do it (reason NOT_SUPPORTED).
         OUT_OF_RANGE: the window is wider than the stream's retention.
         ABORTED: the request ID was used for another statement (reason CONFLICT).
+        """
+
+    @_abc_1.abstractmethod
+    def RegisterMany(
+        self,
+        request: _queries_pb2.RegisterManyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queries_pb2.RegisterManyResponse, _abc.Awaitable[_queries_pb2.RegisterManyResponse]]:
+        """Registers some queries at once, all or none: some statements, or one with parameters and a row of values for each
+        query. It is parsed once then, so this is the way to register many. Replies once every later call sees them all.
+        A message may have 16 MiB (see ServerInfo's limits); 131,072 queries are the most in one call.
+
+        As Register; messages and the fact `query` say which of the queries is wrong, counted from 1 (or `first_number`).
+        INVALID_ARGUMENT with reason PARAMETER_COUNT or PARAMETER_TYPE: a row does not fit the parameters; the message says
+        which parameter, of which query, what it is and what was expected.
         """
 
     @_abc_1.abstractmethod

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from psoup import events
 from psoup.answer import explain, get_query, list_queries, matches
 from psoup.errors import InvalidInput, NotFound
-from psoup.events import QueryAcknowledgement, Register, Unregister
+from psoup.events import Command, QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
-from psoup_service import convert
+from psoup_service import convert, ipc
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
+from psoup_service.parameters import parameter_rows
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.invocation import Invocation
 
@@ -34,13 +36,45 @@ class QueryServicer(Invocation, queries_pb2_grpc.QueryServiceServicer):
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
-        done, snapshot = await backend.change(Register(request.statement, request.request_id, tenant))
-        assert isinstance(done, QueryAcknowledgement)
-        with naming(backend.ids.query(done.query_id)):
-            record = get_query(snapshot, done.query_id, tenant=tenant)
+        command: Command = Register(request.statement, request.request_id, tenant)
+        if request.parameters:
+            command = block = self._block(request, [request.statement], tenant)
+            if block.count != 1:
+                raise InvalidInput(f"parameters has {block.count} rows; give one, or call RegisterMany")
+        done, snapshot = await backend.change(command)
+        assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
+        query_id = done.query_id if isinstance(done, QueryAcknowledgement) else done.first_id
+        with naming(backend.ids.query(query_id)):
+            record = get_query(snapshot, query_id, tenant=tenant)
         return queries_pb2.RegisterResponse(
             query=convert.query(record, backend.ids), sequence=done.sequence, duplicate=done.duplicate
         )
+
+    async def RegisterMany(
+        self, request: queries_pb2.RegisterManyRequest, context: Context
+    ) -> queries_pb2.RegisterManyResponse:
+        """Register a block, and wait until all of it is visible."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        command = self._block(request, request.statements, tenant, max(request.first_number, 1))
+        done, _ = await backend.change(command)
+        assert isinstance(done, QueriesAcknowledgement)
+        ids = [backend.ids.query(query_id) for query_id in range(done.first_id, done.first_id + done.count)]
+        return queries_pb2.RegisterManyResponse(query_ids=ids, sequence=done.sequence, duplicate=done.duplicate)
+
+    def _block(
+        self,
+        request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest,
+        statements: Sequence[str],
+        tenant: str,
+        number: int = 1,
+    ) -> events.RegisterMany:
+        """The command of a request with parameters, or with several statements."""
+        if not request.parameters:
+            return events.RegisterMany(list(statements), None, request.request_id, tenant, (), number)
+        names, rows = parameter_rows(ipc.decode(request.parameters, self._backend.limits))
+        if not request.by_name:
+            names = ()
+        return events.RegisterMany(list(statements), rows, request.request_id, tenant, names, number)
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
         """One query; O(1), so on the loop."""

@@ -1,0 +1,151 @@
+"""Many queries in few calls: rows of parameters as Arrow, in parts that fit a message.
+
+    [("JFK", 60), ("BOS", 15)]   [{"origin": "JFK", "late": 60}]   pa.Table, pandas, Polars     or: [statement, ...]
+          └─ columns in order       └─ by name ($origin, $late)      └─ by name if the statement has names
+
+Each part is registered whole or not at all, and has a request ID of its own made from the caller's: a call that is
+repeated after an error takes up where it ended.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from psoup_client.errors import InvalidData
+from psoup_client.payload import split
+from psoup_proto.v1 import queries_pb2
+
+PART_QUERIES = 8_192
+"""Queries of one call: some tenths of a second of the service's time, so that pushes do not wait long for it."""
+
+_PART_BYTES = 1024 * 1024
+_NAMED = re.compile(r"\$[A-Za-z_]")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of queries registered so far, and of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Rows of values: a column for each parameter; `by_name` if columns and parameters have the same names."""
+
+    table: pa.Table
+    by_name: bool
+
+
+def parameters_of(sql: str, rows: Any) -> Parameters:
+    """Rows as callers have them. Raises InvalidData, which names the column and the row, and TypeError."""
+    pandas = sys.modules.get("pandas")  # if it is not imported, nobody has a frame of it
+    if pandas is not None and isinstance(rows, pandas.DataFrame):
+        rows = pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
+        rows = pa.table(rows)
+    if isinstance(rows, pa.Table):
+        return Parameters(rows, bool(_NAMED.search(sql)))
+    if isinstance(rows, Mapping):
+        return Parameters(_table({str(name): list(values) for name, values in rows.items()}), True)
+    if isinstance(rows, str | bytes):
+        raise TypeError("rows of parameters are a list of tuples or dicts, or a table; for one row use register")
+    rows = list(rows)
+    if rows and isinstance(rows[0], Mapping):
+        return Parameters(_table(_by_name(rows)), True)
+    return Parameters(_table(_in_order(rows)), False)
+
+
+def _by_name(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    names = list(rows[0])
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping) or row.keys() != rows[0].keys():
+            raise InvalidData(
+                f"row {number} has not the same names as the first, {', '.join(map(str, names))}; a value for each"
+                " parameter is needed, None for NULL",
+                facts={"row": str(number)},
+            )
+    return {str(name): [row[name] for row in rows] for name in names}
+
+
+def _in_order(rows: Sequence[Any]) -> dict[str, list[Any]]:
+    width = None
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, str | bytes | Mapping) or not isinstance(row, Sequence):
+            raise InvalidData(
+                f"row {number} is a {type(row).__name__}; a row of parameters is a tuple, a list or a dict, as all are",
+                facts={"row": str(number)},
+            )
+        width = len(row) if width is None else width
+        if len(row) != width:
+            raise InvalidData(
+                f"row {number} has {len(row)} values, those before it {width}", facts={"row": str(number)}
+            )
+    return {str(place + 1): [row[place] for row in rows] for place in range(width or 0)}
+
+
+def _table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    arrays = {name: _array(name, values) for name, values in columns.items()}
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) > 1:
+        raise InvalidData(f"the parameters have different numbers of values: {sorted(lengths)}")
+    return pa.table(arrays)
+
+
+def _array(name: str, values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
+        kinds: dict[str, int] = {}
+        for number, value in enumerate(values, 1):
+            if value is not None:
+                kinds.setdefault(type(value).__name__, number)
+        seen = ", ".join(f"{kind} (row {number})" for kind, number in kinds.items())
+        raise InvalidData(
+            f"the values of parameter {name} cannot be sent together: {seen}; give values of one type",
+            facts={"parameter": name},
+        ) from problem
+
+
+def requests_of(
+    sql: str | Sequence[str], rows: Any, request_id: str | None
+) -> tuple[int, Iterator[queries_pb2.RegisterManyRequest]]:
+    """How many queries there are, and the calls that register them."""
+    base = request_id or uuid.uuid4().hex
+    if rows is None:
+        statements = [sql] if isinstance(sql, str) else list(sql)
+        return len(statements), _of_statements(statements, base)
+    if not isinstance(sql, str):
+        raise TypeError("rows of parameters belong to one statement")
+    found = parameters_of(sql, rows)
+    if not found.table.num_columns and len(found.table):
+        raise InvalidData("the rows are empty; for a statement without parameters leave them out")
+    return len(found.table), _of_rows(sql, found, base)
+
+
+def _of_rows(sql: str, found: Parameters, base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
+    first = 1
+    for payload in split(found.table, PART_QUERIES):
+        yield queries_pb2.RegisterManyRequest(
+            statements=[sql],
+            parameters=payload.data,
+            by_name=found.by_name,
+            request_id=f"{base}/{first}",
+            first_number=first,
+        )
+        first += payload.rows
+
+
+def _of_statements(statements: Sequence[str], base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
+    part: list[str] = []
+    size, first = 0, 1
+    for number, sql in enumerate(statements, 1):
+        part.append(sql)
+        size += len(sql)
+        if size < _PART_BYTES and len(part) < PART_QUERIES // 16 and number < len(statements):
+            continue
+        yield queries_pb2.RegisterManyRequest(statements=part, request_id=f"{base}/{first}", first_number=first)
+        part, size, first = [], 0, number + 1
