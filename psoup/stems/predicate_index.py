@@ -164,6 +164,11 @@ class Part:
         (position,) = self.index.find(np.array([slot])).tolist()
         return position if position >= 0 and self.alive[position] else -1
 
+    def holds(self, slots: Array) -> bool:
+        """Whether one of `slots` (int64[k]) has a live clause here. O(k log S)."""
+        found = self.index.find(slots)
+        return bool(self.alive[found[found >= 0]].any())
+
     def kill(self, slot: int) -> bool:
         """Take a clause out; whether it was there. O(log S)."""
         position = self.find(slot)
