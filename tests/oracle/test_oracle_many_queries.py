@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -90,6 +91,35 @@ def rows(source: random.Random, count: int) -> list[Row]:
     ]
 
 
+def _narrow(source: random.Random) -> tuple[int, int]:
+    low = source.randrange(1000)
+    return low, low + source.choice((1, 1, 2, 3, 7))
+
+
+def _below(value: Any, bound: Any) -> bool:
+    return value is not None and bool(value < bound)
+
+
+TEMPLATES: tuple[tuple[str, Callable[..., bool], Callable[[random.Random], tuple[Any, ...]]], ...] = (
+    (
+        "t = ? AND n >= ?",
+        lambda t, n, row: row[2] == t and row[3] >= n,
+        lambda source: (source.choice(SYMBOLS), source.randrange(1000)),
+    ),
+    ("n >= ? AND n < ?", lambda low, high, row: low <= row[3] < high, _narrow),
+    (
+        "k = ? AND x < ? AND t <> ?",
+        lambda k, x, t, row: row[0] == k and _below(row[1], x) and row[2] is not None and row[2] != t,
+        lambda source: (source.randrange(60), source.randrange(60) / 4, source.choice(SYMBOLS)),
+    ),
+    (
+        "n IN (?, ?, ?) AND (k IS NULL OR x < ?)",
+        lambda a, b, c, x, row: row[3] in (a, b, c) and (row[0] is None or _below(row[1], x)),
+        lambda source: (*(source.randrange(1000) for _ in range(3)), source.randrange(60) / 4),
+    ),
+)
+
+
 def table(tuples: Sequence[Row]) -> pa.Table:
     columns = list(zip(*tuples, strict=True))
     types = (pa.int64(), pa.float64(), pa.string(), pa.int64())
@@ -111,6 +141,13 @@ class Crowd:
         for _ in range(count):
             made = clause(self.source)
             self.held.append(Held(self.soup.register(f"SELECT _id FROM s WHERE {made.sql}"), made))
+
+    def register_many(self, count: int) -> None:
+        """So many queries of each template: enough of one kind that they are reached from the data."""
+        for text, test, values in TEMPLATES:
+            drawn = [values(self.source) for _ in range(count)]
+            ids = self.soup.register_many(f"SELECT _id FROM s WHERE {text}", drawn)
+            self.held += [Held(i, Clause(f"{text} {v}", partial(test, *v))) for i, v in zip(ids, drawn, strict=True)]
 
     def push(self, count: int) -> None:
         """So many new tuples."""
@@ -180,6 +217,24 @@ def test_hundreds_of_queries_answer_as_by_brute_force(number: int) -> None:
             crowd.soup.maintain()
             budget.count(crowd.compare())
     pool.close()
+
+
+def test_thousands_of_queries_reached_from_the_data() -> None:
+    budget = Budget("thousands of queries", seconds=3, least=1000)
+    for seed in budget.rounds():
+        with replayable(seed):
+            crowd = Crowd(CONFIGS[seed % len(CONFIGS)], None, random.Random(seed))
+            crowd.register_many(150)
+            crowd.soup.maintain()
+            crowd.push(90)
+            crowd.register(30)
+            crowd.register_many(160)
+            crowd.push(40)
+            crowd.soup.maintain()
+            crowd.unregister(200)
+            crowd.push(1)
+            crowd.push(130)
+            budget.count(crowd.compare())
 
 
 def test_all_bytes_come_back_when_all_queries_go() -> None:
