@@ -18,6 +18,7 @@ from typing import assert_never
 
 from psoup.answer.members import add, remove, since
 from psoup.answer.snapshot import ClauseRecord, QueryRecord, Snapshot, StreamView
+from psoup.collector import without_collector
 from psoup.config import EngineConfig
 from psoup.events import (
     Effects,
@@ -219,6 +220,10 @@ class Engine:
 
     def _register_many(self, event: RegisteredMany) -> list[StreamState]:
         """As `_register` for each query; new clauses join the Query SteM together."""
+        with without_collector():
+            return self._register_block(event)
+
+    def _register_block(self, event: RegisteredMany) -> list[StreamState]:
         fresh: dict[int, list[tuple[int, tuple[Factor, ...]]]] = {}
         members: dict[int, list[int]] = {}
         sqc_ids: list[int] = []

@@ -26,6 +26,7 @@ from psoup.events import (
     RegisterMany,
 )
 from psoup.model import StreamSpec
+from psoup.sql import Template
 
 MAX_REQUEST_ID_BYTES = 256
 _NAMES_COMPARED = 256
@@ -51,6 +52,8 @@ class Tenant:
 
     streams: dict[str, StreamState] = field(default_factory=dict)
     requests: OrderedDict[str, tuple[bytes, int, int]] = field(default_factory=OrderedDict)
+    templates: dict[str, tuple[Template, StreamSpec]] = field(default_factory=dict)
+    """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
 
     def find(self, name: str) -> StreamState | None:
         """The stream of that name, in any case. O(1)."""

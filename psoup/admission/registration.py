@@ -4,7 +4,7 @@
     RegisterMany([template], rows)    parsed once, then only values are put in
                     └─ the first that is wrong refuses the block, and says which it is
 
-Looks only: what is returned has changed nothing.
+Looks only: what is returned has changed nothing that a decision depends on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from dataclasses import replace
 
 from psoup.admission.catalog import Tenant
 from psoup.admission.windows import check_window
+from psoup.collector import without_collector
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, OutOfRange
 from psoup.events import RegisterMany
 from psoup.model import StreamSpec
 from psoup.query import Parameter, StandingQuery
-from psoup.sql import prepare, standing_query
+from psoup.sql import Template, prepare, standing_query
 
 
 def bind_one(tenant: Tenant, sql: str) -> StandingQuery:
@@ -53,6 +54,9 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
         )
 
 
+_TEMPLATES = 16
+"""Prepared statements that are kept for a tenant."""
+
 Rows = list[tuple[Parameter, ...]]
 
 
@@ -70,12 +74,31 @@ def bind_many(tenant: Tenant, command: RegisterMany) -> tuple[list[StandingQuery
                 raise _of(number, problem) from problem
         return queries, []
 
+    with without_collector():
+        return _bind_rows(_template(tenant, command.statements[0]), command)
+
+
+def _template(tenant: Tenant, sql: str) -> Template:
+    """The statement, prepared now or by an earlier call: blocks of one statement share what they have in common."""
+
     def lookup(name: str) -> StreamSpec | None:
         found = tenant.find(name)
         return None if found is None else found.spec
 
-    template = prepare(command.statements[0], lookup, tenant.names())
-    check_window(template.window, tenant.stream(template.stream).spec)
+    known = tenant.templates.pop(sql, None)
+    if known is None or lookup(known[0].stream) is not known[1]:
+        template = prepare(sql, lookup, tenant.names())
+        spec = tenant.stream(template.stream).spec
+        check_window(template.window, spec)
+        known = (template, spec)
+    tenant.templates[sql] = known
+    while len(tenant.templates) > _TEMPLATES:
+        del tenant.templates[next(iter(tenant.templates))]
+    return known[0]
+
+
+def _bind_rows(template: Template, command: RegisterMany) -> tuple[list[StandingQuery], Rows]:
+    assert command.rows is not None
     rows = [template.row(values, number) for number, values in enumerate(command.rows, command.number)]
     if command.names:
         order = template.order(command.names)

@@ -32,6 +32,8 @@ _AS_IT_IS = frozenset(
 """Kinds of attribute and constant that are compared without a cast of the attribute."""
 
 _EXACT_DOUBLE = 2**53
+_KNOWN = 16_384
+"""Factors that are remembered for each attribute of a template."""
 
 
 class Slow(Exception):
@@ -50,14 +52,50 @@ class Condition:
 Keys = Callable[[Sequence[Literal]], Intervals]
 
 
+_Found = tuple[str, Factor] | None
+"""A factor with its text, or None if it is never true."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other."""
+    """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other.
+
+    `holes`: what the functions look at. `known`: what came out for the constants in them, so that queries share it.
+    """
 
     attribute: Expr
     name: str
     rest: Intervals | None
     keys: tuple[Keys, ...]
+    holes: tuple[int, ...]
+    known: dict[object, _Found]
+
+    def factor(self, literals: Sequence[Literal]) -> _Found:
+        """The factor for these constants. Raises Slow."""
+        holes = self.holes
+        key: object
+        if len(holes) == 1:
+            literal = literals[holes[0]]
+            key = (literal.type, literal.value)
+        else:
+            key = tuple([part for hole in holes for part in (literals[hole].type, literals[hole].value)])
+        found = self.known.get(key, self)
+        if found is self:
+            found = self._computed(literals)
+            if len(self.known) >= _KNOWN:
+                self.known.clear()
+            self.known[key] = found
+        return found  # type: ignore[return-value]
+
+    def _computed(self, literals: Sequence[Literal]) -> _Found:
+        intervals = self.rest
+        for keys in self.keys:
+            own = keys(literals)
+            intervals = own if intervals is None else intersection(intervals, own)
+        if not intervals:
+            return None
+        term = Term(self.attribute, intervals)
+        return term_text(term, self.name), Factor((term,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +107,9 @@ class Conjuncts:
 
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
         """The factors in canonical order and their texts, of one constant for each hole. Raises Slow."""
-        found = []
-        never = self.finished is None
-        for group in self.groups:
-            intervals = group.rest
-            for keys in group.keys:
-                own = keys(literals)
-                intervals = own if intervals is None else intersection(intervals, own)
-            if not intervals:
-                never = True
-                continue
-            term = Term(group.attribute, intervals)
-            found.append((term_text(term, group.name), Factor((term,))))
-        if never or self.finished is None:
+        each = [group.factor(literals) for group in self.groups]
+        found = [one for one in each if one is not None]
+        if len(found) < len(each) or self.finished is None:
             return ("FALSE",), (Factor(()),)
         found.extend(self.finished)
         if len(found) == 1:
@@ -107,7 +135,14 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
         by_attribute.setdefault(condition.attribute, []).append(condition)
     rests = {part.attribute: part.intervals for part in parts or () if isinstance(part, Leaf)}
     groups = tuple(
-        Group(attribute, expr_text(attribute), rests.get(attribute), tuple(_keys(one) for one in own))
+        Group(
+            attribute,
+            expr_text(attribute),
+            rests.get(attribute),
+            tuple(_keys(one) for one in own),
+            tuple(sorted({operand for one in own for operand in one.operands if isinstance(operand, int)})),
+            {},
+        )
         for attribute, own in by_attribute.items()
     )
     if parts is None:

@@ -121,8 +121,17 @@ class QuerySteM:
         known: dict[tuple[int, ...], tuple[int, ...]] = {}
         used: list[tuple[int, ...]] = []
         resolved = []
+        numbers: dict[int, int] = {}
         for slot, factors in clauses:
-            own = [(factor, [self._attribute_id(term.attribute) for term in factor.terms]) for factor in factors]
+            own = []
+            for factor in factors:
+                found = []
+                for term in factor.terms:  # queries of one template have the same objects; to hash those is dear
+                    number = numbers.get(id(term.attribute))
+                    if number is None:
+                        number = numbers[id(term.attribute)] = self._attribute_id(term.attribute)
+                    found.append(number)
+                own.append((factor, found))
             ids = tuple([attribute for _, attributes in own for attribute in attributes])
             shared = known.get(ids)
             if shared is None:
