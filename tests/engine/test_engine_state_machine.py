@@ -65,10 +65,12 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(0, 100), step=st.integers(0, 60), number=st.integers(0, 1 << 16))
     def push(self, count: int, step: int, number: int) -> None:
-        """Rows arrive, some late, some equal."""
+        """Rows arrive, some late, some equal; then two of the queries are asked."""
         self.at += step
         self.duel.clock.advance(seconds=step)
         self.duel.push(make_rows(self.duel.declaration, self.pools, count, self.at, number))
+        for asked in sorted(self.duel.standing)[-2:]:
+            self.duel.invoke(Invoke(asked, None, None, True))
 
     @rule(away=st.integers(-60, 60))
     def heartbeat(self, away: int) -> None:
@@ -179,7 +181,7 @@ class EngineMachine(RuleBasedStateMachine):
             BUDGET.count()
 
     def teardown(self) -> None:
-        """Ask every query a last time."""
+        """Give the oracle's connection back."""
         if hasattr(self, "duel"):
             self.duel.close()
 
