@@ -15,12 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import arrival, invocation, wire
+from benchmarks import arrival, invocation, registration, wire
 from benchmarks.measure import Row, machine
-from benchmarks.report import print_table, write_json
+from benchmarks.report import print_markdown, print_table, write_json
 
 GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "arrival": arrival.rows,
+    "register": registration.rows,
     "invoke.w": invocation.rows,
     "push.grpc": wire.push_rows,
     "invoke.grpc": wire.invoke_rows,
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
     parser.add_argument("--quick", action="store_true", help="the headline rows alone, with fewer samples")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="where rows go")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, medians alone")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     options = parser.parse_args()
     groups = [group for group in GROUPS if _wanted(group, options.only)]
@@ -50,7 +52,10 @@ def main() -> int:
                     progress.print(f"{row.name}: {row.sample.median:,.0f} {row.unit}, {row.ratio:.2f}x {row.peer}")
     write_json(options.json, rows, here)
     console = Console()
-    print_table(rows, here, console if console.is_terminal else Console(width=200))
+    if options.markdown:
+        print_markdown(rows, console)
+    else:
+        print_table(rows, here, console if console.is_terminal else Console(width=200))
     missed = [row.name for row in rows if row.met is False]
     if missed:
         progress.print(f"Missed: {', '.join(missed)}")

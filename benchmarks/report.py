@@ -50,6 +50,16 @@ def print_table(rows: Sequence[Row], machine: dict[str, Any], console: Console) 
         console.print(note, highlight=False)
 
 
+def print_markdown(rows: Sequence[Row], console: Console) -> None:
+    """The table as the README shows it: medians and ratios alone."""
+    lines = ["| row | PSoup | peer | ratio | target |", "|---|---|---|---|---|"]
+    for row in rows:
+        ours, theirs = (f"{_number(value.median)} {row.unit}" for value in (row.sample, row.peer_sample))
+        target = row.target.text(row.unit) if row.target else ""
+        lines.append(f"| `{row.name}` | {ours} | {row.peer}: {theirs} | {row.ratio:.2f} | {target} |")
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
 def _cell(sample: Sample) -> str:
     return f"{_number(sample.median)} ({_number(sample.low)}–{_number(sample.high)})"
 

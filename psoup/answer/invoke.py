@@ -8,7 +8,7 @@ time, from the snapshot that the answer holds. Cost: the result, plus the window
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,11 +18,12 @@ import pyarrow as pa
 from psoup.answer.matches import ChunkMatches, matches_in
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
-from psoup.columns import DTYPES, Array, Column, arrow_type, concat_columns, empty_column
+from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
 from psoup.errors import OutOfRange, ResourceExhausted
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, TIMESTAMP, Kind, WindowClause
+from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
 
 _MAX_ROWS = 65_536
@@ -208,12 +209,15 @@ def _groups(found: list[ChunkMatches], max_rows: int, limit: int | None) -> Iter
 
 def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now: int | None) -> list[Column]:
     """The output expressions over one group of matches; only the columns they read are gathered."""
+    parts, rows = [], 0
+    for match, offsets in group:
+        parts.append((match.entry.data, offsets, rows, rows + len(offsets)))
+        rows += len(offsets)
     gathered: dict[int, Column] = {}
     for expr in outputs:
         for index in attributes_of(expr):
             if index not in gathered:
-                gathered[index] = _gather(index, group)
-    rows = sum([len(offsets) for _, offsets in group])
+                gathered[index] = _gather(index, parts, rows)
     scope: Scope | None = None
     columns = []
     for expr in outputs:
@@ -225,31 +229,21 @@ def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now:
     return columns
 
 
-def _gather(index: int, group: list[tuple[ChunkMatches, Array]]) -> Column:
+def _gather(index: int, parts: list[tuple[ChunkView, Array, int, int]], rows: int) -> Column:
+    """One column of the matches; a part is a chunk, offsets in it, and where they start and stop among the `rows`."""
     if index == ID_INDEX:
-        return Column(BIGINT, np.concatenate([offsets + m.entry.data.first_id for m, offsets in group]))
+        return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
     if index == TIME_INDEX:
-        return Column(TIMESTAMP, np.concatenate([m.entry.data.times[offsets] for m, offsets in group]))
-    return _gather_rows([(m.entry.data.columns[index], offsets) for m, offsets in group])
-
-
-def _gather_rows(parts: Sequence[tuple[Column, Array]]) -> Column:
-    """Rows of several columns of one type, one after the other: of each its rows at int64[k]. At least one. O(rows)."""
-    first = parts[0][0].type
-    plain = first.kind is not Kind.TEXT
-    total = 0
-    for column, rows in parts:
-        plain = plain and column.valid is None and column.error is None
-        total += len(rows)
-    if not plain:
-        return concat_columns([column.take(rows) for column, rows in parts])
-    values = np.empty(total, DTYPES[first.kind])
-    start = 0
-    for column, rows in parts:
-        stop = start + len(rows)
-        column.values.take(rows, None, values[start:stop], "clip")  # "raise" would copy through a buffer
-        start = stop
-    return Column(first, values)
+        return Column(TIMESTAMP, np.concatenate([data.times[offsets] for data, offsets, _, _ in parts]))
+    first = parts[0][0].columns[index]
+    values = np.empty(rows, first.values.dtype)
+    text = first.type.kind is Kind.TEXT
+    for data, offsets, start, stop in parts:
+        column = data.columns[index]
+        if text or column.valid is not None or column.error is not None:
+            return concat_columns([data.columns[index].take(offsets) for data, offsets, _, _ in parts])
+        column.values.take(offsets, None, values[start:stop], "clip")  # "raise" would copy through a buffer
+    return Column(first.type, values)
 
 
 def _scope(group: list[tuple[ChunkMatches, Array]], gathered: dict[int, Column], rows: int, now: int | None) -> Scope:

@@ -1,0 +1,122 @@
+"""Registration in bulk: many queries of one template, into an empty system and over a full open chunk.
+
+    register_many(template, rows)      parsed once, values put in, clauses joined with old data set at a time
+    register(text) for each            what that is compared with, on a part of the queries
+
+Each measurement has a process of its own, so that the memory of a query is what the process grows by: the engine's
+objects and indexes, less the length of the text. `python -m benchmarks.registration QUERIES TUPLES` is that process.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Row, Sample, Target
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+
+TEMPLATE = "SELECT * FROM trades WHERE symbol = ? AND price BETWEEN ? AND ?"
+SYMBOLS = 10_000
+BLOCK = 8_192
+"""What the SDK sends in one call."""
+
+ONE_BY_ONE = 500
+BYTES_TARGET = 250
+_CREATE = "CREATE STREAM trades (symbol TEXT, price BIGINT)"
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """The rows of the table; the million only if there is time for it."""
+    runs = 1 if quick else 3
+    yield _row("register.100k", 100_000, 0, runs)
+    yield _row("register.100k.chunk", 100_000, 65_000, runs)
+    if not quick:
+        yield _row("register.q1m", 1_000_000, 0, 1)
+
+
+def _row(name: str, queries: int, tuples: int, runs: int) -> Row:
+    found = [_measured(queries, tuples) for _ in range(runs)]
+    per_query = float(np.median([one["bytes"] for one in found]))
+    seconds = float(np.median([one["seconds"] for one in found]))
+    return Row(
+        name,
+        Sample.of([queries / one["seconds"] for one in found]),
+        "queries/s",
+        f"parse of each, {ONE_BY_ONE} of them",
+        Sample.of([ONE_BY_ONE / one["each"] for one in found]),
+        Target(value_at_least=100_000) if not tuples else None,
+        note=f"{name}: {seconds:.1f} s; {per_query:,.0f} bytes a query beyond its text, {BYTES_TARGET} wanted",
+        details={
+            "bytes_per_query": per_query,
+            "cpu_seconds": found[0]["cpu"],
+            "bill": found[0]["bill"],
+            "queries": queries,
+            "tuples": tuples,
+        },
+    )
+
+
+def _measured(queries: int, tuples: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.registration", str(queries), str(tuples)]
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def _soup(tuples: int) -> LocalPSoup:
+    soup = LocalPSoup(EngineConfig())
+    soup.execute(_CREATE)
+    random = np.random.default_rng(1)
+    for start in range(0, tuples, 4_096):
+        count = min(4_096, tuples - start)
+        symbols = [f"S{k}" for k in random.integers(0, SYMBOLS, count)]
+        soup.push("trades", pa.table({"symbol": symbols, "price": random.integers(0, 1_000, count)}))
+    return soup
+
+
+def _values(queries: int) -> list[tuple[str, int, int]]:
+    return [(f"S{i % SYMBOLS}", i // SYMBOLS, 500 + i % 499) for i in range(queries)]
+
+
+def measure(queries: int, tuples: int) -> dict[str, object]:
+    """Seconds of `queries` by template and of ONE_BY_ONE by text, and bytes that the process grew by for each query."""
+    soup = _soup(tuples)
+    warm = [(f"W{i}", i, i) for i in range(BLOCK)]
+    for query_id in soup.register_many(TEMPLATE, warm):  # kernels are loaded, pools of memory are there
+        soup.unregister(query_id)
+    soup.maintain()
+    values = _values(queries)
+    gc.collect()
+    before, start, cpu = _resident(), time.perf_counter(), time.process_time()
+    for at in range(0, queries, BLOCK):
+        soup.register_many(TEMPLATE, values[at : at + BLOCK])
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    gc.collect()
+    grown = _resident() - before
+    texts = sum(len(record.query.text) for _, record in soup.engine.snapshot().queries.items())
+    start = time.perf_counter()
+    for symbol, low, high in values[:ONE_BY_ONE]:
+        soup.register(f"SELECT * FROM trades WHERE symbol = '{symbol}' AND price BETWEEN {low} AND {high + 500}")
+    each = time.perf_counter() - start
+    bill = soup.engine.bill()
+    return {"seconds": seconds, "cpu": cpu, "each": each, "bytes": (grown - texts) / queries, "bill": bill}
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))
