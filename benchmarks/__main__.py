@@ -15,12 +15,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import arrival, invocation, registration, wire
+from benchmarks import arrival, invocation, registration, scale, wire
 from benchmarks.measure import Row, machine
 from benchmarks.report import print_markdown, print_table, write_json
 
 GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "arrival": arrival.rows,
+    "arrival.q1024.mixed": scale.mixed_rows,
+    "arrival.q4096.f4.long": scale.long_rows,
+    "arrival.q100k": scale.rows_of_100k,
+    "arrival.q1m": scale.rows_of_1m,
     "register": registration.rows,
     "invoke.w": invocation.rows,
     "push.grpc": wire.push_rows,
@@ -63,7 +67,9 @@ def main() -> int:
 
 
 def _wanted(group: str, only: list[str]) -> bool:
-    return not only or any(name.startswith(group) or group.startswith(name) for name in only)
+    """Whether rows of a group were asked for; a name belongs to the group with the longest beginning of it."""
+    owners = {max((own for own in GROUPS if name.startswith(own)), key=len, default=None) for name in only}
+    return not only or group in owners or any(group.startswith(name) for name in only)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from benchmarks.measure import Row, Sample, Target, seconds
 from benchmarks.peers import NumPyPerQuery
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
+from psoup.stems.piece import Runner, serial
 
 BATCH = 4_096
 CHUNK = 65_536
@@ -76,8 +77,8 @@ def _nothing() -> None:
 class Loaded:
     """An embedded engine with the queries registered and indexed; it keeps the last four chunks."""
 
-    def __init__(self, queries: list[Query], chunk: list[pa.Table]) -> None:
-        self.local = LocalPSoup()
+    def __init__(self, queries: list[Query], chunk: list[pa.Table], run: Runner = serial) -> None:
+        self.local = LocalPSoup(run=run)
         self.local.execute(f"{CREATE} RETENTION {KEPT} ROWS")
         self.ids = [self.local.register(query.statement(BATCH)) for query in queries]
         self.local.maintain()

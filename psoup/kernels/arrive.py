@@ -197,13 +197,18 @@ def emit(
             place = end
             continue
         interval, factors = factor_ptr[clause_ptr[clause]], clause_ptr[clause + 1] - clause_ptr[clause]
-        few = 0 < factors <= _FEW and factor_ptr[clause_ptr[clause + 1]] - interval == factors
-        if few and row >= 0:
+        plain = 0 < factors <= 2 * _FEW and factor_ptr[clause_ptr[clause + 1]] - interval == factors
+        if plain and factors <= _FEW and row >= 0:
             _or_few(interval, factors, iv_lo, iv_hi, ranks, prefix, rows[row, word_0 : word_0 + words])
             continue
-        if few:
+        if plain:
             bits[:] = 0
-            _or_few(interval, factors, iv_lo, iv_hi, ranks, prefix, bits)
+            _or_few(interval, min(factors, _FEW), iv_lo, iv_hi, ranks, prefix, bits)
+            if factors > _FEW:
+                either[:] = 0
+                _or_few(interval + _FEW, factors - _FEW, iv_lo, iv_hi, ranks, prefix, either)
+                for w in range(words):
+                    bits[w] &= either[w]
         else:
             bits[:] = _ALL
             bits[0] &= _ALL << np.uint64(shift)

@@ -149,16 +149,22 @@ def match_lists(
 def unpack_pairs(keys, bits, start, alive, slots, out_slots, out_offsets):
     """Matches as a run.
 
-    keys: uint32 or uint64[k], clause << bits | tuple, read. start: the offset of tuple 0. alive: uint8[S], 0 = removed;
-    slots: uint32[S], read. out_slots: uint32[k], out_offsets: uint16[k], written in the order of the keys, without the
-    removed. Returns how many. O(k).
+    keys: uint32 or uint64[k], clause << bits | tuple, read. start: the offset of tuple 0. alive: uint8[S], 0 = removed,
+    or uint8[0] if none is; slots: uint32[S], ascending, read. out_slots: uint32[k], out_offsets: uint16[k], written in
+    the order of the keys, without the removed. Returns how many. O(k).
     """
-    kept, mask = 0, (1 << bits) - 1
+    kept, mask, last = 0, (1 << bits) - 1, slots.shape[0] - 1
+    if alive.shape[0] == 0 and np.int64(slots[last]) - np.int64(slots[0]) == last:  # nothing to look up
+        first = np.int64(slots[0])
+        for i in range(keys.shape[0]):
+            key = np.int64(keys[i])
+            out_slots[i], out_offsets[i] = first + (key >> bits), start + (key & mask)
+        return keys.shape[0]
     for i in range(keys.shape[0]):
         key = np.int64(keys[i])
         clause = key >> bits
         out_slots[kept], out_offsets[kept] = slots[clause], start + (key & mask)
-        kept += alive[clause]
+        kept += alive[clause] if alive.shape[0] else 1
     return kept
 
 

@@ -112,7 +112,9 @@ class OpenResults:
             return
         needed = self._row_count + len(new)
         if needed > len(self.rows):
-            grown: Array = np.zeros((max(needed, 2 * len(self.rows), _FIRST_ROWS), self._words), np.uint64)
+            # Room to spare from the start: rows come in crowds, and one late-comer must not move them all.
+            size = max(needed + (needed >> 2), 2 * len(self.rows), _FIRST_ROWS)
+            grown: Array = np.zeros((size, self._words), np.uint64)
             grown[: self._row_count] = self.rows[: self._row_count]
             self.rows = grown
         self.row_of_slot[new] = np.arange(self._row_count, needed, dtype=np.int32)

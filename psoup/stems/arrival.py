@@ -314,6 +314,7 @@ def _match_task(
     emitter: _Emitter, reached: _Reached, cuts: list[int], k: int, bits: int, out: Array, runs: list[Run]
 ) -> Task:
     part, index, lists = emitter.part, emitter.part.index, emitter.part.index.lists
+    alive = part.alive if part.live < len(index) else part.alive[:0]
 
     def task() -> None:
         count = match_lists(
@@ -326,7 +327,7 @@ def _match_task(
         keys = out[begin : begin + count]
         keys.sort()
         slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
-        kept = unpack_pairs(keys, bits, emitter.start, part.alive, index.slots, slots, offsets)
+        kept = unpack_pairs(keys, bits, emitter.start, alive, index.slots, slots, offsets)
         runs[k] = slots[:kept], offsets[:kept]
 
     return task

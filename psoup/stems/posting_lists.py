@@ -36,8 +36,8 @@ class Layout:
     """… of an attribute with at least this many codes."""
 
     least: int = 128
-    """In all cases at least so many intervals must be of about the same length: every length costs each tuple a look-up,
-    which is no gain over a few clauses that are looked at for every piece."""
+    """In all cases at least so many intervals must be of about the same length: every length costs each tuple a
+    look-up, which is no gain over a few clauses that are looked at for every piece."""
 
     intervals: int = 64
     """Most intervals of an anchor; each is listed by itself."""

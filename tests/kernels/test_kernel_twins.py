@@ -148,7 +148,7 @@ def _clauses(rng: Rng, base: Any) -> tuple[Any, ...]:
     """clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr of some clauses; terms of a factor have different attributes."""
     clause_ptr, factor_ptr, low, high, attr = [0], [0], [], [], []
     for _ in range(30):
-        for _ in range(rng.choice([0, 1, 1, 2, 3, 4])):
+        for _ in range(rng.choice([0, 1, 1, 2, 3, 4, 5, 8, 9])):
             for a in sorted(rng.permutation(3)[: rng.choice([0, 1, 1, 1, 1, 2])].tolist()):
                 edges = base[a] + np.sort(rng.permutation(base[a + 1] - base[a] - 1)[: 2 * rng.choice([1, 1, 2])])
                 low.extend(edges[0:-1:2])
@@ -248,6 +248,8 @@ def _match_lists(rng: Rng) -> Arguments:
 def _unpack_pairs(rng: Rng) -> Arguments:
     keys = np.sort(rng.integers(0, 20 << 5, 60).astype(rng.choice(["uint32", "uint64"])))
     alive, slots = rng.integers(0, 2, 20).astype(np.uint8), np.sort(rng.permutation(99)[:20]).astype(np.uint32)
+    if rng.random() < 0.5:
+        alive, slots = alive[:0], slots if rng.random() < 0.5 else np.arange(7, 27, dtype=np.uint32)
     return keys, 5, int(rng.integers(0, 100)), alive, slots, np.zeros(60, np.uint32), np.zeros(60, np.uint16)
 
 

@@ -70,7 +70,7 @@ def unpack_pairs(
 ) -> int:
     """See the kernel."""
     clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
-    kept = alive[clauses] == 1
+    kept = alive[clauses] == 1 if len(alive) else np.ones(len(keys), bool)
     count = int(np.count_nonzero(kept))
     out_slots[:count] = slots[clauses[kept]]
     out_offsets[:count] = start + (keys[kept].astype(np.int64) & ((1 << bits) - 1))
