@@ -55,7 +55,6 @@ class Engine:
         self._streams: dict[int, StreamState] = {}
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord]().edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord]().edit()
-        self._by_text: dict[tuple[int, str], int] = {}
         self._touched: dict[int, StreamState] = {}
         """Streams of which something may have to be published."""
         self._due: dict[int, StreamState] = {}
@@ -156,7 +155,8 @@ class Engine:
         members = {query_id for clause in clauses.values() for query_id in since(clause.members, 0)}
         queries = {i for i, _ in self._queries.freeze().items()}
         assert members == queries, f"clauses name {len(members)} queries, {len(queries)} stand"
-        assert len(self._by_text) == len(clauses), (len(self._by_text), len(clauses))
+        texts = sum(len(state.texts) for state in self._streams.values())
+        assert texts == len(clauses), f"{len(clauses)} clauses have {texts} texts"
         for state in self._streams.values():
             state.check([c for c in clauses.values() if c.stream_id == state.stream_id])
 
@@ -193,10 +193,9 @@ class Engine:
 
     def _register(self, event: Registered) -> StreamState:
         state = self._streams[event.stream_id]
-        identity = (event.stream_id, event.query.clause)
-        sqc_id = self._by_text.get(identity)
+        sqc_id = state.texts.get(event.query.clause)
         if sqc_id is None:
-            sqc_id = self._by_text[identity] = self._next_sqc
+            sqc_id = state.texts[event.query.clause] = self._next_sqc
             self._next_sqc += 1
             clause = state.add_clause(sqc_id, event.query.factors)
         else:
@@ -229,10 +228,10 @@ class Engine:
         sqc_ids: list[int] = []
         asked = list(zip(event.stream_ids, event.queries, strict=True))
         for query_id, (stream_id, query) in enumerate(asked, event.first_id):
-            identity = (stream_id, query.clause)
-            sqc_id = self._by_text.get(identity)
+            texts = self._streams[stream_id].texts
+            sqc_id = texts.get(query.clause)
             if sqc_id is None:
-                sqc_id = self._by_text[identity] = self._next_sqc
+                sqc_id = texts[query.clause] = self._next_sqc
                 self._next_sqc += 1
                 fresh.setdefault(stream_id, []).append((sqc_id, query.factors))
             members.setdefault(sqc_id, []).append(query_id)
@@ -246,12 +245,14 @@ class Engine:
         for sqc_id, query_ids in members.items():
             clause = made.get(sqc_id) or self._clauses.get(sqc_id)
             assert clause is not None
-            slots[sqc_id] = clause.slot
-            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
+            slots[sqc_id] = slot = clause.slot
+            users = add(clause.members, query_ids)
+            record = ClauseRecord(sqc_id, slot, clause.stream_id, clause.factors, clause.attributes, users)
+            self._clauses.set(sqc_id, record)
         tenant, time, sequence = event.tenant, event.time, event.sequence
         for query_id, ((stream_id, query), sqc_id) in enumerate(zip(asked, sqc_ids, strict=True), event.first_id):
-            record = QueryRecord(query_id, tenant, stream_id, sqc_id, slots[sqc_id], query, time, sequence)
-            self._queries.set(query_id, record)
+            known = QueryRecord(query_id, tenant, stream_id, sqc_id, slots[sqc_id], query, time, sequence)
+            self._queries.set(query_id, known)
         touched = []
         for stream_id, count in Counter(event.stream_ids).items():
             state = self._streams[stream_id]
@@ -273,7 +274,7 @@ class Engine:
             self._clauses.set(record.sqc_id, replace(clause, members=members))
             return state
         self._clauses.remove(record.sqc_id)
-        del self._by_text[record.stream_id, record.query.clause]
+        del state.texts[record.query.clause]
         state.remove_clause(clause)
         return state
 

@@ -55,6 +55,8 @@ class StreamState:
         self.deaths_before = 0
         self.live: SortedDict[int, int] = SortedDict()
         """The slot of every live clause, by SQC ID."""
+        self.texts: dict[str, int] = {}
+        """The SQC ID of every live clause, by its canonical text; the engine's."""
         self.factors: dict[int, tuple[Factor, ...]] = {}
         """By slot."""
         self._uses: Counter[int] = Counter()

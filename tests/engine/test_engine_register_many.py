@@ -12,6 +12,7 @@ from psoup.engine import Engine
 from psoup.errors import Conflict, InvalidInput, OutOfRange, SqlError
 from psoup.events import QueriesAcknowledgement, RegisterMany
 from psoup.local import LocalPSoup
+from psoup_testing.gate import Gate
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
 TEMPLATE = "SELECT qty FROM trades WHERE sym = ? AND qty BETWEEN ? AND ?"
@@ -161,3 +162,30 @@ def test_a_replayed_block_leaves_the_same_state() -> None:
     assert admission.state() == made.admission.state()
     assert engine.bill() == made.engine.bill()
     fresh.check()
+
+
+def test_a_gate_sees_no_trace_of_a_refused_block_and_the_same_state_after_a_replay() -> None:
+    gate = Gate()
+    gate.create("CREATE STREAM trades (sym TEXT, qty BIGINT)")
+    gate.send(RegisterMany([TEMPLATE], rows(20), "a"))
+    with pytest.raises(InvalidInput, match="parameter 3 of query 102 is 'None of use'"):
+        gate.send(RegisterMany([TEMPLATE], [("a", 1, 2), ("a", 1, "None of use")], "b", number=101))
+    gate.send(RegisterMany([TEMPLATE], rows(20), "a"))
+    gate.send(RegisterMany(["SELECT * FROM trades WHERE qty = $q AND sym = $s"], [("x", 1)], names=("s", "q")))
+    with pytest.raises(InvalidInput, match=r"parameter \$s is missing"):
+        gate.send(RegisterMany(["SELECT * FROM trades WHERE qty = $q AND sym = $s"], [("x", 1)], names=("x", "q")))
+
+
+def test_a_kept_template_is_prepared_anew_for_another_stream_of_its_name() -> None:
+    made = soup()
+    sql = "SELECT * FROM passing WHERE x = ?"
+    for kind, value in (("BIGINT", 1), ("TEXT", "1")):
+        made.execute(f"CREATE STREAM passing (x {kind})")
+        (query_id,) = made.register_many(sql, [(value,)])
+        made.push("passing", pa.table({"x": [value]}))
+        assert answers(made, [query_id]) == [[value]]
+        made.unregister(query_id)
+        made.execute("DROP STREAM passing")
+    with pytest.raises(SqlError, match="there is no stream 'passing'"):
+        made.register_many(sql, [(1,)])
+    made.check()

@@ -1,0 +1,26 @@
+"""The benchmark of registration: it measures the queries it says, and a row carries their memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import registration
+
+
+def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "ONE_BY_ONE", 20)
+    found = registration.measure(500, 300)
+    assert found["bill"]["queries"] == 520  # type: ignore[index]
+    assert found["seconds"] > 0  # type: ignore[operator]
+
+
+def test_a_row_says_what_a_query_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = {"seconds": 2.0, "cpu": 1.0, "each": 0.5, "bytes": 100.0, "bill": {}}
+    monkeypatch.setattr(registration, "_measured", lambda queries, tuples: one)
+    first, filled, million = registration.rows(quick=False)
+    assert [row.name for row in (first, filled, million)] == ["register.100k", "register.100k.chunk", "register.q1m"]
+    assert million.sample.median == 500_000
+    assert million.ratio == 500
+    assert "100 bytes a query beyond its text, 250 wanted" in million.note
+    assert million.met
+    assert filled.met is None
