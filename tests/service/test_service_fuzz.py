@@ -71,6 +71,10 @@ class Fuzz:
                 if field.message_type.fields and not field.is_repeated:
                     getattr(message, field.name).CopyFrom(self.message(field.message_type))
                 continue
+            if field.is_repeated:
+                values = [self.value(field, message) for _ in range(self.draw.randrange(4))]
+                getattr(message, field.name).extend(values)
+                continue
             setattr(message, field.name, self.value(field, message))
         return message
 
@@ -90,6 +94,7 @@ class Fuzz:
     def text(self, name: str) -> str:
         choices: dict[str, Callable[[], str]] = {
             "statement": lambda: self.draw.choice(STATEMENTS),
+            "statements": lambda: self.draw.choice(STATEMENTS),
             "window": lambda: self.draw.choice([*STATEMENTS[-4:], ""]),
             "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
             "page_token": lambda: self.draw.choice(["", "", "W10", "a" * 5_000, "WyJyb3dzIix7fV0"]),
