@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000
 """Microseconds in a second; times are int64 microseconds since 1970 UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 DEFAULT_TENANT = "default"
 MAX_DECIMAL_PRECISION = 18
@@ -159,3 +162,11 @@ class WindowClause:
     def by_rows(self) -> bool:
         """Whether a bound counts tuples instead of time."""
         return self.begin.rows is not None or self.end.rows is not None
+
+
+def time_text(time: int) -> str:
+    """Microseconds since 1970 as ISO text in UTC; the number itself outside the years 1 to 9999."""
+    try:
+        return (_EPOCH + timedelta(microseconds=time)).isoformat(sep=" ").replace("+00:00", "Z")
+    except OverflowError:
+        return f"{time} microseconds"

@@ -80,6 +80,9 @@ class ErrorGroup(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             raise  # whoever read the output has left; handled by the command line's own machinery
+        except UnicodeError as problem:  # of an argument or of standard input
+            message(f"psoup: the text is not UTF-8: {problem}")
+            raise typer.Exit(1) from None
         except OSError as problem:
             message(f"psoup: {problem}")
             raise typer.Exit(1) from None

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
+import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,16 +57,18 @@ def open_rows(path: str, format: str, stream: StreamInfo, nulls: tuple[str, ...]
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
         try:
             yield from reader(file, stream, nulls)
+        except UnicodeDecodeError as problem:
+            raise InvalidData(f"this is not UTF-8, as {format} has to be: {problem}") from problem
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-            raise InvalidData(f"{path} cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
+            raise InvalidData(f"this cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
 
 
 def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
-    header = _peek_line(file)
+    header = file.readline()
     if not header.strip():
         return
     types = {column.name.lower(): _csv_type(column.arrow) for column in stream.columns}
-    names = pyarrow.csv.read_csv(io.BytesIO(header)).column_names
+    names = pyarrow.csv.read_csv(io.BytesIO(header + b"\n")).column_names
     convert = pyarrow.csv.ConvertOptions(
         column_types={name: types[name.lower()] for name in names if name.lower() in types},
         null_values=list(nulls),
@@ -73,12 +77,25 @@ def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator
         true_values=["true", "TRUE", "True", "t", "1"],
         false_values=["false", "FALSE", "False", "f", "0"],
     )
-    read = pyarrow.csv.ReadOptions(block_size=_READ_BYTES)
+    read = pyarrow.csv.ReadOptions(column_names=names, block_size=_READ_BYTES)
     done = len(header)
-    with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as batches:
-        for batch in batches:
-            done += batch.nbytes
-            yield batch, _position(file, done)
+    try:
+        with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as batches:
+            for batch in batches:
+                done += batch.nbytes
+                yield batch, _position(file, done)
+    except pa.ArrowInvalid as problem:
+        if "Empty CSV file" not in str(problem):  # rows are what is missing, not the header
+            raise InvalidData(_csv_problem(str(problem), names)) from problem
+
+
+def _csv_problem(message: str, names: list[str]) -> str:
+    """Arrow's message, with the column by its name, and the way out if the value stands for NULL."""
+    first = message.splitlines()[0].removeprefix("In CSV ")
+    found = re.match(r"column #(\d+): (.*)", first)
+    if found is None:
+        return f"this cannot be read as csv: {first}"
+    return f"column {names[int(found[1])]!r}: {found[2]}; if that stands for NULL, name it with --null"
 
 
 def _csv_type(arrow: pa.DataType) -> pa.DataType:
@@ -86,26 +103,42 @@ def _csv_type(arrow: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_timestamp(arrow) else arrow
 
 
-def _peek_line(file: Any) -> bytes:
-    """The first line, left in the file for the next reader."""
-    start = file.peek(1)
-    end = start.find(b"\n")
-    return bytes(start[: end + 1] if end >= 0 else start)
-
-
 def _json_lines(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
     rows: list[dict[str, Any]] = []
-    done = size = 0
-    for number, line in enumerate(file, start=1):
+    number = done = size = 0
+    for line in _lines(file):
+        number += bool(line)
         done += len(line)
         size += len(line)
         if line.strip():
             rows.append(_json_row(line, number))
-        if len(rows) == PIECE_ROWS or size >= _READ_BYTES:
+        if rows and (len(rows) == PIECE_ROWS or size >= _READ_BYTES or not line):
             yield rows, done
             rows, size = [], 0
     if rows:
         yield rows, done
+
+
+def _lines(file: Any) -> Iterator[bytes]:
+    """The lines; an empty one where a pipe has no more for now: who tails a file wants in what has come."""
+    if file.seekable():
+        yield from file
+        return
+    rest = b""
+    while block := file.read1(_READ_BYTES):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        if not _ready(file):
+            yield b""
+    yield rest
+
+
+def _ready(file: Any) -> bool:
+    """Whether reading would not wait; unknown (where pipes cannot be asked) is no."""
+    try:
+        return bool(select.select([file], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False
 
 
 def _json_row(line: bytes, number: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,9 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what a terminal cannot show is no error
     try:
         from psoup_cli.app import app
 

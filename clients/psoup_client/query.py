@@ -134,7 +134,7 @@ class Query:
         """How the service keeps the query, and what an invocation would read."""
         connection = self._client.connection
         reply = connection.call(connection.queries.Explain, queries_pb2.ExplainRequest(query_id=self.id))
-        return Explanation(list(reply.lines), MessageToDict(reply.details))
+        return Explanation(list(reply.lines), _whole(MessageToDict(reply.details)))
 
     def unregister(self) -> None:
         """Forget the query, for every client."""
@@ -151,6 +151,15 @@ class Query:
                 raise
             self._client.last_sequence = 0  # the service has restarted since, and counts anew
             return attempt(0)
+
+
+def _whole(value: Any) -> Any:
+    """Struct knows only doubles: whole numbers become int again."""
+    if isinstance(value, dict):
+        return {name: _whole(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Explanation:

@@ -53,7 +53,7 @@ from psoup.events import (
     Unregistered,
     WatermarkRaised,
 )
-from psoup.model import StreamSpec
+from psoup.model import StreamSpec, time_text
 from psoup.sql import create_stream
 
 _EXAMPLES = 3
@@ -177,7 +177,7 @@ class Admission:
         known = self._tenant(command.tenant).find(spec.name)
         if known is not None:
             raise AlreadyExists(
-                f"stream {known.spec.name!r} exists (stream {known.stream_id}); drop it first or choose another name",
+                f"stream {known.spec.name!r} exists; drop it first or choose another name",
                 reason="STREAM_EXISTS",
                 stream=known.spec.name,
                 stream_id=known.stream_id,
@@ -274,8 +274,8 @@ class Admission:
         bound = now + self._config.max_ahead
         if command.time > bound:
             raise OutOfRange(
-                f"the heartbeat's time {command.time} is {command.time - now} microseconds past the clock;"
-                f" {self._config.max_ahead} is the most, or the watermark would refuse all tuples until then",
+                f"the heartbeat's time {time_text(command.time)} lies too far past the clock; {time_text(bound)} is the"
+                " most, or the watermark would refuse all tuples until then",
                 reason="TOO_FAR_AHEAD",
                 time=command.time,
                 limit=bound,

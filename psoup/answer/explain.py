@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,12 +12,10 @@ from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.columns import key_float
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
-from psoup.model import SECOND, DataType, Kind, WindowClause
+from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
 from psoup.query import Factor, Term
 from psoup.sql import describe_window
 from psoup.stems.windows import WindowRange, apply_window
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +128,6 @@ def _ends(window: WindowClause, view: StreamView, found: WindowRange) -> tuple[s
         if window.end.rows is not None:
             end = "no tuple" if empty else time_text(time_of(found.high - 1))
     return begin, end
-
-
-def time_text(time: int) -> str:
-    """Microseconds since 1970 as ISO text in UTC; the number itself outside the years 1 to 9999."""
-    try:
-        return (_EPOCH + timedelta(microseconds=time)).isoformat(sep=" ").replace("+00:00", "Z")
-    except OverflowError:
-        return f"{time} microseconds"
 
 
 def _factor(factor: Factor) -> FactorExplanation:

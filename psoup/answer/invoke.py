@@ -22,7 +22,7 @@ from psoup.columns import Array, Column, arrow_type, concat_columns, empty_colum
 from psoup.errors import OutOfRange, ResourceExhausted
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.model import BIGINT, TIMESTAMP, Kind, WindowClause
+from psoup.model import BIGINT, TIMESTAMP, Kind, WindowClause, time_text
 from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
 
@@ -161,9 +161,9 @@ def _instant(current: int | None, as_of: int | None) -> int | None:
     if as_of is None:
         return current
     if current is None or as_of > current:
-        known = "no tuple has come yet" if current is None else f"NOW is {current}"
+        known = "no tuple has come yet" if current is None else f"NOW is {time_text(current)}"
         raise OutOfRange(
-            f"as_of {as_of} lies after NOW ({known}, in microseconds); ask for a time that has been reached",
+            f"as_of {time_text(as_of)} lies after NOW ({known}); ask for a time that has been reached",
             reason="AS_OF_IN_FUTURE",
         )
     return as_of

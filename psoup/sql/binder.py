@@ -138,11 +138,13 @@ class Binder:
             return self._outputs[folded]
         if folded in _CLOCKS and node.args.get("table") is None and not node.this.quoted:
             return self._now(node)
-        raise self._unknown_column(name, at)
+        raise self._unknown_column(name, at, quoted=bool(node.this.args.get("quoted")))
 
-    def _unknown_column(self, name: str, at: Place) -> InvalidInput:
+    def _unknown_column(self, name: str, at: Place, *, quoted: bool) -> InvalidInput:
         names = self._spec.schema.names
         hint = nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
+        if not hint and quoted:
+            hint = f"a text stands in single quotes: '{name[:40]}'"
         if not hint:
             shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             hint = f"its columns are {shown}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from unicodedata import combining, east_asian_width
 
 from sqlglot import exp
 
@@ -62,8 +63,15 @@ class Source:
         cut = max(0, column - _EXCERPT // 2) if len(line) > _EXCERPT else 0
         shown = "".join(c if c.isprintable() else " " for c in line[cut : cut + _EXCERPT])
         left, right = ("..." if cut else ""), ("..." if cut + _EXCERPT < len(line) else "")
-        caret = " " * (column - cut + len(left)) + "^"
+        caret = " " * (len(left) + _cells(shown[: column - cut])) + "^"
         return self.text.count("\n", 0, at) + 1, column + 1, f"{left}{shown}{right}\n{caret}"
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal that `text` takes: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def offset_of(node: exp.Expr) -> int:

@@ -31,6 +31,14 @@ T = TypeVar("T")
 _INTERNALS = re.compile(r" but got <Token.*| for <class.*", re.DOTALL)
 """What sqlglot says about itself in its messages."""
 
+_MISSING = re.compile(r"^Expecting (\S+)$")
+_TWICE = re.compile(r"^Found multiple '(.*)' clauses$")
+
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
+"""Tokens whose text is no reserved word."""
+
+_CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
+
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
 
 
@@ -70,6 +78,9 @@ def _create(source: Source) -> StreamSpec:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "CREATE")
     second = tokens[1] if len(tokens) > 1 else tokens[0]
+    if [token.text.upper() for token in tokens[2:4]] == ["IF", "NOT"]:
+        hint = "ask for it beside the statement: if_not_exists=True in Python, --if-not-exists in the shell"
+        raise source.unsupported("IF NOT EXISTS", tokens[2].start, hint=hint)
     if second.text.upper() != "STREAM":
         what = f"CREATE {second.text.upper()[:40]}" if len(tokens) > 1 else "CREATE of nothing"
         raise source.unsupported(what, second.start, hint="write CREATE STREAM name (column TYPE, ...)")
@@ -132,6 +143,7 @@ def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Except
     position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
     found = None if position is None else tokens[position]
     message = _INTERNALS.sub("", str(problem)).replace("Expected table name", "a stream's name is missing here")
+    message = _TWICE.sub(r"\1 is given twice", _MISSING.sub(r"\1 is missing here", message))
     if message.startswith("Required keyword"):
         message = "something is missing here"
     elif message.startswith("Invalid expression"):
@@ -146,7 +158,9 @@ def _hint(tokens: list[Token], position: int) -> str:
         hint = nearest(token.text, _WORDS) if token.token_type is TokenType.VAR else ""
         if hint:
             return hint
-    reserved = found.text.isidentifier() and found.text.upper() not in ("SELECT", "FROM", "WHERE", "AND", "OR")
+    if found.token_type is TokenType.BEGIN and any(token.token_type is TokenType.END for token in tokens[:position]):
+        return "BEGIN stands before END"
+    reserved = found.text.isidentifier() and found.token_type not in _NAMES and found.text.upper() not in _CLAUSES
     return f'quote it if it is a name: "{found.text}"' if reserved else ""
 
 

@@ -185,9 +185,10 @@ def load(
         return Loaded(Settings(**values), origins)
     except ValidationError as problem:
         first = problem.errors()[0]
+        why = first["msg"].removeprefix("Value error, ")
         name = str(first["loc"][0]) if first["loc"] else ""
         raise InvalidInput(
-            f"{name} = {values.get(name)!r} (from {origins.get(name, '?')}) is refused: {first['msg']}",
+            f"{name} = {values.get(name)!r} (from {origins.get(name, '?')}) is refused: {why}",
             reason="SETTING",
             field=name,
         ) from problem

@@ -352,3 +352,26 @@ def test_a_timeout_that_is_none(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -
     assert psoup("status").code == 2
     monkeypatch.setenv("PSOUP_TIMEOUT", "10")
     assert psoup("status").code == 0
+
+
+def test_text_that_is_not_utf8_is_refused(psoup: Psoup) -> None:
+    ran = psoup("register", "SELECT '\udcff' FROM s")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("psoup: the text is not UTF-8")
+
+
+def test_a_terminal_that_knows_little_is_no_error(psoup: Psoup, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = registered(psoup, f'SELECT id AS "é" FROM {filled}')
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", narrow)
+    assert psoup("invoke", query, "--format", "table").code == 0
+    narrow.seek(0)
+    assert narrow.read().startswith("\\xe9")
+
+
+def test_times_in_messages_are_times(psoup: Psoup, filled: str) -> None:
+    ran = psoup("invoke", registered(psoup, f"SELECT id FROM {filled}"), "--as-of", "2030-01-01")
+    assert ran.code == 1
+    assert "as_of 2030-01-01 00:00:00Z lies after NOW (NOW is 2024-05-01 14:00:00Z)" in ran.err
+    ran = psoup("heartbeat", filled, "9000-01-01")
+    assert "heartbeat's time 9000-01-01 00:00:00Z lies too far past the clock" in ran.err

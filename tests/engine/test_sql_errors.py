@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from psoup.errors import InvalidInput, SqlError
+from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import StreamSpec
 from psoup.query import StandingQuery
 from psoup.sql import create_stream, standing_query, window_clause
@@ -90,6 +90,9 @@ def test_an_error_has_line_column_excerpt_and_hint() -> None:
         ("SELECT 1e999 FROM trades", 8, "too large for a DOUBLE", "", "SQL"),
         ("SELECT t + INTERVAL '1' FORTNIGHT FROM trades", 21, "not a unit of time", "", "SQL"),
         ("SELECT t + INTERVAL vol DAY FROM trades", 21, "an INTERVAL needs a constant", "", "SQL"),
+        ("SELECT vol FROM trades WHERE (vol > 3", 38, ") is missing here", "", "SQL"),
+        ("SELECT vol FROM trades LIMIT 5 BEGIN (NOW - 5) LIMIT 5", 48, "LIMIT is given twice", "", "SQL"),
+        ('SELECT vol FROM trades WHERE sym = "IBM"', 36, "no column 'IBM'", "single quotes: 'IBM'", "UNKNOWN_COLUMN"),
     ],
 )  # fmt: skip
 def test_errors_point_at_the_place(text: str, column: int, problem: str, hint: str, reason: str) -> None:
@@ -245,3 +248,29 @@ def test_windows_are_guarded_too() -> None:
     for text in ("BEGIN " + "(" * 1_000, "BEGIN ('", "BEGIN (NOW); END (NOW)", "BEGIN (\0)", "BEGIN (NOW - ?)"):
         with pytest.raises(SqlError):
             window_clause(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT vol a b FROM trades", "SELECT , vol FROM trades", "SELECT 1 FROM trades BEGIN 'x'"]
+)
+def test_only_reserved_words_need_quotes(text: str) -> None:
+    assert "quote it" not in refuse(text).hint
+
+
+def test_the_caret_stands_below_wide_characters() -> None:
+    error = refuse("SELECT vol FROM trades WHERE sym = '日本e\u0301' AND zz > 3")
+    assert error.column == 47
+    assert error.excerpt.splitlines()[1].index("^") == 46 + 2 - 1
+
+
+def test_if_not_exists_is_asked_for_elsewhere() -> None:
+    with pytest.raises(NotSupported, match="IF NOT EXISTS") as caught:
+        create_stream("CREATE STREAM IF NOT EXISTS s (a BIGINT)")
+    assert "--if-not-exists" in caught.value.hint
+    assert create_stream("CREATE STREAM if (a BIGINT)").name == "if"
+
+
+def test_begin_stands_before_end() -> None:
+    with pytest.raises(SqlError, match="'BEGIN' is not expected here") as caught:
+        window_clause("END (NOW) BEGIN (START)")
+    assert caught.value.hint == "BEGIN stands before END"

@@ -35,9 +35,12 @@ class DataDirectory:
             _make_private(self.path)
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
+            why = (
+                "it is no directory" if isinstance(problem, FileExistsError | NotADirectoryError) else problem.strerror
+            )
             raise InvalidInput(
-                f"the data directory {self.path} cannot be used: {problem.strerror}; choose another --data-dir,"
-                " or :memory: to keep nothing",
+                f"the data directory {self.path} cannot be used: {why}; choose another --data-dir,"
+                " or --memory to keep nothing",
                 reason="DATA_DIR",
                 data_dir=str(self.path),
             ) from problem
