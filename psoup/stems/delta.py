@@ -15,10 +15,11 @@ from itertools import compress
 import numpy as np
 from sortedcontainers import SortedDict
 
+from psoup.columns import Array
 from psoup.errors import Internal
 from psoup.model import Kind
 from psoup.query import Factor, Key
-from psoup.stems.bounds import int_bounds, text_bounds
+from psoup.stems.bounds import Bounds, int_bounds, text_bounds
 from psoup.stems.clause_rows import Rows
 from psoup.stems.combine import assemble
 from psoup.stems.posting_lists import STANDARD, Layout
@@ -180,6 +181,10 @@ class Delta:
         self.bounds = {attribute: own for attribute, own in self.bounds.items() if attribute in used}
 
     def _build(self) -> PredicateIndex:
+        return assemble(*self.rows(), self._layout)
+
+    def rows(self) -> tuple[Rows, Array, tuple[Bounds, ...], Array]:
+        """The clauses in the order of their adding, as `assemble` takes them. O(size)."""
         if len(self._slots) != len(self._where):
             self._compact()
         attributes = sorted(set(self._attributes))
@@ -208,4 +213,4 @@ class Delta:
             low,
             high,
         )
-        return assemble(rows, np.array(attributes, np.int64), bounds, base, self._layout)
+        return rows, np.array(attributes, np.int64), bounds, base

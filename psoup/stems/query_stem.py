@@ -24,6 +24,7 @@ from psoup.expressions.tree import Expr
 from psoup.model import Schema
 from psoup.query import Factor
 from psoup.stems.arrival import Scratch, probe
+from psoup.stems.block import block_part
 from psoup.stems.combine import combine
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
@@ -118,29 +119,8 @@ class QuerySteM:
         slots = np.array([slot for slot, _ in clauses], np.int64)
         if any(part.holds(slots) for part in self._all_parts()) or len(np.unique(slots)) < len(slots):
             raise Internal("a slot of the block holds a clause already; remove it first")
-        known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        used: list[tuple[int, ...]] = []
-        resolved = []
-        numbers: dict[int, int] = {}
-        for slot, factors in clauses:
-            own = []
-            for factor in factors:
-                found = []
-                for term in factor.terms:  # queries of one template have the same objects; to hash those is dear
-                    number = numbers.get(id(term.attribute))
-                    if number is None:
-                        number = numbers[id(term.attribute)] = self._attribute_id(term.attribute)
-                    found.append(number)
-                own.append((factor, found))
-            ids = tuple([attribute for _, attributes in own for attribute in attributes])
-            shared = known.get(ids)
-            if shared is None:
-                shared = known[ids] = tuple(sorted(set(ids)))
-            used.append(shared)
-            resolved.append((slot, own))
-        delta = Delta()
-        delta.load(resolved)
-        self._parts.append(delta.part())
+        part, used = block_part(clauses, self._attribute_id, self._layout)
+        self._parts.append(part)
         if len(self._parts) > 2 * _MAX_PARTS:  # maintenance has not kept up
             task = self.merge_task()
             self.install(task.compute())
