@@ -22,18 +22,27 @@ KEPT_ACKNOWLEDGEMENTS = 1_024
 PRODUCER_IDLE = 7 * 86_400 * 1_000_000
 """Microseconds after which a producer's rows are forgotten, as admission forgets the producer."""
 
-_CANDIDATES = """
-CREATE TEMP TABLE gone AS
+SLICE_BYTES = 2 * 1024 * 1024
+SLICE_ROWS = 1_024
+"""Forgotten at once at most, as acknowledgements wait for it."""
+
+_REFUSALS = "ifnull(body ->> 'late', 0) AS late, ifnull(length(refused), 0) / 8 - ifnull(body ->> 'late', 0) AS ahead"
+_NEWEST = "(SELECT max(sequence) FROM log WHERE stream = :stream AND kind IN ('push', 'watermark'))"
+
+_SLICE = f"""
+SELECT sequence, last_time, body ->> 'producer' = '' AND sequence < {_NEWEST}, {_REFUSALS} FROM log
+WHERE stream = :stream AND last_time >= :start AND last_time < :time AND tuples IS NOT NULL
+ORDER BY last_time LIMIT :count
+"""
+
+_AGED = f"""
 SELECT sequence, late, ahead FROM (
-    SELECT sequence, kind, last_time, tuples IS NULL AS empty, body ->> 'producer' AS producer,
-        ifnull(body ->> 'late', 0) AS late, ifnull(length(refused), 0) / 8 - ifnull(body ->> 'late', 0) AS ahead,
+    SELECT sequence, kind, body ->> 'producer' AS producer, {_REFUSALS},
         row_number() OVER (PARTITION BY kind, body ->> 'producer' ORDER BY sequence DESC) AS age,
         max(body ->> 'time') OVER (PARTITION BY kind, body ->> 'producer') AS active,
         max(body ->> 'time') OVER () AS now
-    FROM log WHERE stream = :stream AND kind IN ('push', 'watermark')
-) WHERE empty
-    AND (kind = 'watermark' OR producer = '' OR age > :kept OR active < now - :idle)
-    AND sequence < (SELECT max(sequence) FROM log WHERE stream = :stream AND kind IN ('push', 'watermark'))
+    FROM log WHERE stream = :stream AND kind IN ('push', 'watermark') AND tuples IS NULL
+) WHERE (kind = 'watermark' OR producer = '' OR age > :kept OR active < now - :idle) AND sequence < {_NEWEST}
 """
 
 _DEAD_QUERIES = """
@@ -53,21 +62,45 @@ DELETE FROM log WHERE kind IN ('stream', 'drop')
 """
 
 
-def forget_stored(connection: apsw.Connection, row: ChunkRow) -> None:
-    """The stored part of a stream reaches to the end of the chunk `row`. O(rows of the stream in the log)."""
-    connection.execute(
-        "UPDATE log SET tuples = NULL WHERE stream = ? AND last_time < ? AND tuples IS NOT NULL",
-        (row.stream, row.last_time),
+def forget_stored(connection: apsw.Connection, row: ChunkRow, start: int = -(2**63)) -> int | None:
+    """Forget a slice of what lies from time `start` to the end of the chunk `row`.
+
+    Returns where the next slice starts, or None if that was all.
+    """
+    facts = {"stream": row.stream, "time": row.last_time, "start": start}
+    facts["count"] = _slice_rows(connection, facts)
+    found = list(connection.execute(_SLICE, facts))
+    gone = [one for one in found if one[2]]
+    connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])
+    connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [one[:1] for one in found if not one[2]])
+    _add_refusals(connection, row.stream, sum(one[3] for one in gone), sum(one[4] for one in gone))
+    if len(found) == facts["count"]:
+        return int(found[-1][1])
+    _forget_aged(connection, row.stream)
+    return None
+
+
+def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
+    """How many rows are forgotten at once, by the size of one of them."""
+    one = (
+        "SELECT length(tuples) FROM log WHERE stream = :stream AND last_time >= :start AND last_time < :time"
+        " AND tuples IS NOT NULL LIMIT 1"
     )
-    facts = {"stream": row.stream, "kept": KEPT_ACKNOWLEDGEMENTS, "idle": PRODUCER_IDLE}
-    connection.execute(_CANDIDATES, facts)
-    connection.execute(
-        "UPDATE stored SET late = late + (SELECT ifnull(sum(late), 0) FROM gone),"
-        " ahead = ahead + (SELECT ifnull(sum(ahead), 0) FROM gone) WHERE stream = ?",
-        (row.stream,),
-    )
-    connection.execute("DELETE FROM log WHERE sequence IN (SELECT sequence FROM gone)")
-    connection.execute("DROP TABLE gone")
+    size = connection.execute(one, facts).get
+    return max(16, min(SLICE_ROWS, SLICE_BYTES // (1 + (size or 0))))
+
+
+def _forget_aged(connection: apsw.Connection, stream: int) -> None:
+    """Rows without tuples that neither a producer nor the watermark needs. O(such rows)."""
+    facts = {"stream": stream, "kept": KEPT_ACKNOWLEDGEMENTS, "idle": PRODUCER_IDLE}
+    gone = list(connection.execute(_AGED, facts))
+    connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])
+    _add_refusals(connection, stream, sum(one[1] for one in gone), sum(one[2] for one in gone))
+
+
+def _add_refusals(connection: apsw.Connection, stream: int, late: int, ahead: int) -> None:
+    values = (late, ahead, stream)
+    connection.execute("UPDATE stored SET late = late + ?, ahead = ahead + ? WHERE stream = ?", values)
 
 
 def forget_chunks(connection: apsw.Connection, stream: int, oldest: int) -> list[str]:

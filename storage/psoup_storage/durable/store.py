@@ -122,10 +122,13 @@ class DurableStore:
                 first = int(chunk.times[0])
                 connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
                 files = forget_chunks(connection, stream, oldest)
-                forget_stored(connection, row)
         self._stored[stream] = row
         self._chunk_bytes += row.bytes
         self._remove(files)
+        start: int | None = -(2**63)
+        while start is not None:  # in small transactions: acknowledgements wait for one of them, not for all
+            with self._database.transaction() as connection:
+                start = forget_stored(connection, row, start)
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
