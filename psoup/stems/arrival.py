@@ -25,7 +25,8 @@ from psoup.expressions.tree import Expr
 from psoup.kernels.arrive import emit, plan
 from psoup.kernels.bitmaps import prefix_bitmaps
 from psoup.kernels.codes import count_codes, count_some, sort_tuples
-from psoup.kernels.columns import merge_runs
+from psoup.kernels.columns import merge_runs, sort_by_slot
+from psoup.kernels.pack import set_bits
 from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
 from psoup.stems.piece import OpenResults, Piece, Runner, Task, threads_of
 from psoup.stems.predicate_index import Part
@@ -289,6 +290,24 @@ class _Emitter:
             )  # fmt: skip
 
         return task
+
+
+def compile_kernels() -> None:
+    """Compile what only large indexes or many small pieces run, so that the first of them does not wait for it."""
+    ints, longs, bytes_ = np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(1, np.uint8)
+    slots, offsets, codes = np.zeros(1, np.uint32), np.zeros(1, np.uint16), np.zeros((1, 1), np.int32)
+    bits = np.zeros((1, 1), np.uint64)
+    index = (ints, ints, ints, ints, ints)
+    for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
+        for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
+            lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests, 0)
+            match_lists(0, 0, ints, ints, longs, *lists, longs, codes, *index, 1, keys)
+        unpack_pairs(keys, 1, 0, bytes_, slots, slots, offsets)
+    reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints, longs)
+    pairs_to_rows(slots[:0], offsets[:0], ints, bits)
+    count_some(bits[:0], ints[:0], *index, ints, ints, longs, codes)
+    sort_by_slot(slots[:0], offsets[:0], 0, 0, slots, offsets)
+    set_bits(bits, longs[:0], offsets[:0])
 
 
 def match_all(emitter: _Emitter, reached: _Reached) -> list[Run]:

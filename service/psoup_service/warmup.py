@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.stems.arrival import compile_kernels
 from psoup_service.clock import SystemClock
 
 _STREAM = (
@@ -31,10 +32,11 @@ _ROWS = 512
 
 def warm_up() -> int:
     """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
+    compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
-    queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(64)]
+    queries += [soup.register(f"SELECT a FROM warm WHERE a = {value} AND b > 0.1") for value in range(192)]
     start = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     for number in range(3):
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))

@@ -12,9 +12,13 @@ import pytest
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import Internal
+from psoup.kernels.codes import count_some
+from psoup.kernels.columns import sort_by_slot
+from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
 from psoup.model import BIGINT
 from psoup.query import Factor, Interval, Term
 from psoup.results.open import OpenResults
+from psoup.stems.arrival import compile_kernels
 from psoup.stems.piece import Piece, Runner, Task, serial
 from psoup.stems.posting_lists import Layout
 from psoup.stems.query_stem import QuerySteM
@@ -196,6 +200,25 @@ def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
         within = np.any([(x <= a) & (a < y) for x, y in ranges], axis=0) if slot % 100 else a < 5000
         wanted = within & (low <= b) & (b < high) if slot % 7 else np.zeros(5000, bool)
         assert matches_of(results, slot, 5000) == np.flatnonzero(wanted).tolist(), slot
+
+
+def test_kernels_compiled_beforehand_are_those_that_large_indexes_run() -> None:
+    """2^17 values of one attribute need wide tests; the kernels have their signatures already."""
+    compile_kernels()
+    kernels = (match_lists, unpack_pairs, reach, pairs_to_rows, count_some, sort_by_slot)
+    if not hasattr(match_lists, "signatures"):
+        return  # not compiled in this run
+    stem, results = QuerySteM(SCHEMA, EngineConfig(), Layout(least=1)), OpenResults(EngineConfig(), 1 << 17)
+    for slot in range(1 << 17):
+        stem.add(slot, (_between(0, 2 * slot, 2 * slot + 1),) if slot else (_between(0, 7, 1 << 17),))
+    assert stem.install(stem.merge_task().compute())
+    assert stem._parts[0].index.lists.tests.dtype == np.int32 and len(stem._parts[0].index.rest) == 1
+    before = [len(kernel.signatures) for kernel in kernels]
+    for start in range(40):
+        ids = np.arange(start, start + 1)
+        stem.probe(Piece((Column(BIGINT, ids * 2), Column(BIGINT, ids)), ids, ids, start), results)
+    assert matches_of(results, 0, 40) == list(range(4, 40)) and matches_of(results, 5, 40) == [5]
+    assert [len(kernel.signatures) for kernel in kernels] == before
 
 
 def test_a_clause_that_matches_everything_gets_a_row_from_small_pieces_too() -> None:
