@@ -14,6 +14,7 @@ from psoup.columns import Array, Column
 from psoup.expressions.civil import LAST_DAY
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.tree import Call
+from psoup.kernels.floats import power_float64
 from psoup.model import DataType, Kind
 
 LEAST = np.int64(-(2**63))
@@ -142,7 +143,9 @@ def square_root(call: Call, frame: Frame) -> Column:
 def power(call: Call, frame: Frame) -> Column:
     """power: infinite where it overflows."""
     columns = frame.columns(call)
-    return finish(call.type, np.power(columns[0].values, columns[1].values), columns)
+    values = np.empty(len(columns[0]), np.float64)
+    power_float64(columns[0].values, columns[1].values, values)
+    return finish(call.type, values, columns)
 
 
 EVALUATORS: dict[str, Evaluator] = {

@@ -271,6 +271,13 @@ def _set_bits(rng: Rng) -> Arguments:
     return _words(rng, 5, 3), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 192, 20).astype(np.uint16)
 
 
+def _powers(rng: Rng) -> Arguments:
+    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.inf, -np.inf, np.nan, 1e300, 0.5, 3.0])
+    bases = np.concatenate([np.repeat(special, len(special)), rng.normal(0, 9, 50)])
+    exponents = np.concatenate([np.tile(special, len(special)), rng.integers(-4, 5, 50) / 2])
+    return bases, exponents, np.zeros(len(bases))
+
+
 CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.mask_to_bits": _mask_to_bits,
     "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
@@ -283,6 +290,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
     "columns.gather_int64": lambda rng: (rng.integers(0, 99, 9), rng.integers(0, 9, 20), np.zeros(20, np.int64)),
     "pack.set_bits": _set_bits,
+    "floats.power_float64": _powers,
     "codes.encode_int64": _ints,
     "codes.prefix_keys": lambda rng: (*_texts(rng, 30, False), np.zeros(30, np.uint64)),
     "codes.encode_text": _encode_text,

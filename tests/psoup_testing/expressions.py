@@ -217,7 +217,7 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} @ {1})", (DOUBLE, BIGINT), ("+", "-", "*", "/")),
         Form("({0} / {1})", (BIGINT, BIGINT)),
         Form("@({0})", (DOUBLE,), ("ABS", "FLOOR", "CEIL", "ROUND", "SQRT")),
-        Form("POWER(FLOOR({0}), {1})", (DOUBLE, "square")),  # whole numbers: libraries differ in the last bit of others
+        Form("POWER({0}, {1})", (DOUBLE, "square")),
         Form("CAST({0} AS DOUBLE)", (BIGINT,)),
         Form("TRY_CAST({0} AS DOUBLE)", (TEXT,)),
     ),
