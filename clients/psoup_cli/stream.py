@@ -47,7 +47,8 @@ def create(
     if as_json:
         print_json(facts(info))
     else:
-        message(f"Created stream {info.name} with {len(info.columns)} columns.")
+        columns = "1 column" if len(info.columns) == 1 else f"{len(info.columns)} columns"
+        message(f"Created stream {info.name} with {columns}.")
 
 
 @app.command("list", short_help="List the streams.")

@@ -38,9 +38,11 @@ def decode(payload: bytes, limits: Limits) -> pa.Table:
         raise InvalidBatch("arrow_ipc is empty; send an Arrow IPC stream (a schema message, then record batches)")
     try:
         _check_envelope(payload, limits)
-        with pa.ipc.open_stream(pa.py_buffer(payload), options=_ALIGNED) as reader:
+        source = pa.BufferReader(pa.py_buffer(payload))
+        with pa.ipc.open_stream(source, options=_ALIGNED) as reader:
             _check_schema(reader.schema, limits)
             table = reader.read_all()
+            _check_end(len(payload) - source.tell())
         _check_expansion(table, limits)
     except InvalidBatch:
         raise
@@ -53,6 +55,15 @@ def decode(payload: bytes, limits: Limits) -> pa.Table:
             reason="NOT_ARROW",
         ) from problem
     return table
+
+
+def _check_end(left: int) -> None:
+    """A second stream behind the first would be acknowledged and lost."""
+    if left:
+        raise InvalidBatch(
+            f"arrow_ipc goes on for {left:,} bytes after the end of the Arrow IPC stream; send one stream in a push",
+            reason="NOT_ARROW",
+        )
 
 
 def _check_envelope(payload: bytes, limits: Limits) -> None:

@@ -143,3 +143,9 @@ def mutate(draw: random.Random, seeds: list[bytes]) -> bytes:
                 other = draw.choice(seeds)
                 raw[at : at + 16] = other[at : at + 16]
     return bytes(raw)
+
+
+@pytest.mark.parametrize("behind", [ipc(TABLE), b"junk", bytes(8)])
+def test_what_stands_behind_the_stream_is_not_lost_in_silence(behind: bytes) -> None:
+    with pytest.raises(InvalidBatch, match=f"goes on for {len(behind)} bytes after the end"):
+        decode(ipc(TABLE) + behind, LIMITS)
