@@ -72,13 +72,12 @@ class Group:
 
     def factor(self, literals: Sequence[Literal]) -> _Found:
         """The factor for these constants. Raises Slow."""
-        holes = self.holes
-        key: object
-        if len(holes) == 1:
-            literal = literals[holes[0]]
-            key = (literal.type, literal.value)
-        else:
-            key = tuple([part for hole in holes for part in (literals[hole].type, literals[hole].value)])
+        parts: list[object] = []
+        for hole in self.holes:
+            literal = literals[hole]
+            kind = literal.type  # its parts, as to hash the whole is dear; the precision changes nothing
+            parts += (kind.kind, kind.scale, literal.value)
+        key = tuple(parts)
         found = self.known.get(key, self)
         if found is self:
             found = self._computed(literals)
