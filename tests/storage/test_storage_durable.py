@@ -161,6 +161,23 @@ def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
         assert str(place) in str(refused.value)
 
 
+def test_a_directory_of_other_things_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    tmp_path.chmod(0o755)
+    with pytest.raises(InvalidInput, match=r"holds other things, for instance 'notes\.txt'") as refused:
+        DurableStore(tmp_path)
+    assert refused.value.reason == "DATA_DIR"
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_first_start_that_was_cut_off_is_no_obstacle(tmp_path: Path) -> None:
+    for name in ("lost+found", "chunks"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lock").write_text("7\n")
+    DurableStore(tmp_path).close()
+
+
 def test_open_store_knows_memory(tmp_path: Path) -> None:
     assert open_store(":memory:", reserve_bytes=0).name == "memory"
     store = open_store(str(tmp_path / "x"), reserve_bytes=0)

@@ -20,18 +20,21 @@ from psoup.errors import InvalidInput
 
 DATABASE = "psoup.db"
 LOCK = "lock"
+_NEW = {LOCK, "chunks", "lost+found"}
+"""What a directory may hold before there is a database: a first start that was cut off, the root of a file system."""
 
 
 class DataDirectory:
     """An existing, private, locked directory; made if it is not there.
 
     Raises InvalidInput that names the directory: reason DATA_DIR_IN_USE if another service holds it, DATA_DIR if it
-    cannot be made, entered or written.
+    cannot be made, entered or written, or holds other things.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         try:
+            self._refuse_foreign()
             _make_private(self.path)
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
@@ -66,6 +69,18 @@ class DataDirectory:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def _refuse_foreign(self) -> None:
+        """Somebody else's directory stays as it is: it would be closed to all but its owner."""
+        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
+        foreign = sorted(names - _NEW)
+        if foreign and DATABASE not in names:
+            raise InvalidInput(
+                f"the directory {self.path} holds other things, for instance {foreign[0]!r}; choose an empty one, or"
+                " one that is not there yet, as --data-dir",
+                reason="DATA_DIR",
+                data_dir=str(self.path),
+            )
 
     def _take_lock(self) -> None:
         try:
