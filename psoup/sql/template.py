@@ -76,8 +76,8 @@ class Template:
         """The query with `values` for the parameters; a mapping for `$name`.
 
         Raises InvalidInput that names the parameter, the value and what was expected, and the `query` (counted from 1)
-        if one is given: PARAMETER_COUNT, PARAMETER_TYPE, or what binding the text would raise. Some microseconds where values come again, about 15 else;
-        some hundred where a parameter does not stand alone beside a column, under AND.
+        if one is given: PARAMETER_COUNT, PARAMETER_TYPE, or what binding the text would raise. About 10 microseconds,
+        less for values that came before; some hundred where a parameter does not stand alone beside a column, under AND.
         """
         if type(values) is not tuple or len(values) != len(self.names):
             values = self.row(values, query)
