@@ -77,7 +77,7 @@ class Template:
 
         Raises InvalidInput that names the parameter, the value and what was expected, and the `query` (counted from 1)
         if one is given: PARAMETER_COUNT, PARAMETER_TYPE, or what binding the text would raise. About 10 microseconds,
-        less for values that came before; some hundred where a parameter does not stand alone beside a column, under AND.
+        less for values that came before; some hundred where one does not stand alone beside a column, under AND.
         """
         if type(values) is not tuple or len(values) != len(self.names):
             values = self.row(values, query)
