@@ -6,6 +6,8 @@ import math
 
 from numba import njit
 
+# mypy: allow-untyped-defs, no-check-untyped-defs
+
 
 @njit(cache=True, nogil=True)
 def power_float64(bases, exponents, out):
