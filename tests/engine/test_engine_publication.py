@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.query import Factor, Interval, Output, StandingQuery, Term
 from psoup_testing.budget import Budget, run_cases
+from psoup_testing.calls import calls_of
 from psoup_testing.duel import rows_of
 from psoup_testing.histories import Invoke, draw_history
 from psoup_testing.oracle import normal_rows
@@ -194,17 +194,7 @@ def calls_of_a_piece(queries: int, narrow: bool) -> int:
     for n in range(3):  # compile, load, and give rows to all clauses that match many of these values
         engine.apply([push(first + queries + n)])
     event = push(first + queries + 3)
-    calls = 0
-
-    def profile(frame: Any, what: str, argument: Any) -> None:
-        nonlocal calls
-        calls += what in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        engine.apply([event])
-    finally:
-        sys.setprofile(None)
+    calls = calls_of(lambda: engine.apply([event]))
     assert soup.engine.snapshot().by_id[1].next_id == 1024
     return calls
 

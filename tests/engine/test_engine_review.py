@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from psoup.model import BIGINT, SECOND
 from psoup.stems import reorder
 from psoup.stems.reorder import ReorderBuffer
 from psoup.stems.scan import ScanResult, scan
+from psoup_testing.calls import calls_of
 
 SMALL = EngineConfig(chunk_rows=64)
 BIG = 2**62
@@ -298,22 +298,6 @@ def test_zones_hide_no_match_and_no_error() -> None:
         assert soup.invoke(query).completeness == uncovered.completeness, where
 
 
-def calls(act: Callable[[], object]) -> int:
-    """Python and C functions that `act` calls."""
-    found = 0
-
-    def profile(frame: Any, what: str, argument: Any) -> None:
-        nonlocal found
-        found += what in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-    return found
-
-
 def cost_of_a_push(chunks: int, streams: int) -> tuple[int, int]:
     """Calls to apply a push, and to ask for maintenance, with so many closed chunks and other streams."""
     soup = made()
@@ -328,7 +312,7 @@ def cost_of_a_push(chunks: int, streams: int) -> tuple[int, int]:
         raise AssertionError("nothing can be due")
     event = soup.admission.prepare(Push("s", table(range(8))), 0).event
     assert event is not None
-    return calls(lambda: soup.engine.apply([event])), calls(soup.engine.maintenance)
+    return calls_of(lambda: soup.engine.apply([event])), calls_of(soup.engine.maintenance)
 
 
 def test_a_push_costs_the_same_whatever_there_is_beside_it() -> None:
@@ -344,7 +328,7 @@ def cost_of_a_seal(chunks: int) -> int:
     soup.maintain()
     soup.push("s", table(range(64)))
     result = soup.engine.maintenance().compute()  # type: ignore[union-attr]
-    return calls(lambda: soup.engine.install(result))
+    return calls_of(lambda: soup.engine.install(result))
 
 
 def test_taking_in_maintenance_costs_the_same_whatever_is_kept() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +21,7 @@ from psoup.stems.arrival import compile_kernels
 from psoup.stems.piece import Piece, Runner, Task, serial
 from psoup.stems.posting_lists import Layout
 from psoup.stems.query_stem import QuerySteM
+from psoup_testing.calls import calls_of
 from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 
 CHUNK = 256
@@ -251,18 +251,7 @@ def _calls_of_probe(clauses: int) -> int:
     ids = np.arange(4096)
     columns = tuple(Column(BIGINT, rng.integers(0, 100, 4096)) for _ in range(2))
     stem.probe(Piece(columns, ids, ids, 0), results)
-    calls = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        stem.probe(Piece(columns, ids, ids, 4096), results)
-    finally:
-        sys.setprofile(None)
-    return calls
+    return calls_of(lambda: stem.probe(Piece(columns, ids, ids, 4096), results))
 
 
 def test_python_calls_do_not_depend_on_the_number_of_clauses() -> None:
