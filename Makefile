@@ -52,8 +52,9 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
 	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
+# Two workers a core: the tests wait for processes and sockets half of the time.
 test: $(STAMP) ## Run the tests (under five minutes on two cores); ARGS goes to pytest.
-	@$(PYTEST) -q -n 2 --dist loadfile -m "not slow" $(ARGS)
+	@$(PYTEST) -q -n 4 --dist loadfile -m "not slow" $(ARGS)
 
 # PSOUP_TEST_SCALE multiplies the seconds of every random test; PSOUP_TEST_SEED draws other cases.
 soak: $(STAMP) ## Run all tests, the slow ones too, and the random ones 50 times as long (half an hour).
