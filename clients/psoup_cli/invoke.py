@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, Timeout, connect, message
-from psoup_cli.output import numeric, print_batches, print_table
+from psoup_cli.output import counted, numeric, print_batches, print_table
 from psoup_client import AnswerStream
 from psoup_client.times import to_micros
 
@@ -69,7 +69,7 @@ def invoke(
                 count = _table(answer, rows)
             else:
                 count = print_batches(form.value, answer.schema, answer)
-    message(f"{count:,} rows. {answer.completeness.sentence()}")
+    message(f"{counted(count, 'row')}. {answer.completeness.sentence()}")
 
 
 def _table(answer: AnswerStream, shown: int) -> int:

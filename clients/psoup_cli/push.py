@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.files import format_of, open_rows
-from psoup_cli.output import iso, print_json
+from psoup_cli.output import counted, iso, print_json
 from psoup_client import Client, InvalidData, Producer, PushResult
 
 
@@ -99,8 +99,7 @@ def _located(problem: InvalidData, producer: Producer, file: str, rows: int) -> 
 def summary(result: PushResult) -> str:
     """What became of the rows, in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
-    batches = "1 batch" if result.batches == 1 else f"{result.batches:,} batches"
-    text = f"{result.accepted:,} rows taken in {batches}"
+    text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}"
     text += f"; refused: {', '.join(refused)}" if refused else ""
     return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
-from psoup_cli.output import print_json, print_pairs, print_table
+from psoup_cli.output import counted, print_json, print_pairs, print_table
 from psoup_client import StreamInfo
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -47,7 +47,7 @@ def create(
     if as_json:
         print_json(facts(info))
     else:
-        columns = "1 column" if len(info.columns) == 1 else f"{len(info.columns)} columns"
+        columns = counted(len(info.columns), "column")
         message(f"Created stream {info.name} with {columns}.")
 
 
