@@ -71,8 +71,7 @@ class StreamState:
         self._subset: tuple[list[int], Subset] | None = None
         self._event = event
         self._watermark: int | None = None
-        self._late = 0
-        self._ahead = 0
+        self._late, self._ahead = 0, 0
         self._new: dict[int, tuple[Factor, ...]] = {}
         """Clauses not yet applied to the open chunk, by slot."""
         self._ready: list[Batch] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ Failure = Callable[[str], None]
 """Told what went wrong, on the thread where it did."""
 
 
-class Stage:
+class Stage(ABC):
     """Base of the host's threads; a subclass gives `run` and `has_work`, and wakes it through `condition`."""
 
     def __init__(self, name: str, failed: Failure) -> None:
@@ -53,13 +54,13 @@ class Stage:
                 self.condition.wait()
             return self.has_work() if not self._stopping else self._finishing and self.has_work()
 
+    @abstractmethod
     def has_work(self) -> bool:
         """Whether something waits to be done; called with the condition held."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self) -> None:
         """The body of the thread."""
-        raise NotImplementedError
 
     def wind_up(self) -> None:
         """The last thing the thread does, also after a failure, which has been reported by then."""

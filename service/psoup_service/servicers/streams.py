@@ -89,9 +89,9 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
             return problem
         facts = problem.facts
         some = ", ".join(self._backend.ids.query(int(number)) for number in facts["examples"].split(", "))
+        users = "one query" if facts["queries"] == "1" else f"{facts['queries']} queries"
         return FailedPrecondition(
-            f"stream {facts['stream']!r} is used by {facts['queries']} queries, for instance {some}; unregister them"
-            " first",
+            f"stream {facts['stream']!r} is used by {users}, for instance {some}; unregister them first",
             reason=problem.reason,
             **{**facts, "examples": some},
         )
