@@ -62,7 +62,7 @@ class Stage(ABC):
     def run(self) -> None:
         """The body of the thread."""
 
-    def wind_up(self) -> None:
+    def wind_up(self) -> None:  # noqa: B027 - a hook that most stages need nothing of
         """The last thing the thread does, also after a failure, which has been reported by then."""
 
     def _main(self) -> None:
