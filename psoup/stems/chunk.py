@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from psoup.archive import ArchivedChunk, Zone
 from psoup.columns import DTYPES, Array, Batch, Column
-from psoup.model import DataType, Kind, Schema, StreamSpec
-from psoup.stems.scan import Zone
+from psoup.expressions.tree import TIME_INDEX
+from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
@@ -39,6 +40,8 @@ class ChunkView:
     zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
     """What is known of the values; see `psoup.stems.zones`."""
 
+    in_memory = True
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -47,14 +50,29 @@ class ChunkView:
         """One more than the last tuple ID."""
         return self.first_id + len(self.times)
 
+    @property
+    def first_time(self) -> int:
+        """The least physical ID; there must be a tuple."""
+        return int(self.times[0])
+
+    @property
+    def last_time(self) -> int:
+        """The greatest physical ID; there must be a tuple."""
+        return int(self.times[-1])
+
     def ids_of(self, start: int, stop: int) -> Array:
         """The tuple IDs of rows start to stop, int64."""
         return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
 
+    def take(self, index: int, rows: Array) -> Column:
+        """A column at positions `rows`, copied."""
+        return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
 
-Keep = Callable[[int, StreamSpec, ChunkView, int], None]
+
+Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]
 """A port: store a closed chunk of stream (ID, spec), durably when it returns; chunks with a number below the last
-argument are not needed any more. Chunks of a stream come in their order. Called from any thread."""
+argument are not needed any more. Chunks of a stream come in their order. Called from any thread. Returns how the chunk
+can be read again; None if it need not leave the memory, or cannot."""
 
 
 class OpenChunk:

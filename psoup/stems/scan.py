@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from psoup.archive import Zone
 from psoup.columns import Array, Column
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.select import allowed_mask, range_mask
-from psoup.query import Factor, Interval, Key, Term
+from psoup.query import Factor, Interval, Term
 from psoup.stems.bounds import Bounds, int_bounds, text_bounds
 from psoup.stems.values import Values, column_of, values_of
 
@@ -30,15 +31,6 @@ class ScanResult:
 
     mask: Array
     errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class Zone:
-    """What the values of one attribute in a chunk lie within: order keys, both included (None: no value at all)."""
-
-    least: Key | None
-    greatest: Key | None
-    has_null: bool
 
 
 def scan(factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times: Array) -> ScanResult:

@@ -2,18 +2,20 @@
 
     chunk  a: 17 9 NULL 12      zones[0] = Zone(9, 17, has_null=True)      a > 20: no need to look at the rows
 
-What was found stays with the chunk. TEXT has no zones, nor have expressions.
+What was found stays with the chunk; an archived chunk has all it will ever have, and is not read for more. TEXT has no
+zones, nor have expressions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from psoup.archive import Chunk, Zone
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
 from psoup.model import Kind
 from psoup.query import Factor
 from psoup.stems.chunk import ChunkView
-from psoup.stems.scan import Zone, zone_excludes
+from psoup.stems.scan import zone_excludes
 
 
 class Zones(Mapping[int, Zone]):
@@ -54,10 +56,10 @@ class Zones(Mapping[int, Zone]):
         return Zone(int(keys.min()), int(keys.max()), has_null) if len(keys) else Zone(None, None, has_null)
 
 
-def cannot_match(factors: Sequence[Factor], chunk: ChunkView) -> bool:
+def cannot_match(factors: Sequence[Factor], chunk: Chunk) -> bool:
     """Whether the zones of a closed chunk say that no row of it passes all factors. O(terms) once they are known.
 
     False for clauses with expressions: these are evaluated in any case, so that their errors are counted.
     """
     plain = all(isinstance(term.attribute, AttributeRef) for factor in factors for term in factor.terms)
-    return plain and zone_excludes(factors, Zones(chunk))
+    return plain and zone_excludes(factors, Zones(chunk) if isinstance(chunk, ChunkView) else chunk.zones)
