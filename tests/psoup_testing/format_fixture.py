@@ -1,0 +1,177 @@
+"""Data directories as a release left them, for every later release to open.
+
+    python -m psoup_testing.format_fixture tests/fixtures/format-N      (run by the release that writes format N)
+
+    format-N/data/          the directory, as if the service had been killed: a database, its write-ahead log, chunks
+    format-N/answers.json   what that release said to the questions below
+
+In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
+and far ones, producers with epochs, queries one by one and in blocks, one unregistered, a stream dropped.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+import sys
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.engine import Engine
+from psoup.errors import PSoupError
+from psoup.events import Acknowledgement, Command, Push
+from psoup.local import LocalPSoup
+from psoup.model import SECOND
+from psoup_storage import DurableStore
+from psoup_storage.durable import database
+
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
+START = 1_700_000_000 * SECOND
+END = START + 2_000 * SECOND
+"""The clock when the directory was left, and when it is asked."""
+
+WORDS = (None, "", "a", "Grüße 🌍", "it's", "zebra\x01")
+CREATE = (
+    "CREATE STREAM readings (at TIMESTAMP NOT NULL, ok BOOLEAN, n BIGINT, d DOUBLE, m DECIMAL(9,2), word TEXT,"
+    " day DATE, seen TIMESTAMP) TIMESTAMP BY at LATENESS 30 SECONDS",
+    "CREATE STREAM clicks (page TEXT NOT NULL, ms BIGINT)",
+    "CREATE STREAM recent (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 200 SECONDS",
+    "CREATE STREAM gone (x BIGINT)",
+)
+QUERIES = (
+    "SELECT *, _id, _time FROM readings BEGIN (START)",
+    "SELECT n, word FROM readings WHERE n > 40 AND (word LIKE 'Gr%' OR word IS NULL) BEGIN (NOW - 10 MINUTES)",
+    "select d * 2 AS e, m from readings where d < 3 and m between -2.5 and 7.25 begin (now - 90 rows)",
+    "SELECT page, ms, _id, _time FROM clicks WHERE page <> 'home' BEGIN (START) END (NOW - 1 SECOND)",
+    "SELECT x, _id FROM recent BEGIN (START)",
+)
+BLOCK = "SELECT at, n FROM readings WHERE n >= $low AND ok = $ok AND day < $day BEGIN (START)"
+PARAMETERS = [[3, True, date(2024, 1, 5)], [100, False, date(2030, 1, 1)], [7, None, date(2024, 1, 3)]]
+
+
+class Soup(LocalPSoup):
+    """The embedded engine on a directory."""
+
+    def __init__(self, path: Path, now: int) -> None:
+        super().__init__(CONFIG, VirtualClock(now))
+        self.store = DurableStore(path)
+        if "keep" in inspect.signature(Engine).parameters:
+            self.engine = Engine(CONFIG, keep=self.store.keep)
+        for event in self.store.read():
+            self.admission.replay(event)
+            self.admission.give_back(self.engine.apply([event]).freed_bytes)
+
+    def submit(self, command: Command) -> Acknowledgement:
+        """Prepare, store, apply."""
+        prepared = self.admission.prepare(command, self.clock.now())
+        if prepared.event is not None:
+            self.store.append([prepared.event])
+            self.admission.give_back(self.engine.apply([prepared.event]).freed_bytes)
+        return prepared.acknowledgement
+
+
+def readings(step: int, rows: int = 5) -> pa.Table:
+    """The batch of a step: a late and a far row now and then."""
+    numbers = [step * rows + row for row in range(rows)]
+    times = [START + (3 * n - (n % 7) * 4) * SECOND for n in numbers]
+    if step % 9 == 4:
+        times[0], times[1] = START - SECOND, END + 3 * 86_400 * SECOND
+    return pa.table(
+        {
+            "at": pa.array(times, pa.timestamp("us", "UTC")),
+            "ok": [None if n % 5 == 0 else n % 2 == 0 for n in numbers],
+            "n": [None if n % 11 == 3 else n * (-1) ** n for n in numbers],
+            "d": [(float("nan"), float("inf"), -0.0, 0.1 * n, None)[n % 5] for n in numbers],
+            "m": pa.array([Decimal(n % 40 - 10) / 4 for n in numbers], pa.decimal128(9, 2)),
+            "word": [WORDS[n % len(WORDS)] for n in numbers],
+            "day": [None if n % 6 == 1 else date(2024, 1, 1 + n % 9) for n in numbers],
+            "seen": pa.array([START + n * 1_234_567 for n in numbers], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def recent(step: int) -> pa.Table:
+    """Ten rows, ten seconds."""
+    times = [START + (10 * step + row) * SECOND for row in range(10)]
+    return pa.table({"at": pa.array(times, pa.timestamp("us")), "x": [10 * step + row for row in range(10)]})
+
+
+def tell(soup: Soup) -> None:
+    """The story of the directory."""
+    for statement in CREATE:
+        soup.execute(statement)
+    asked = [soup.register(text, f"request {number}") for number, text in enumerate(QUERIES)]
+    soup.unregister(soup.register("SELECT x FROM gone"))
+    soup.push("gone", pa.table({"x": [1, 2]}))
+    soup.execute("DROP STREAM gone")
+    for step in range(44):
+        soup.clock.advance(seconds=10)  # type: ignore[attr-defined]
+        soup.push("readings", readings(step), f"meter {step % 2}", 3, step // 2)
+        soup.push("clicks", pa.table({"page": ["home", f"page {step % 4}"], "ms": [step, None]}))
+        soup.push("recent", recent(step))
+        if step == 20 and hasattr(soup, "register_many"):  # format 1 is older than blocks
+            soup.register_many(BLOCK, PARAMETERS, "block")
+            soup.register_many([QUERIES[1].replace("40", "41"), "SELECT page FROM clicks WHERE ms > 7"])
+        if step in (18, 30, 40):
+            soup.maintain()
+    soup.unregister(soup.register(QUERIES[2]) if not hasattr(soup, "register_many") else asked[-1] + 3)
+    soup.heartbeat("recent", START + 445 * SECOND)
+
+
+QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
+    *((query_id, None, None) for query_id in (1, 2, 3, 4, 5, 7, 9, 10, 11)),
+    (2, START + 300 * SECOND, None),
+    (4, None, "BEGIN (NOW - 20 ROWS)"),
+    (8, None, None),  # unregistered
+    (6, None, None),
+)
+"""Query, as of when, over which other window."""
+
+
+def ask(soup: Soup) -> list[Any]:
+    """What is said to the questions, as JSON has it."""
+    said: list[Any] = []
+    for query_id, as_of, window in QUESTIONS:
+        try:
+            answer = soup.invoke(query_id, as_of, window, accept_truncation=True)
+        except PSoupError as problem:
+            said.append(type(problem).__name__)
+            continue
+        known = answer.completeness
+        complete = [known.now, known.begin, known.end, known.final, known.late, known.ahead, known.pending]
+        rows = [[str(value) for value in row.values()] for row in answer.to_table().to_pylist()]
+        said.append({"query": query_id, "complete": complete, "rows": rows})
+    said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
+    again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
+    said.append([again.duplicate, again.sequence])
+    return said
+
+
+def leave(path: Path, target: Path) -> None:
+    """The files of a directory that is in use, as a killed service would leave them."""
+    shutil.copytree(path, target, ignore=shutil.ignore_patterns("lock"))
+
+
+def main(folder: Path) -> None:
+    """Make a fixture."""
+    path = folder / "living"
+    soup = Soup(path, START)
+    database.CHECKPOINT_BYTES = 32 * 1024  # type: ignore[misc]
+    tell(soup)
+    soup.clock.advance(seconds=(END - soup.clock.now()) / SECOND)  # type: ignore[attr-defined]
+    leave(path, folder / "data")
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in ask(soup))
+    (folder / "answers.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    soup.store.close()
+    shutil.rmtree(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
