@@ -65,6 +65,9 @@ class EngineConfig:
     batch_rows: int = 1_048_576
     """Tuples that one push may have."""
 
+    staged_rows: int = 16_777_216
+    """Tuples that one batch that comes in parts may have."""
+
     text_bytes: int = 1024 * 1024
     """UTF-8 bytes that one TEXT value may have."""
 

@@ -44,7 +44,8 @@ class DropStream:
 class Push:
     """Tuples for a stream. With a `producer`, the batch is taken exactly once per (producer, epoch, number).
 
-    `digest` identifies the payload, so that the same number with other rows is found to be a conflict.
+    `digest` identifies the payload, so that the same number with other rows is found to be a conflict; `STAGED` is
+    that of all batches that came in parts, whose rows are not compared and may be more than those of a push.
     """
 
     stream: str
@@ -53,6 +54,22 @@ class Push:
     epoch: int = 0
     number: int = 0
     digest: bytes = b""
+    tenant: str = DEFAULT_TENANT
+
+
+STAGED = b"staged batch"
+"""The digest of a batch that came in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Asks whether a batch of a producer was taken, as its Push would find out. Changes nothing."""
+
+    stream: str
+    producer: str
+    epoch: int
+    number: int
+    digest: bytes = STAGED
     tenant: str = DEFAULT_TENANT
 
 
@@ -103,7 +120,7 @@ class Unregister:
     tenant: str = DEFAULT_TENANT
 
 
-Command = CreateStream | DropStream | Push | Heartbeat | Register | RegisterMany | Unregister
+Command = CreateStream | DropStream | Push | Recall | Heartbeat | Register | RegisterMany | Unregister
 
 # Events --------------------------------------------------------------------------------------------------
 

@@ -36,6 +36,17 @@ def push(
     null: Annotated[
         list[str] | None, typer.Option("--null", metavar="TEXT", help="CSV: this means NULL (besides an empty field).")
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Take the file as a whole or not at all, visible all at once.")
+    ] = False,
+    batch_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="NAME",
+            help="With --whole: take a file of this name once, also if it is sent again (within a week).",
+        ),
+    ] = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -44,11 +55,12 @@ def push(
     Examples:
       psoup push flights flights.parquet
       psoup push flights flights.csv --null NA
+      psoup push flights monday.parquet --whole --id monday
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of a CSV, JSON lines, Parquet or Arrow file. Columns are found by name; types come from the stream.
     Lost connections are repaired on the way, and no row is taken twice. A batch that does not fit ends the push;
-    the message says how many rows were taken before it.
+    the message says how many rows were taken before it, none with --whole.
     """
     try:
         kind = format_of(file, format.value if format else None)
@@ -56,8 +68,14 @@ def push(
         raise typer.BadParameter(str(problem)) from None
     if file != "-" and not Path(file).is_file():
         raise typer.BadParameter(f"{file} is no file")
+    if batch_id is not None and not whole:
+        raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
+    nulls = ("", *(null or ()))
     with connect(address, timeout) as client:
-        result = _push_file(client, stream, file, kind, ("", *(null or ())))
+        if whole:
+            result = _push_whole(client, stream, file, kind, nulls, batch_id)
+        else:
+            result = _push_file(client, stream, file, kind, nulls)
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
@@ -81,24 +99,46 @@ def _push_file(client: Client, stream: str, file: str, kind: str, nulls: tuple[s
             raise _located(problem, producer, file, rows) from None
 
 
+def _push_whole(
+    client: Client, stream: str, file: str, kind: str, nulls: tuple[str, ...], batch_id: str | None
+) -> PushResult:
+    info = client.describe(stream)
+    rows = 0
+    with _bar() as progress:
+        task = progress.add_task(f"{info.name}", total=Path(file).stat().st_size if file != "-" else None)
+        try:
+            with client.stage(stream, producer=batch_id) as stage:
+                for piece, position in [] if stage.result else open_rows(file, kind, info, nulls):
+                    stage.add(piece)
+                    rows += len(piece)
+                    progress.update(task, completed=position)
+        except InvalidData as problem:
+            raise _placed(problem, file, rows, "No row was taken.") from None
+    assert stage.result is not None
+    return stage.result
+
+
 def _located(problem: InvalidData, producer: Producer, file: str, rows: int) -> InvalidData:
     """The same problem with the row's place in the file, after what was sent before it has arrived."""
     try:
         taken = producer.flush().accepted
     except InvalidData:
         taken = producer.result.accepted
+    return _placed(problem, file, rows, f"{taken:,} rows before it were taken.")
+
+
+def _placed(problem: InvalidData, file: str, rows: int, outcome: str) -> InvalidData:
+    """`rows`: of the file before the piece that does not fit."""
     row = problem.facts.get("row", "")
     place = f" (row {rows + int(row)} of the file, counted from 0)" if row.isdigit() and rows else ""
-    return InvalidData(
-        f"{file}: {problem.message}{place}\n{taken:,} rows before it were taken.",
-        reason=problem.reason,
-        facts=problem.facts,
-    )
+    return InvalidData(f"{file}: {problem.message}{place}\n{outcome}", reason=problem.reason, facts=problem.facts)
 
 
 def summary(result: PushResult) -> str:
     """What became of the rows, in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
+    if result.duplicates and result.duplicates == result.batches:
+        return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this --id."
     text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}"
     text += f"; refused: {', '.join(refused)}" if refused else ""
     return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")

@@ -33,6 +33,7 @@ from psoup_client.producer import Producer
 from psoup_client.push import PushResult
 from psoup_client.query import Explanation, Query
 from psoup_client.schema import ColumnInfo, QueryInfo, ServerInfo, StreamInfo
+from psoup_client.stage import Stage
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -44,6 +45,7 @@ __all__ = [
     "Explanation",
     "Producer",
     "PushResult",
+    "Stage",
     "StreamInfo",
     "QueryInfo",
     "ServerInfo",

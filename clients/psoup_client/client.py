@@ -32,6 +32,7 @@ from psoup_client.producer import Producer
 from psoup_client.push import DirectPusher, PushResult
 from psoup_client.query import Query
 from psoup_client.schema import QueryInfo, ServerInfo, StreamInfo
+from psoup_client.stage import Stage
 from psoup_client.times import Instant, from_proto, to_proto
 from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2
 
@@ -170,6 +171,14 @@ class Client:
     def producer(self, stream: str, **options: Any) -> Producer:
         """A pipelined, exactly-once sender for one stream; see `Producer` for its options."""
         return Producer(self, stream, **options)
+
+    def stage(self, stream: str, *, producer: str | None = None, epoch: int = 0, number: int = 0) -> Stage:
+        """One batch in parts, visible as a whole once it is committed, and taken once; see `Stage`.
+
+        `producer` and `number` name the batch, so that a job that runs again does not double it; without a producer it
+        has a name of its own. `number` counts up from 0 for each producer (and `epoch`) without a gap.
+        """
+        return Stage.begin(self, stream, producer or f"stage-{uuid.uuid4().hex}", epoch, number)
 
     def heartbeat(self, stream: str, time: Instant) -> dt.datetime | None:
         """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""

@@ -30,6 +30,7 @@ from psoup.errors import (
     ResourceExhausted,
 )
 from psoup.events import (
+    STAGED,
     Command,
     CreateStream,
     DropStream,
@@ -42,6 +43,7 @@ from psoup.events import (
     Pushed,
     QueriesAcknowledgement,
     QueryAcknowledgement,
+    Recall,
     Register,
     Registered,
     RegisteredMany,
@@ -159,6 +161,8 @@ class Admission:
         match command:
             case Push():
                 return self._decide_push(command, now)
+            case Recall():
+                return self._decide_recall(command, now)
             case Heartbeat():
                 return self._decide_heartbeat(command, now)
             case Register():
@@ -221,7 +225,7 @@ class Admission:
             if earlier is not None:
                 return Prepared(earlier)
         if columns is None:
-            columns = read_columns(stream.spec, command.table, self._config)
+            columns = read_columns(stream.spec, command.table, self._config, staged=digest == STAGED)
         refused = NONE_REFUSED
         if stream.spec.event_time:
             bound = now + self._config.max_ahead
@@ -246,6 +250,12 @@ class Admission:
             digest,
         )
         return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
+
+    def _decide_recall(self, command: Recall, now: int) -> Prepared:
+        stream = self._tenant(command.tenant).stream(command.stream)
+        check_identity(command)
+        earlier = stream.producers.admit(command, command.digest, now)
+        return Prepared(earlier or PushAcknowledgement(self._sequence, watermark=stream.watermark))
 
     def _check_memory(self, spec: StreamSpec, batch: Batch) -> None:
         budget, needed = self._config.memory_bytes, batch.nbytes

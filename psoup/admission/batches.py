@@ -29,18 +29,22 @@ NONE_REFUSED = Refused(_NO_TIMES, _NO_TIMES)
 """No row was refused; shared, read-only."""
 
 
-def read_columns(spec: StreamSpec, table: pa.RecordBatch | pa.Table, config: EngineConfig) -> tuple[Column, ...]:
+def read_columns(
+    spec: StreamSpec, table: pa.RecordBatch | pa.Table, config: EngineConfig, *, staged: bool = False
+) -> tuple[Column, ...]:
     """The checked columns of a push; raises InvalidBatch. O(bytes), without a copy where types already fit.
 
     The buffers are verified before anything reads them: a payload off the wire may hold offsets or UTF-8 that would
-    lead outside its memory.
+    lead outside its memory. `staged`: all parts of a batch, which may have more rows.
     """
-    if table.num_rows > config.batch_rows:
+    limit = config.staged_rows if staged else config.batch_rows
+    if table.num_rows > limit:
         raise InvalidBatch(
-            f"the batch has {table.num_rows:,} rows; {config.batch_rows:,} is the most in one push, send it in parts",
+            f"the batch has {table.num_rows:,} rows; {limit:,} is the most in one {'stage' if staged else 'push'},"
+            f" send it in {'several' if staged else 'parts'}",
             reason="BATCH_TOO_LARGE",
             rows=table.num_rows,
-            limit=config.batch_rows,
+            limit=limit,
         )
     try:
         table.validate(full=True)
@@ -86,14 +90,10 @@ def payload_digest(columns: tuple[Column, ...]) -> bytes:
     return state.digest()
 
 
-def in_event_time(
-    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int
-) -> tuple[Batch, Refused, int | None]:
-    """The accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
-
-    Raises InvalidBatch for a NULL time. No late and no ahead row: no copy.
-    """
-    assert spec.time_attribute is not None
+def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
+    """Raise InvalidBatch for a NULL in the attribute that is the stream's time. O(rows)."""
+    if spec.time_attribute is None:
+        return
     column = columns[spec.time_attribute]
     if column.valid is not None and not column.valid.all():
         name, row = spec.schema.attributes[spec.time_attribute].name, int(np.argmin(column.valid))
@@ -103,7 +103,18 @@ def in_event_time(
             column=name,
             row=row,
         )
-    times = column.values
+
+
+def in_event_time(
+    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int
+) -> tuple[Batch, Refused, int | None]:
+    """The accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
+
+    Raises InvalidBatch for a NULL time. No late and no ahead row: no copy.
+    """
+    assert spec.time_attribute is not None
+    check_times(spec, columns)
+    times = columns[spec.time_attribute].values
     batch, refused = Batch(columns, times), NONE_REFUSED
     if not len(times):
         return batch, refused, watermark

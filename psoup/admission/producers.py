@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, ResourceExhausted
-from psoup.events import Push, PushAcknowledgement, Pushed
+from psoup.events import STAGED, Push, PushAcknowledgement, Pushed, Recall
 
 MAX_NAME_BYTES = 256
 _MAX_INT64 = 2**63 - 1
@@ -37,7 +37,7 @@ class Producers:
         self._config = config
         self._known: OrderedDict[str, _Producer] = OrderedDict()
 
-    def admit(self, command: Push, digest: bytes, now: int) -> PushAcknowledgement | None:
+    def admit(self, command: Push | Recall, digest: bytes, now: int) -> PushAcknowledgement | None:
         """None: the batch is next in line. An acknowledgement: it was taken before, and this was the answer.
 
         Raises FailedPrecondition for a gap, a fenced epoch, or a repeat too old to be recognised; Conflict for a
@@ -105,7 +105,7 @@ class Producers:
         producer = self._known.get(name)
         return None if producer is None or now - producer.last > self._config.producer_idle else producer
 
-    def _remembered(self, command: Push, digest: bytes, producer: _Producer) -> PushAcknowledgement:
+    def _remembered(self, command: Push | Recall, digest: bytes, producer: _Producer) -> PushAcknowledgement:
         kept = producer.kept.get(command.number)
         if kept is None:
             raise FailedPrecondition(
@@ -147,8 +147,10 @@ class Producers:
             del self._known[name]
 
 
-def check_identity(command: Push) -> None:
+def check_identity(command: Push | Recall) -> None:
     """Raise InvalidInput for a producer, epoch or number that no batch can have."""
+    if not command.producer and command.digest == STAGED:
+        raise InvalidInput("a batch in parts needs a producer's name, so that it is taken once; give one")
     if len(command.producer.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise InvalidInput(f"the producer's name is longer than {MAX_NAME_BYTES} bytes; take a shorter one")
     for what, value in (("epoch", command.epoch), ("number", command.number)):

@@ -27,7 +27,7 @@ from psoup_service.status import abort, code_of
 Context: TypeAlias = grpc.aio.ServicerContext
 _log = logging.getLogger(__name__)
 
-INGEST_METHODS = frozenset({"Push", "PushStream", "RegisterMany"})
+INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany"})
 """Methods whose requests may have the ingest size."""
 
 _GONE = (grpc.aio.InternalError,)

@@ -41,6 +41,12 @@ class Limits:
     batch_decoded_bytes: int = 256 * _MIB
     """Bytes of one push once it is decompressed and laid out in the stream's columns."""
 
+    staged_bytes: int = 512 * _MIB
+    """Bytes of all batches that come in parts and are not committed."""
+
+    stage_idle_s: float = 1_800.0
+    """A batch in parts on which nothing happens is dropped after this time."""
+
     concurrent_calls: int = 1_024
     """Calls under way at once, over all clients."""
 

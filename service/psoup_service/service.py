@@ -23,7 +23,7 @@ from psoup.answer import Snapshot, bill
 from psoup.clock import Clock
 from psoup.engine import Engine
 from psoup.errors import Internal, InvalidInput
-from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, streams_pb2_grpc
+from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, staging_pb2_grpc, streams_pb2_grpc
 from psoup_service.calls import Calls
 from psoup_service.clock import SystemClock
 from psoup_service.host import Host
@@ -34,6 +34,7 @@ from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.queries import QueryServicer
 from psoup_service.servicers.server import ServerServicer
+from psoup_service.servicers.staging import StagingServicer
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
@@ -124,6 +125,10 @@ class Service:
         for register, servicer in (
             (streams_pb2_grpc.add_StreamServiceServicer_to_server, StreamServicer(self._backend)),
             (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend, self._decoder)),
+            (
+                staging_pb2_grpc.add_StagingServiceServicer_to_server,
+                StagingServicer(self._backend, self._decoder, self.settings.engine_config()),
+            ),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
         ):

@@ -71,6 +71,9 @@ class Settings(BaseModel):
     queue_mib: int = Field(default=256, ge=1)
     """pushed data that may wait to be applied"""
 
+    staged_mib: int = Field(default=512, ge=0)
+    """batches that come in parts and are not committed"""
+
     sort_rows: int = Field(default=5_000_000, ge=0)
     """rows that ORDER BY or DISTINCT may hold in one invocation"""
 
@@ -127,6 +130,7 @@ class Settings(BaseModel):
     def limits(self) -> Limits:
         """The part that calls must keep to."""
         return Limits(
+            staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
             default_deadline_s=self.default_deadline_s,
             stream_age_s=self.stream_age_s,

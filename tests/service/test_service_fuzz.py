@@ -14,13 +14,13 @@ from google.protobuf import descriptor, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2
+from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, staging_pb2, streams_pb2
 from psoup_service.settings import Settings
 from psoup_service.status import CODES, OWN_CODES
 from psoup_testing.budget import Budget
 from psoup_testing.wire import Wire, ipc, run
 
-FILES = (streams_pb2, ingest_pb2, queries_pb2, server_pb2)
+FILES = (streams_pb2, ingest_pb2, staging_pb2, queries_pb2, server_pb2)
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]
@@ -56,11 +56,12 @@ PAYLOADS = [b"", ipc(TABLE), ipc(TABLE, compression="zstd"), ipc(TABLE)[:200], b
 
 
 class Fuzz:
-    """Draws messages; knows the query IDs of the service, so that some calls are right."""
+    """Draws messages; knows queries and stages of the service, so that some calls are right."""
 
-    def __init__(self, draw: random.Random, ids: list[str]) -> None:
+    def __init__(self, draw: random.Random, ids: list[str], stages: list[str]) -> None:
         self.draw = draw
         self.ids = ids
+        self.stages = stages
 
     def message(self, kind: descriptor.Descriptor) -> Message:
         message = message_factory.GetMessageClass(kind)()
@@ -97,6 +98,7 @@ class Fuzz:
             "statements": lambda: self.draw.choice(STATEMENTS),
             "window": lambda: self.draw.choice([*STATEMENTS[-4:], ""]),
             "query_id": lambda: self.draw.choice([*self.ids, "q-00000000-1", ""]),
+            "stage": lambda: self.draw.choice([*self.stages, self.stages[0][:-4], "W10="]),
             "page_token": lambda: self.draw.choice(["", "", "W10", "a" * 5_000, "WyJyb3dzIix7fV0"]),
         }
         if name in choices and self.draw.random() < 0.8:
@@ -128,12 +130,20 @@ async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[M
         return error.code(), error.debug_error_string()
 
 
+async def begin(wire: Wire, stream: str, number: int) -> str:
+    """The name of a new stage; the stream is made again if a call before has dropped it."""
+    statement = STATEMENTS["sr".index(stream)]
+    await wire.streams.CreateStream(streams_pb2.CreateStreamRequest(statement=statement, allow_existing=True))
+    request = staging_pb2.BeginStageRequest(stream=stream, producer=f"fuzz {number}")
+    return (await wire.staging.BeginStage(request)).stage
+
+
 def test_every_call_ends_with_a_documented_code() -> None:
     seen: dict[str, set[grpc.StatusCode]] = {}
 
     async def script(wire: Wire) -> None:
-        await wire.create(STATEMENTS[0])
-        await wire.create(STATEMENTS[1])
+        for statement in STATEMENTS[:2]:
+            await wire.create(statement)
         ids = [await wire.register(STATEMENTS[2]), await wire.register(STATEMENTS[3])]
         await wire.push("s", TABLE)
         for method in METHODS:
@@ -141,7 +151,7 @@ def test_every_call_ends_with_a_documented_code() -> None:
             code, _ = await call(wire, method, empty)
             seen.setdefault(method.full_name, set()).add(code)
         for number in BUDGET.rounds():
-            fuzz = Fuzz(random.Random(number), ids)
+            fuzz = Fuzz(random.Random(number), ids, [await begin(wire, stream, number) for stream in "sr"])
             for _ in range(25):
                 method = fuzz.draw.choice(METHODS)
                 requests = [fuzz.message(method.input_type) for _ in range(fuzz.draw.choice((1, 1, 3)))]

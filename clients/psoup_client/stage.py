@@ -1,0 +1,99 @@
+"""A batch in parts: added in any order, from any process, and visible as a whole once it is committed.
+
+    with client.stage("readings", producer="nightly", number=3) as stage:
+        for frame in frames:
+            stage.add(frame)                  # nothing is visible yet
+    stage.result                              # all of it is: committed at the end of the block, aborted by an error
+
+    Stage.join(client, "readings", stage.id).add(frame, part="7")      in another process, by the ID
+
+The service takes each (producer, epoch, number) once: a stage for one that was committed before has its `result` at
+once and drops what is added.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from psoup_client.payload import split
+from psoup_client.push import PushResult
+from psoup_proto.v1 import staging_pb2
+
+if TYPE_CHECKING:
+    from psoup_client.client import Client
+
+
+class Stage:
+    """An open batch of `stream`. `id` names it for others (empty if it was committed before). Of one thread."""
+
+    def __init__(self, client: Client, stream: str, stage_id: str, result: PushResult | None = None) -> None:
+        self.stream = stream
+        self.id = stage_id
+        self.result = result
+        self._client = client
+        self._numbers = itertools.count()
+
+    @classmethod
+    def begin(cls, client: Client, stream: str, producer: str, epoch: int, number: int) -> Stage:
+        """Open a stage, dropping one that the producer left open; `Client.stage` is the short way.
+
+        Raises NotFound, FailedPrecondition for a gap in the numbers or a fenced epoch, and Conflict if a plain push had
+        the number.
+        """
+        request = staging_pb2.BeginStageRequest(stream=stream, producer=producer, epoch=epoch, number=number)
+        reply = client.connection.call(client.connection.staging.BeginStage, request)
+        return cls(client, stream, reply.stage, PushResult().plus(reply.committed) if not reply.stage else None)
+
+    @classmethod
+    def join(cls, client: Client, stream: str, stage_id: str) -> Stage:
+        """The stage that another client opened, to add parts to it. Asks nobody; a wrong ID shows at the first part."""
+        return cls(client, stream, stage_id)
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abort()
+
+    def add(self, data: Any, *, part: str | None = None, timeout: float | None = None) -> list[str]:
+        """Send rows, in any form that `Client.push` takes; returns the names of the parts that they made.
+
+        `part` names them: what is added again under the same name takes the place of what was there, if it is cut as
+        before. By default each call has the next name. Raises InvalidData for rows that do not fit, NotFound if the
+        stage is gone, ResourceExhausted if the service's stages are full.
+        """
+        if self.result is not None:
+            return []
+        table = self._client.convert(self.stream, data)
+        part = f"{next(self._numbers):08d}" if part is None else part
+        names = []
+        for place, payload in enumerate(split(table)):
+            name = f"{part}/{place:06d}"
+            request = staging_pb2.AddPartRequest(stage=self.id, part=name, arrow_ipc=payload.data)
+            self._client.connection.call(self._client.connection.staging.AddPart, request, timeout)
+            names.append(name)
+        return names
+
+    def commit(self, parts: Sequence[str] = (), *, timeout: float | None = None) -> PushResult:
+        """Apply the parts of these names, in this order, as one batch; without names all, in the order of names.
+
+        Returns what became of the rows; `duplicates` is 1 if the batch had been committed before. May be called again.
+        Raises FailedPrecondition for a part that did not come, ResourceExhausted if there is no room; the stage stays.
+        """
+        if self.result is None:
+            request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts)
+            reply = self._client.connection.call(self._client.connection.staging.CommitStage, request, timeout)
+            self.result = PushResult().plus(reply.outcome)
+            self._client.note_sequence(reply.outcome.sequence)
+        return self.result
+
+    def abort(self) -> None:
+        """Forget what was added. Harmless if the stage is gone; after a commit it does nothing."""
+        if self.result is None:
+            request = staging_pb2.AbortStageRequest(stage=self.id)
+            self._client.connection.call(self._client.connection.staging.AbortStage, request)

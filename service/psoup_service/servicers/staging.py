@@ -1,0 +1,153 @@
+"""StagingService: a batch in parts, committed as one.
+
+    BeginStage   was the number committed? ──> a stage
+    AddPart      decode, check against the stream, on a thread ──> the stage
+    CommitStage  the parts as one table ──> a Push like any other: prepared, logged, applied as a whole
+
+A part is laid out in the stream's columns when it comes, so the commit only puts them one behind the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+from google.protobuf import duration_pb2
+
+from psoup.admission.batches import check_times, read_columns
+from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.columns import arrow_schema
+from psoup.config import EngineConfig
+from psoup.errors import InvalidInput, NotFound, PSoupError
+from psoup.events import STAGED, Push, PushAcknowledgement, Recall
+from psoup.model import StreamSpec
+from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
+from psoup_service import convert, ipc
+from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.stages import BatchKey, Stage, Stages, read_token
+
+_NAME_BYTES = 256
+
+
+class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
+    """See staging.proto. `decoder` runs what is too long for the loop."""
+
+    def __init__(self, backend: Backend, decoder: ThreadPoolExecutor, config: EngineConfig) -> None:
+        self._backend = backend
+        self._decoder = decoder
+        self._config = config
+        self._stages = Stages(backend.limits.staged_bytes, backend.limits.stage_idle_s)
+
+    async def BeginStage(
+        self, request: staging_pb2.BeginStageRequest, context: Context
+    ) -> staging_pb2.BeginStageResponse:
+        """Open a stage, unless its batch was taken before."""
+        batch = BatchKey(self._backend.tenant(context), request.stream, request.producer, request.epoch, request.number)
+        earlier = await self._recall(batch)
+        if earlier.duplicate:
+            return staging_pb2.BeginStageResponse(committed=_outcome(earlier))
+        view = _stream(await self._backend.visible(earlier.sequence), batch.tenant, batch.stream)
+        idle = duration_pb2.Duration(seconds=int(self._stages.idle))
+        return staging_pb2.BeginStageResponse(stage=self._stages.open(batch, view.stream_id).token, idle=idle)
+
+    async def AddPart(self, request: staging_pb2.AddPartRequest, context: Context) -> staging_pb2.AddPartResponse:
+        """Check a part and keep it."""
+        if not 0 < len(request.part.encode("utf-8")) <= _NAME_BYTES:
+            raise InvalidInput(f"the part's name must have 1 to {_NAME_BYTES} bytes; name it", field="part")
+        stage = self._stages.find(request.stage, self._backend.tenant(context))
+        spec = self._spec(stage)
+        loop = asyncio.get_running_loop()
+        table = await loop.run_in_executor(self._decoder, self._read, spec, request)
+        self._stages.put(stage, request.part, table)
+        return staging_pb2.AddPartResponse(rows=table.num_rows, staged_rows=stage.rows)
+
+    async def CommitStage(
+        self, request: staging_pb2.CommitStageRequest, context: Context
+    ) -> staging_pb2.CommitStageResponse:
+        """Push the parts as one batch."""
+        tenant = self._backend.tenant(context)
+        try:
+            stage = self._stages.find(request.stage, tenant)
+        except NotFound:  # perhaps it was committed, and the reply was lost
+            earlier = await self._recall(read_token(request.stage, tenant))
+            if not earlier.duplicate:
+                raise
+            return staging_pb2.CommitStageResponse(outcome=_outcome(earlier))
+        if stage.committing:
+            raise InvalidInput("this stage is being committed by another call; wait for that one", reason="COMMITTING")
+        batch, table = stage.batch, stage.pick(request.parts, arrow_schema(self._spec(stage).schema))
+        command = Push(batch.stream, table, batch.producer, batch.epoch, batch.number, STAGED, tenant)
+        stage.committing = True
+        try:
+            done = await self._backend.host.submit(command, patience=PATIENCE_S)
+        finally:
+            stage.committing = False
+        assert isinstance(done, PushAcknowledgement)
+        self._stages.drop(stage)
+        self._backend.metrics.pushed(done, table.nbytes)
+        return staging_pb2.CommitStageResponse(outcome=_outcome(done))
+
+    async def AbortStage(
+        self, request: staging_pb2.AbortStageRequest, context: Context
+    ) -> staging_pb2.AbortStageResponse:
+        """Forget the parts."""
+        tenant = self._backend.tenant(context)
+        try:
+            stage = self._stages.find(request.stage, tenant)
+        except NotFound:
+            read_token(request.stage, tenant)
+            return staging_pb2.AbortStageResponse()
+        if not stage.committing:
+            self._stages.drop(stage)
+        return staging_pb2.AbortStageResponse()
+
+    async def _recall(self, batch: BatchKey) -> PushAcknowledgement:
+        command = Recall(batch.stream, batch.producer, batch.epoch, batch.number, STAGED, batch.tenant)
+        done = await self._backend.host.submit(command, patience=PATIENCE_S)
+        assert isinstance(done, PushAcknowledgement)
+        return done
+
+    def _spec(self, stage: Stage) -> StreamSpec:
+        """What the stage's stream is now; drops the stage if that is another stream."""
+        try:
+            view = _stream(self._backend.host.snapshot(), stage.batch.tenant, stage.batch.stream)
+        except NotFound:
+            self._stages.drop(stage)
+            raise
+        if view.stream_id != stage.stream_id:
+            self._stages.drop(stage)
+            raise NotFound(
+                f"stream {stage.batch.stream!r} was dropped and made anew; its stage is gone, begin again",
+                reason="OTHER_STREAM",
+            )
+        return view.spec
+
+    def _read(self, spec: StreamSpec, request: staging_pb2.AddPartRequest) -> pa.Table:
+        """The part in the stream's columns and types."""
+        try:
+            columns = read_columns(spec, ipc.decode(request.arrow_ipc, self._backend.limits), self._config)
+            check_times(spec, columns)
+        except PSoupError as problem:
+            problem.message = f"part {request.part!r}: {problem.message}"
+            problem.facts = {"part": request.part, **problem.facts}
+            raise
+        return pa.table([column.to_arrow() for column in columns], schema=arrow_schema(spec.schema))
+
+
+def _stream(snapshot: Snapshot, tenant: str, name: str) -> StreamView:
+    view = snapshot.streams.get((tenant, name.lower()))
+    if view is None:
+        raise NotFound(f"there is no stream {name!r} any more", reason="UNKNOWN_STREAM", stream=name)
+    return view
+
+
+def _outcome(done: PushAcknowledgement) -> ingest_pb2.PushResponse:
+    return ingest_pb2.PushResponse(
+        sequence=done.sequence,
+        accepted=done.accepted,
+        late=done.late,
+        ahead=done.ahead,
+        watermark=convert.timestamp(done.watermark),
+        duplicate=done.duplicate,
+    )
