@@ -114,7 +114,7 @@ def _walk(
 
 @njit(cache=True, nogil=True)
 def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either):
-    """AND the bitmaps of the clause's factors into `bits`; factors of one interval go two at a time."""
+    """AND the bitmaps of the clause's factors into `bits`, factors of one interval two at a time; returns the count."""
     words = bits.shape[0]
     factor, end = clause_ptr[clause], clause_ptr[clause + 1]
     while factor < end:
@@ -139,26 +139,83 @@ def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bi
                 either[w] |= high[w] & ~low[w]
         for w in range(words):
             bits[w] &= either[w]
+    matches = np.uint64(0)
+    for w in range(words):
+        matches += _popcount(bits[w])
+    return np.int64(matches)
 
 
 @njit(cache=True, nogil=True)
-def _or_few(first, count, iv_lo, iv_hi, ranks, prefix, out):
-    """OR the tuples that pass `count` factors (1 to 4) of one interval, from `first` on, into `out`, uint64[w].
+def _list_bits(bits, word_0, out_offsets, place):
+    """Write the offsets of the set bits, ascending, from `place` on; bit 0 is that of word `word_0`."""
+    for w in range(bits.shape[0]):
+        word = bits[w]
+        while word != 0:
+            bit = np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+            out_offsets[place] = ((word_0 + w) << 6) + bit
+            place += 1
+            word &= word - _ONE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _edges(interval, iv_lo, iv_hi, ranks, words):
+    """Where the bitmaps of an interval begin: at its end, at its beginning. Unsigned, so that no index can be below 0
+    and be counted from the end, which would keep the loops over words from being vectorised."""
+    size = np.uint64(words)
+    return np.uint64(ranks[iv_hi[interval]]) * size, np.uint64(ranks[iv_lo[interval]]) * size
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _four(first, count, iv_lo, iv_hi, ranks, words):
+    """The edges of `count` intervals (1 to 4) from `first` on as those of four; one may come twice."""
+    second, third = first + min(1, count - 1), first + min(2, count - 1)
+    return (
+        _edges(first, iv_lo, iv_hi, ranks, words), _edges(second, iv_lo, iv_hi, ranks, words),
+        _edges(third, iv_lo, iv_hi, ranks, words), _edges(first + count - 1, iv_lo, iv_hi, ranks, words),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _word(prefix, edges, w):
+    """The tuples of word w that lie in all four intervals."""
+    (high, low), (high_2, low_2), (high_3, low_3), (high_4, low_4) = edges
+    word = prefix[high + w] & ~prefix[low + w] & prefix[high_2 + w] & ~prefix[low_2 + w]
+    return word & prefix[high_3 + w] & ~prefix[low_3 + w] & prefix[high_4 + w] & ~prefix[low_4 + w]
+
+
+@njit(cache=True, nogil=True)
+def _or_few(first, count, iv_lo, iv_hi, ranks, prefix, words, rows, at):
+    """OR the tuples that lie in `count` intervals (1 to 4), from `first` on, into `rows` from word `at` on.
 
     One pass, with nothing written in between: twice as fast as a factor at a time.
     """
-    second = first + min(1, count - 1)
-    high, low = prefix[ranks[iv_hi[first]]], prefix[ranks[iv_lo[first]]]
-    high_2, low_2 = prefix[ranks[iv_hi[second]]], prefix[ranks[iv_lo[second]]]
+    place = np.uint64(at)
     if count <= 2:
-        for w in range(out.shape[0]):
-            out[w] |= high[w] & ~low[w] & high_2[w] & ~low_2[w]
+        high, low = _edges(first, iv_lo, iv_hi, ranks, words)
+        high_2, low_2 = _edges(first + count - 1, iv_lo, iv_hi, ranks, words)
+        for w in range(np.uint64(words)):
+            rows[place + w] |= prefix[high + w] & ~prefix[low + w] & prefix[high_2 + w] & ~prefix[low_2 + w]
         return
-    third, fourth = first + 2, first + count - 1
-    high_3, low_3 = prefix[ranks[iv_hi[third]]], prefix[ranks[iv_lo[third]]]
-    high_4, low_4 = prefix[ranks[iv_hi[fourth]]], prefix[ranks[iv_lo[fourth]]]
-    for w in range(out.shape[0]):
-        out[w] |= high[w] & ~low[w] & high_2[w] & ~low_2[w] & high_3[w] & ~low_3[w] & high_4[w] & ~low_4[w]
+    edges = _four(first, count, iv_lo, iv_hi, ranks, words)
+    for w in range(np.uint64(words)):
+        rows[place + w] |= _word(prefix, edges, w)
+
+
+@njit(cache=True, nogil=True)
+def _select_few(first, count, iv_lo, iv_hi, ranks, prefix, bits):
+    """bits = the tuples that lie in `count` intervals (1 to 8), from `first` on; returns how many."""
+    edges = _four(first, min(count, _FEW), iv_lo, iv_hi, ranks, bits.shape[0])
+    matches = np.uint64(0)
+    for w in range(np.uint64(bits.shape[0])):
+        bits[w] = _word(prefix, edges, w)
+        matches += _popcount(bits[w])
+    if count > _FEW and matches != 0:
+        edges = _four(first + _FEW, count - _FEW, iv_lo, iv_hi, ranks, bits.shape[0])
+        matches = np.uint64(0)
+        for w in range(np.uint64(bits.shape[0])):
+            bits[w] &= _word(prefix, edges, w)
+            matches += _popcount(bits[w])
+    return np.int64(matches)
 
 
 @njit(cache=True, nogil=True)
@@ -177,7 +234,7 @@ def emit(
     Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
     """
     shift, word_0, n = start & 63, start >> 6, codes.shape[1]
-    words = (shift + n + 63) >> 6
+    words, flat, all_bits = (shift + n + 63) >> 6, prefix.reshape(-1), rows.reshape(-1)
     place, needed = room[first], 0
     bits, either = np.empty(words, np.uint64), np.empty(words, np.uint64)
     for j in range(first, last):
@@ -199,38 +256,26 @@ def emit(
         interval, factors = factor_ptr[clause_ptr[clause]], clause_ptr[clause + 1] - clause_ptr[clause]
         plain = 0 < factors <= 2 * _FEW and factor_ptr[clause_ptr[clause + 1]] - interval == factors
         if plain and factors <= _FEW and row >= 0:
-            _or_few(interval, factors, iv_lo, iv_hi, ranks, prefix, rows[row, word_0 : word_0 + words])
+            at = np.int64(row) * rows.shape[1] + word_0
+            _or_few(interval, factors, iv_lo, iv_hi, ranks, flat, words, all_bits, at)
             continue
         if plain:
-            bits[:] = 0
-            _or_few(interval, min(factors, _FEW), iv_lo, iv_hi, ranks, prefix, bits)
-            if factors > _FEW:
-                either[:] = 0
-                _or_few(interval + _FEW, factors - _FEW, iv_lo, iv_hi, ranks, prefix, either)
-                for w in range(words):
-                    bits[w] &= either[w]
+            matches = _select_few(interval, factors, iv_lo, iv_hi, ranks, flat, bits)
         else:
             bits[:] = _ALL
             bits[0] &= _ALL << np.uint64(shift)
             if (shift + n) & 63:
                 bits[words - 1] &= ~(_ALL << np.uint64((shift + n) & 63))
-            _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
+            matches = _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
         if row >= 0:
             for w in range(words):
                 rows[row, word_0 + w] |= bits[w]
-            continue
-        matches = 0
-        for w in range(words):
-            matches += np.int64(_popcount(bits[w]))
-        if matches > most:
+        elif matches > most:
             needs[first + needed] = j
             needed += 1
-            continue
-        for w in range(words):
-            word = bits[w]
-            while word != 0:
-                bit = np.int64(_popcount((word & (~word + _ONE)) - _ONE))
-                out_slots[place], out_offsets[place] = slot, ((word_0 + w) << 6) + bit
-                place += 1
-                word &= word - _ONE
+        elif matches:
+            end = place + matches
+            out_slots[place:end] = slot
+            _list_bits(bits, word_0, out_offsets, place)
+            place = end
     return place - room[first], needed
