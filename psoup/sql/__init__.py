@@ -1,11 +1,14 @@
 """SQL text to bound queries: the only user of sqlglot. See `statement` for the ways in."""
 
-from psoup.sql.statement import create_stream, is_create, prepare, standing_query, window_clause
+from psoup.sql.ddl import AddedColumns
+from psoup.sql.statement import alter_stream, create_stream, is_create, prepare, standing_query, window_clause
 from psoup.sql.template import Template
 from psoup.sql.windows import describe_duration, describe_window
 
 __all__ = [
+    "AddedColumns",
     "Template",
+    "alter_stream",
     "create_stream",
     "describe_duration",
     "describe_window",

@@ -1,12 +1,15 @@
-"""CREATE STREAM: from its syntax to a `StreamSpec`.
+"""CREATE STREAM and ALTER STREAM: from their syntax to a `StreamSpec`, and to the columns that one is given.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit]]
         [RETENTION n unit | n ROWS]
+    ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …
 
-Whether a stream of that name is there already is admission's question.
+Whether a stream of that name is there already, and which columns it has, is admission's question.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -18,6 +21,25 @@ from psoup.sql.windows import duration, is_rows, row_count
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128
 """Longest name of a stream or an attribute, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumns:
+    """What ALTER STREAM asks for: `attributes` for `stream`; those named in `lenient` may be there already."""
+
+    stream: str
+    attributes: tuple[Attribute, ...]
+    lenient: frozenset[str] = frozenset()
+
+
+def added_columns(source: Source, node: exp.Expr) -> AddedColumns:
+    """The columns that a `dialect.AlterStream` adds. Raises SqlError."""
+    for column in node.expressions:
+        if column.args.get("not_null"):
+            hint = "leave NOT NULL out; WHERE can ask for IS NOT NULL"
+            raise source.error("an added column is NULL in the tuples that are there already", column.this, hint=hint)
+    attributes = _attributes(source, node.expressions)
+    return AddedColumns(_name(source, node.this, "stream"), attributes, frozenset(node.args.get("lenient") or ()))
 
 
 def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
@@ -47,6 +69,10 @@ def _schema(source: Source, node: exp.Expr) -> Schema:
     columns = node.expressions
     if len(columns) > MAX_ATTRIBUTES:
         raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", columns[MAX_ATTRIBUTES])
+    return Schema(_attributes(source, columns))
+
+
+def _attributes(source: Source, columns: list[exp.Expr]) -> tuple[Attribute, ...]:
     seen: set[str] = set()
     attributes = []
     for column in columns:
@@ -59,7 +85,7 @@ def _schema(source: Source, node: exp.Expr) -> Schema:
         seen.add(name.lower())
         kind = data_type(source, column.args["kind"])
         attributes.append(Attribute(name, kind, not column.args.get("not_null")))
-    return Schema(tuple(attributes))
+    return tuple(attributes)
 
 
 def _name(source: Source, node: exp.Expr, what: str) -> str:

@@ -70,6 +70,12 @@ class CreateStream(exp.Expression):
     }
 
 
+class AlterStream(exp.Expression):
+    """ALTER STREAM with the columns it adds; `lenient` are the names of those with IF NOT EXISTS."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True, "lenient": False}
+
+
 class PlacedError(ParseError):
     """A parse error with the offset of the token where it was noticed."""
 
@@ -103,6 +109,7 @@ class PSoupParser(parser.Parser):
     STATEMENT_PARSERS: ClassVar[Parsers] = {
         **parser.Parser.STATEMENT_PARSERS,
         TokenType.CREATE: lambda self: self._parse_create_stream(),
+        TokenType.ALTER: lambda self: self._parse_alter_stream(),
         TokenType.BEGIN: lambda self: self._parse_bounds(),
         TokenType.END: lambda self: self._parse_bounds(),
     }
@@ -277,6 +284,24 @@ class PSoupParser(parser.Parser):
             self.raise_error(f"{self._curr.text.upper()!r} is not known here; a column is: name TYPE [NOT NULL]")
         return self.expression(StreamColumn(this=name, kind=kind, not_null=not_null))
 
+    def _parse_alter_stream(self) -> Any:
+        if not self._match_text_seq("STREAM"):
+            self.raise_error("only streams can be altered: ALTER STREAM name ADD COLUMN column TYPE")
+        name = self._name("ALTER STREAM needs a name")
+        lenient: list[str] = []
+        columns = self._parse_csv(lambda: self._parse_added_column(lenient))
+        return self.expression(AlterStream(this=name, expressions=columns, lenient=lenient))
+
+    def _parse_added_column(self, lenient: list[str]) -> Any:
+        if not self._match_text_seq("ADD"):
+            self.raise_error("columns can be added, and nothing else be changed: ADD COLUMN column TYPE")
+        self._match_text_seq("COLUMN")
+        if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
+        column = self._parse_stream_column()
+        if if_missing:
+            lenient.append(column.this.name)
+        return column
+
     def _parse_stream_option(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):
             return "timestamp", self._name("TIMESTAMP BY needs a column")
@@ -289,6 +314,8 @@ class PSoupParser(parser.Parser):
         self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, RETENTION or the end")
 
     def _name(self, problem: str) -> Any:
+        if not self._curr:
+            self.raise_error(problem)
         name = None if self._curr.token_type in _CONSTANTS else self._parse_id_var(any_token=False)
         if name is None:
             word = f'; {self._curr.text!r} is a reserved word: quote it with ""' if self._curr.text.isalpha() else ""

@@ -174,14 +174,22 @@ _VOLATILE = _words(
     "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp"
 )
 _STATEMENTS = _words(
-    "INSERT UPDATE DELETE MERGE DROP ALTER TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN "
+    "INSERT UPDATE DELETE MERGE DROP TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN "
     "COMMIT ROLLBACK VACUUM ANALYZE PRAGMA ATTACH DETACH CALL EXECUTE PREPARE LOAD INSTALL KILL CACHE UNCACHE REFRESH "
     "PIVOT UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET"
 )
 
 
+_OURS = {
+    "SELECT": "register the query instead",
+    "CREATE": "create the stream instead",
+    "ALTER": "alter the stream instead",
+}
+"""The statements that PSoup takes, and what to do with one that came in a wrong place."""
+
+
 def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
-    """Refuse a statement that does not begin as `wanted` (SELECT or CREATE) does."""
+    """Refuse a statement that does not begin as `wanted` (SELECT, CREATE or ALTER) does."""
     first = tokens[0]
     word = "" if first.token_type in (_T.STRING, _T.IDENTIFIER) else first.text.upper()
     if word == wanted:
@@ -190,13 +198,13 @@ def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
         raise source.unsupported("WITH", first.start, hint="write one SELECT")
     if word in ("FROM", "(") and wanted == "SELECT":
         raise source.unsupported("a statement that does not begin with SELECT", first.start)
-    if word == "CREATE":
-        raise source.error("a SELECT is needed here, not CREATE", first.start, hint="create the stream first")
-    if word == "SELECT":
-        raise source.error("CREATE STREAM is needed here, not SELECT", first.start, hint="register the query instead")
+    if word in _OURS:
+        asked = "a SELECT" if wanted == "SELECT" else f"{wanted} STREAM"
+        raise source.error(f"{asked} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
-        raise source.unsupported(f"the statement {word}", first.start, hint="PSoup takes CREATE STREAM and SELECT")
-    hint = nearest(word, ["SELECT", "CREATE"])
+        hint = "PSoup takes CREATE STREAM, ALTER STREAM and SELECT"
+        raise source.unsupported(f"the statement {word}", first.start, hint=hint)
+    hint = nearest(word, ["SELECT", "CREATE", "ALTER"])
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 

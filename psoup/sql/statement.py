@@ -1,4 +1,4 @@
-"""The ways in: text to a `StreamSpec`, a `StandingQuery`, a `Template` of many, or a `WindowClause`.
+"""The ways in: text to a `StreamSpec`, `AddedColumns`, a `StandingQuery`, a `Template` of many, or a `WindowClause`.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
@@ -16,8 +16,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.query import StandingQuery
-from psoup.sql.ddl import stream_spec
-from psoup.sql.dialect import Bounds, CreateStream, PlacedError, PSoup, TooComplex
+from psoup.sql.ddl import AddedColumns, added_columns, stream_spec
+from psoup.sql.dialect import AlterStream, Bounds, CreateStream, PlacedError, PSoup, TooComplex
 from psoup.sql.guards import tokens_of
 from psoup.sql.parameters import find_holes
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
@@ -45,6 +45,11 @@ _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTI
 def create_stream(text: str) -> StreamSpec:
     """The stream that a CREATE STREAM statement declares. Raises SqlError."""
     return _safely(text, _create)
+
+
+def alter_stream(text: str) -> AddedColumns:
+    """The columns that an ALTER STREAM statement adds. Raises SqlError."""
+    return _safely(text, _alter)
 
 
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
@@ -89,6 +94,16 @@ def _create(source: Source) -> StreamSpec:
     if not isinstance(node, CreateStream):
         raise refuse_node(source, node)
     return stream_spec(source, node)
+
+
+def _alter(source: Source) -> AddedColumns:
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "ALTER")
+    refuse_tokens(source, tokens)
+    node = _parse(source, tokens)
+    if not isinstance(node, AlterStream):
+        raise refuse_node(source, node)
+    return added_columns(source, node)
 
 
 def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
