@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import Protocol
 
 import numpy as np
@@ -29,12 +30,15 @@ from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
 from psoup.stems.chunk import ChunkView, Keep
-from psoup.stems.piece import serial
+from psoup.stems.piece import Runner, serial, threads_of
 from psoup.stems.query_stem import MergeResult, MergeTask, Subset
 from psoup.stream_state import StreamState, cover
 
 COVER_AT_ONCE = 8_192
-"""Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds."""
+"""Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
+
+COVER_PAIRS = 32_768
+"""Pairs of a clause and a chunk in one task: some tenths of a second, for which other maintenance waits."""
 
 _COMPACT_FROM = 64
 
@@ -60,8 +64,8 @@ class Task(Protocol):
         """store, seal, merge, tidy, cover or compact."""
         ...
 
-    def compute(self) -> Installable:
-        """Do the work. From any thread; changes nothing."""
+    def compute(self, run: Runner = serial) -> Installable:
+        """Do the work, large pieces of it on `run`. From any thread; changes nothing."""
         ...
 
 
@@ -91,6 +95,18 @@ class _Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class _ReplaceAll:
+    """New results for some chunks of a stream, each if it still fits."""
+
+    stream_id: int
+    parts: tuple[_Replace, ...]
+
+    def install(self, state: StreamState) -> bool:
+        installed = [part.install(state) for part in self.parts]
+        return any(installed)
+
+
+@dataclass(frozen=True, slots=True)
 class _Store:
     """Results are not stored: they follow from the tuples and the queries."""
 
@@ -101,7 +117,7 @@ class _Store:
     keep: Keep
     name: str = "store"
 
-    def compute(self) -> Installable:
+    def compute(self, run: Runner = serial) -> Installable:
         self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
         return _Stored(self.stream_id, self.chunk.number)
 
@@ -124,7 +140,7 @@ class _Seal:
     list_limit: int
     name: str = "seal"
 
-    def compute(self) -> Installable:
+    def compute(self, run: Runner = serial) -> Installable:
         results = self.entry.results
         assert results.open is not None
         pack = seal(results.open, results.open.sqc_of_slot, self.list_limit)
@@ -140,7 +156,7 @@ class _Compact:
     errors: dict[int, int]
     name: str = "compact"
 
-    def compute(self) -> Installable:
+    def compute(self, run: Runner = serial) -> Installable:
         results = self.entry.results
         without = results.without(self.dead, self.upto, self.errors)
         return _Replace(self.stream_id, self.entry.data.number, results, without)
@@ -148,10 +164,13 @@ class _Compact:
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
-    """A clause that goes in the meantime is covered too, and leaves with the next compaction."""
+    """Chunks that lack the same clauses. One that goes in the meantime is covered too, and leaves with a compaction.
+
+    Each thread takes every n-th chunk, with arrays of its own: what it writes first is memory that is new to it.
+    """
 
     stream_id: int
-    entry: ChunkEntry
+    entries: tuple[ChunkEntry, ...]
     clauses: tuple[tuple[int, int, tuple[Factor, ...]], ...]
     index: Subset
     config: EngineConfig
@@ -159,13 +178,27 @@ class _Cover:
     before: int
     name: str = "cover"
 
-    def compute(self) -> Installable:
-        data, seen = self.entry.data, self.entry.results
-        fresh = OpenResults(self.config, len(self.sqc_of_slot))
-        cover(data, [(slot, factors) for _, slot, factors in self.clauses], self.index, fresh, self.config, serial)
-        pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
+    def compute(self, run: Runner = serial) -> Installable:
+        lanes = min(threads_of(run), len(self.entries))
+        done: list[tuple[_Replace, ...]] = [()] * lanes
         ids = frozenset(sqc_id for sqc_id, _, _ in self.clauses)
-        return _Replace(self.stream_id, data.number, seen, seen.covered(pack, ids, self.before, fresh.errors))
+        placed = [(slot, factors) for _, slot, factors in self.clauses]
+
+        def cover_lane(lane: int) -> None:
+            index = self.index if not lane else self.index.twin()
+            fresh = OpenResults(self.config, len(self.sqc_of_slot))
+            found = []
+            for entry in self.entries[lane::lanes]:
+                data, seen = entry.data, entry.results
+                cover(data, placed, index, fresh, self.config, serial)
+                pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
+                results = seen.covered(pack, ids, self.before, fresh.errors)
+                found.append(_Replace(self.stream_id, data.number, seen, results))
+                fresh.clear()
+            done[lane] = tuple(found)
+
+        run([partial(cover_lane, lane) for lane in range(lanes)])
+        return _ReplaceAll(self.stream_id, tuple(chain.from_iterable(done)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +208,7 @@ class _Tidy:
     stream_id: int
     name: str = "tidy"
 
-    def compute(self) -> Installable:
+    def compute(self, run: Runner = serial) -> Installable:
         return self
 
     def install(self, state: StreamState) -> bool:
@@ -189,7 +222,7 @@ class _Merge:
     task: MergeTask
     name: str = "merge"
 
-    def compute(self) -> Installable:
+    def compute(self, run: Runner = serial) -> Installable:
         return _Merged(self.stream_id, self.task.compute())
 
 
@@ -237,7 +270,8 @@ def _cover_due(state: StreamState, everything: bool) -> Task | None:
     if not state.uncovered:
         return None
     lacking = [e for e in state.closed if e.results.covered_before < state.next_sqc and not e.results.evicted]
-    for entry in sorted(lacking, key=lambda e: e.results.covered_before):
+    lacking.sort(key=lambda e: e.results.covered_before)
+    for place, entry in enumerate(lacking):
         seen = entry.results
         found = (i for i in state.live.irange(seen.covered_before) if i not in seen.late)
         missing = list(islice(found, COVER_AT_ONCE + 1))
@@ -245,9 +279,15 @@ def _cover_due(state: StreamState, everything: bool) -> Task | None:
             before = state.next_sqc if len(missing) <= COVER_AT_ONCE else missing.pop()
             clauses = tuple((i, state.live[i], state.factors[state.live[i]]) for i in missing)
             index, owners = state.subset(missing), state.slots.share()
-            return _Cover(state.stream_id, entry, clauses, index, state.config, owners, before)
+            others = lacking[place : place + max(1, COVER_PAIRS // len(clauses))]
+            alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
+            return _Cover(state.stream_id, alike, clauses, index, state.config, owners, before)
     state.uncovered = False
     return None
+
+
+def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
+    return entry.results.covered_before, entry.results.late
 
 
 def _compact_due(state: StreamState, everything: bool) -> Task | None:

@@ -152,6 +152,14 @@ class OpenResults:
         set_bits(self.rows, self.row_of_slot[slots[moved]].astype(np.int64), offsets[moved])
         return slots[~moved], offsets[~moved]
 
+    def clear(self) -> None:
+        """Hold nothing, in the same memory: what a view shows is gone. O(rows in use)."""
+        self.rows[: self._row_count] = 0
+        self.row_of_slot[:] = -1
+        self._row_count = 0
+        self.runs = []
+        self.errors = {}
+
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""
         if count:

@@ -19,7 +19,7 @@ import numpy as np
 from bitarray import frozenbitarray
 
 from psoup.columns import Array
-from psoup.kernels.columns import bits_to_offsets, rows_to_offsets
+from psoup.kernels.columns import bits_to_offsets, count_rows, rows_to_offsets
 from psoup.kernels.pack import set_bits
 from psoup.results.open import OpenView, merge_all
 
@@ -100,41 +100,58 @@ def empty_pack(words: int) -> Pack:
 
 
 def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
-    """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results)."""
+    """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results).
+
+    A clause's pairs, sorted, are a list as they are; rows are copied once, as they may be tens of megabytes.
+    """
     words = view.rows.shape[1]
     slots, offsets = _one_run(view)
-    row_slots = np.flatnonzero((view.row_of_slot >= 0) & (view.row_of_slot < len(view.rows)))
-    row_slots = row_slots[sqc_of_slot[row_slots] >= 0]
-    rows = view.rows[view.row_of_slot[row_slots]]
     live = sqc_of_slot[slots] >= 0
-    slots, offsets = slots[live], offsets[live]
-    in_row = np.isin(slots, row_slots)
-    set_bits(rows, np.searchsorted(row_slots, slots[in_row]), offsets[in_row])
-    slots, offsets = slots[~in_row], offsets[~in_row]
-    row_counts = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
-    list_slots, list_starts, list_counts = np.unique(slots, return_index=True, return_counts=True)
-    large = list_counts > list_limit
-    if large.any():
-        extra: Array = np.zeros((int(large.sum()), words), np.uint64)
-        which = np.isin(slots, list_slots[large])
-        set_bits(extra, np.searchsorted(list_slots[large], slots[which]), offsets[which])
-        rows = np.concatenate([rows, extra])
-        row_slots = np.concatenate([row_slots, list_slots[large]])
-        row_counts = np.concatenate([row_counts, list_counts[large]])
-        slots, offsets = slots[~which], offsets[~which]
-        list_slots, list_starts, list_counts = np.unique(slots, return_index=True, return_counts=True)
-    small = np.flatnonzero((row_counts > 0) & (row_counts <= list_limit))
+    if not live.all():
+        slots, offsets = slots[live], offsets[live]
+    row_of_slot = view.row_of_slot
+    with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < len(view.rows)))
+    with_row = with_row[sqc_of_slot[with_row] >= 0]
+    in_rows: Array = np.empty(len(view.rows), np.int64)
+    count_rows(view.rows, 64 * words, in_rows)
+    counts = np.bincount(slots, minlength=len(sqc_of_slot))
+    has_row = np.zeros(len(counts), np.bool_)
+    has_row[with_row] = True
+    counts[with_row] += in_rows[row_of_slot[with_row]]
+    matched = counts > 0
+    big = np.flatnonzero(matched & (counts > list_limit))
+    small = np.flatnonzero(matched & (counts <= list_limit) & has_row)
+    bitmaps, few = (_rows_of(view, chosen, has_row, slots, offsets) for chosen in (big, small))
+    plain = ~has_row & (counts <= list_limit)
+    kept = plain[slots]
+    slots, offsets = slots[kept], offsets[kept]
+    listed, list_starts = np.unique(slots, return_index=True)
     starts = np.zeros(len(small) + 1, np.int64)
-    np.cumsum(row_counts[small], out=starts[1:])
+    np.cumsum(counts[small], out=starts[1:])
     converted: Array = np.empty(int(starts[-1]), np.uint16)
-    rows_to_offsets(rows, small, 64 * words, starts[:-1], converted)
-    big = np.flatnonzero(row_counts > list_limit)
-    ids = sqc_of_slot[np.concatenate([list_slots, row_slots[small], row_slots[big]]).astype(np.int64)]
-    counts = np.concatenate([list_counts, row_counts[small], row_counts[big]]).astype(np.int32)
+    rows_to_offsets(few, np.arange(len(small)), 64 * words, starts[:-1], converted)
+    owners = np.concatenate([listed.astype(np.int64), small, big])
     place = np.concatenate([list_starts, starts[:-1] + len(offsets), ~np.arange(len(big))]).astype(np.int64)
+    ids = sqc_of_slot[owners]
     order = np.argsort(ids)
-    bitmaps = rows[big] if len(big) else np.zeros((0, words), np.uint64)
-    return Pack(ids[order], counts[order], place[order], np.concatenate([offsets, converted]), bitmaps)
+    lists = np.concatenate([offsets, converted])
+    return Pack(ids[order], counts[owners[order]].astype(np.int32), place[order], lists, bitmaps)
+
+
+def _rows_of(view: OpenView, chosen: Array, has_row: Array, slots: Array, offsets: Array) -> Array:
+    """uint64[len(chosen), words]: the columns of the slots `chosen`: of their rows, their pairs, or both."""
+    copied = has_row[chosen]
+    if copied.all():
+        rows: Array = view.rows[view.row_of_slot[chosen]]
+    else:
+        rows = np.zeros((len(chosen), view.rows.shape[1]), np.uint64)
+        rows[copied] = view.rows[view.row_of_slot[chosen[copied]]]
+    if len(slots) and len(chosen):
+        position: Array = np.full(len(has_row), -1, np.int64)
+        position[chosen] = np.arange(len(chosen))
+        which = position[slots]
+        set_bits(rows, which[which >= 0], offsets[which >= 0])
+    return rows
 
 
 def merge_packs(packs: list[Pack]) -> Pack:

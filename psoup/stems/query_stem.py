@@ -77,6 +77,10 @@ class Subset:
         """The slots, uint32, ascending."""
         return self._parts[0].index.slots
 
+    def twin(self) -> Subset:
+        """The same clauses for another user; nothing is copied."""
+        return Subset(self._parts, self._attributes, self._config)
+
     def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
         """See `QuerySteM.probe`."""
         probe(self._parts, self._attributes, piece, results, run, self._scratch, self._config)

@@ -24,6 +24,7 @@ from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
 from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pushed, Register, RegisterMany
+from psoup.stems.piece import Runner, serial
 from psoup_service.ports import EnginePort
 from psoup_service.room import RETRY_AFTER_MS, Room
 from psoup_service.sequencer import Sequencer, Submission
@@ -47,7 +48,7 @@ class Host(Generic[SnapshotT]):
     """Everything of a service that is not its network.
 
     `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
-    `readers`: threads that evaluate answers.
+    `readers`: threads that evaluate answers. `helpers`: threads that help maintenance.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Host(Generic[SnapshotT]):
         queue_bytes: int = 256 * 1024 * 1024,
         readers: int = 2,
         pending: int = 1024,
+        helpers: Runner = serial,
     ) -> None:
         self._engine = engine
         self._admission = admission
@@ -73,7 +75,7 @@ class Host(Generic[SnapshotT]):
         self._reads = 0
         self._closed = threading.Event()
         self._room = Room(pending, queue_bytes)
-        self._writer = Writer(engine, self._room, admission.sequence, self._fail)
+        self._writer = Writer(engine, self._room, admission.sequence, self._fail, helpers)
         self._sequencer = Sequencer(admission, store, clock, self._writer, self._room, self._refusal, self._fail)
         self._readers = ThreadPoolExecutor(readers, "psoup-reader")
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from psoup.stems.piece import Runner, serial
 from psoup_service.ports import TaskPort
 from psoup_service.stage import Failure, Stage
 
 
 class Maintainer(Stage):
-    """Computes tasks in the order given; `post` gets the results."""
+    """Computes tasks in the order given, with the help of `run`; `post` gets the results."""
 
-    def __init__(self, post: Callable[[Any], None], failed: Failure) -> None:
+    def __init__(self, post: Callable[[Any], None], failed: Failure, run: Runner = serial) -> None:
         super().__init__("psoup-maintainer", failed)
         self._post = post
+        self._run = run
         self._tasks: list[TaskPort] = []
 
     def put(self, task: TaskPort) -> None:
@@ -36,4 +38,4 @@ class Maintainer(Stage):
         """Compute until stopped."""
         while self.wait_for_work():
             task = self._tasks.pop(0)
-            self._post(task.compute())
+            self._post(task.compute(self._run))

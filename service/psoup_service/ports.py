@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from psoup.events import Effects, Event
+from psoup.stems.piece import Runner, serial
 
 SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 
@@ -20,8 +21,8 @@ SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 class TaskPort(Protocol):
     """A piece of maintenance: immutable inputs, computed off the writer."""
 
-    def compute(self) -> Any:
-        """The result to hand to `install`."""
+    def compute(self, run: Runner = serial) -> Any:
+        """The result to hand to `install`; large pieces of the work go to `run`."""
         ...
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -41,6 +42,8 @@ from psoup_service.warmup import warm_up
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
 
+_MOST_HELPERS = 4
+"""Threads that cover old data with new queries, at most; a start has all cores for that."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,6 +60,7 @@ class Service:
         clock = clock or SystemClock()
         config = settings.engine_config()
         self._pool = TaskPool(settings.threads)
+        self._helpers = TaskPool(min(_MOST_HELPERS, _cores()))
         self._store = store or MemoryStore()
         self.host: Host[Snapshot] = Host(
             Engine(config, self._pool, self._store.keep if self._store.durable else None),
@@ -66,6 +70,7 @@ class Service:
             queue_bytes=settings.queue_mib * 1024 * 1024,
             readers=settings.readers,
             pending=settings.pending,
+            helpers=self._helpers,
         )
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)
@@ -187,6 +192,12 @@ class Service:
         await asyncio.to_thread(self.host.close)
         self._decoder.shutdown()
         self._pool.close()
+        self._helpers.close()
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from sortedcontainers import SortedDict
 
 from psoup.errors import PSoupError
 from psoup.events import Event, Pushed
+from psoup.stems.piece import Runner, serial
 from psoup_service.maintainer import Maintainer
 from psoup_service.ports import EnginePort
 from psoup_service.room import Room
@@ -31,15 +32,17 @@ RUN_EVENTS = 1_024
 
 
 class Writer(Stage):
-    """Applies runs of events and installs results."""
+    """Applies runs of events and installs results. `run`: the threads that help maintenance."""
 
-    def __init__(self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure) -> None:
+    def __init__(
+        self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure, run: Runner = serial
+    ) -> None:
         super().__init__("psoup-writer", failed)
         self._engine = engine
         self._room = room
         self._queue: deque[tuple[Event, int]] = deque()
         self._results: deque[Any] = deque()
-        self._maintainer = Maintainer(self.post, failed)
+        self._maintainer = Maintainer(self.post, failed, run)
         self._maintaining = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
         self._tickets = 0

@@ -17,6 +17,7 @@ from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.events import CreateStream, Effects, Event
+from psoup.stems.piece import Runner, serial
 from psoup_service.host import Host
 from psoup_storage import MemoryStore
 
@@ -45,7 +46,7 @@ class RecordingTask:
         self.inside = threading.Event()
         self.problem: Exception | None = None
 
-    def compute(self) -> str:
+    def compute(self, run: Runner = serial) -> str:
         """Its name."""
         self.inside.set()
         self.gate.pass_through()
