@@ -2,7 +2,8 @@
 
 --only arrival --only invoke.grpc   the groups or rows whose names begin so
 --quick                             the headline rows alone, fewer samples
---json build/bench.json             where the rows go
+--json build/bench.json             where the rows go; beside it the same as Markdown (bench.md)
+--markdown                          print the table as Markdown, medians alone
 --strict                            exit with 1 if a target is missed
 """
 
@@ -17,12 +18,12 @@ from rich.console import Console
 
 from benchmarks import arrival, invocation, registration, scale, wire
 from benchmarks.measure import Row, machine
-from benchmarks.report import print_markdown, print_table, write_json
+from benchmarks.report import markdown, print_table, write_json
 
 GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
-    "arrival": arrival.rows,
-    "arrival.q1024.mixed": scale.mixed_rows,
-    "arrival.q4096.f4.long": scale.long_rows,
+    "arrival.q4096.f4": arrival.rows,
+    "arrival.q4096.f4.sustained": arrival.sustained_rows,
+    "arrival.q1024.mixed": arrival.mixed_rows,
     "arrival.q100k": scale.rows_of_100k,
     "arrival.q1m": scale.rows_of_1m,
     "register": registration.rows,
@@ -55,9 +56,10 @@ def main() -> int:
                     rows.append(row)
                     progress.print(f"{row.name}: {row.sample.median:,.0f} {row.unit}, {row.ratio:.2f}x {row.peer}")
     write_json(options.json, rows, here)
+    options.json.with_suffix(".md").write_text(markdown(rows, here))
     console = Console()
     if options.markdown:
-        print_markdown(rows, console)
+        console.print(markdown(rows, here), highlight=False, markup=False, soft_wrap=True, end="")
     else:
         print_table(rows, here, console if console.is_terminal else Console(width=200))
     missed = [row.name for row in rows if row.met is False]

@@ -1,105 +1,144 @@
-"""Rows `arrival.*`: how fast tuples are joined with all standing queries, results kept.
+"""Rows `arrival.q4096.f4` and `arrival.q1024.mixed`: how fast tuples are joined with some thousand standing queries of
+the paper, results kept.
 
 A batch of 4,096 tuples is pushed into the embedded engine: validated, stamped, released at once (the stream is in
 the system time domain), joined with every query, and the matches kept in the open form. The clock runs over 16
-batches, one chunk; sealing the chunk comes between two samples, and in `.sustained` inside them, with expiry. One
-core. The peer keeps bits for each query, and nothing else: no order, no window, no expiry, no snapshot.
+batches, one chunk; sealing the chunk comes between two samples, and in `.sustained` inside them, 64 chunks with
+expiry. One core, and with `.two` both. A peer finds the matches of one batch, and that is all: no order, no window, no
+expiry, no snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import Row, Sample, Target, seconds
-from benchmarks.peers import NumPyPerQuery
+from benchmarks.measure import Rate, Row, Target, beside, in_turns
+from benchmarks.peers import Missing, made
+from benchmarks.peers.arrive import engines
+from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
-from psoup.stems.piece import Runner, serial
+from psoup.stems.piece import Runner, Task, serial
+from psoup_service.runner import TaskPool
 
 BATCH = 4_096
 CHUNK = 65_536
 KEPT = 4 * CHUNK
-HEADLINE = (4_096, 4)
-SHAPES = ((128, 4), (1_024, 4), (4_096, 1), (4_096, 2), HEADLINE, (4_096, 8))
-"""Number of queries, factors of each."""
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """One row for each shape; the headline has two peers and a sustained form."""
-    for queries, factors in (HEADLINE,) if quick else SHAPES:
-        yield from _shape(queries, factors, samples=3 if quick else 5)
+    """4,096 queries of four factors beside every peer."""
+    targets = (Target(value_at_least=3e6), Target(value_at_least=5e6))
+    yield from paper("arrival.q4096.f4", make_queries(4_096, 4), targets, samples=3 if quick else 5)
 
 
-def _shape(count: int, factors: int, samples: int) -> Iterator[Row]:
-    queries = make_queries(count, factors)
+def mixed_rows(quick: bool) -> Iterator[Row]:
+    """1,024 queries, 1 to 8 factors mixed."""
+    queries = [query for factors in range(1, 9) for query in make_queries(128, factors)]
+    yield from paper("arrival.q1024.mixed", queries, (Target(value_at_least=6e6), None), samples=3 if quick else 5)
+
+
+def sustained_rows(quick: bool) -> Iterator[Row]:
+    """The headline over 64 chunks a sample, sealing, expiry and index upkeep inside."""
+    targets = (Target(value_at_least=2e6), Target(value_at_least=3.5e6))
+    chunks = 8 if quick else 64
+    yield from paper("arrival.q4096.f4.sustained", make_queries(4_096, 4), targets, 1 if quick else 3, chunks)
+
+
+def paper(
+    name: str,
+    queries: Sequence[Query],
+    targets: tuple[Target | None, Target | None] = (None, None),
+    samples: int = 3,
+    chunks: int = 0,
+) -> Iterator[Row]:
+    """Rows for one core and for both. `chunks`: how many a sample has, with upkeep inside; 0 is one without.
+
+    Every engine is a peer of one chunk; the sustained form stands beside what is written by hand.
+    """
     columns = make_columns(CHUNK)
-    last = np.ascontiguousarray(columns[:, -BATCH:])
-    engine = Loaded(queries, batches(columns, BATCH))
-    wide, narrow = NumPyPerQuery(queries), NumPyPerQuery(queries, np.uint8)
-    headline = (count, factors) == HEADLINE
-    turns: list[Callable[[], object]] = [engine.arrive, partial(wide.arrive, last)]
-    if headline:
-        turns.append(partial(narrow.arrive, last))
-    amounts = [CHUNK, BATCH, BATCH]
-    rates = [Sample.of(rate) for rate in _in_turns(turns, amounts, samples, engine.local.maintain)]
-    check(engine, wide, last)
-    name = f"arrival.q{count}.f{factors}"
-    target = Target(at_least=25, value_at_least=1_000_000) if headline else None
-    yield Row(name, rates[0], "tuples/s", "NumPy int64", rates[1], target)
-    if not headline:
-        return
-    yield Row(name, rates[0], "tuples/s", "NumPy uint8", rates[2])
-    rates = [Sample.of(rate) for rate in _in_turns([engine.sustain, turns[1]], amounts, samples, _nothing)]
-    note = "sealing, expiry and index upkeep inside the measurement"
-    yield Row(f"{name}.sustained", rates[0], "tuples/s", "NumPy int64", rates[1], None, note)
+    peers, missing = paper_peers(queries, everything=not chunks)
+    with closing(Cores()) as cores:
+        engine = Loaded(queries, batches(columns, BATCH), cores)
+        turns: list[Callable[[], object]] = [partial(engine.arrive, threads, chunks) for threads in (1, 2)]
+        turns += [partial(peer.arrive, _last(columns, peer.rows)) for peer in peers]
+        amounts = [max(chunks, 1) * CHUNK] * 2 + [peer.rows * peer.queries // len(queries) for peer in peers]
+        rates = in_turns(turns, amounts, samples, engine.local.maintain)
+        check(engine, queries, peers, columns)
+    for suffix, rate, target in zip(("", ".two"), rates, targets, strict=False):
+        yield from beside(name + suffix, rate, "tuples/s", _named(peers, rates[2:]), missing, target)
+    for peer in peers:
+        peer.close()
 
 
-def _in_turns(
-    turns: Sequence[Callable[[], object]], amounts: Sequence[int], samples: int, between: Callable[[], object]
-) -> list[list[float]]:
-    """Tuples a second of each, taking turns, so that a busy moment hits all; the first round is warm-up."""
-    rates: list[list[float]] = [[] for _ in turns]
-    for _ in range(samples + 1):
-        for rate, turn, amount in zip(rates, turns, amounts, strict=False):
-            rate.append(amount / seconds(turn))
-        between()
-    return [rate[1:] for rate in rates]
+def paper_peers(queries: Sequence[Query], *, everything: bool) -> tuple[list[Peer], list[Missing]]:
+    """NumPy on int64 and the limit; with `everything` every engine as well."""
+    makers: list[Callable[[], Peer]] = [lambda: NumPyPerQuery(queries), lambda: BruteForce(queries)]
+    if everything:
+        makers += [lambda: NumPyPerQuery(queries, np.uint8), *engines(queries)]
+    return made(makers)
 
 
-def _nothing() -> None:
-    """Between two samples of what includes everything."""
+def _named(peers: Sequence[Peer], rates: Sequence[Rate]) -> list[tuple[str, Rate]]:
+    return [(peer.name, rate) for peer, rate in zip(peers, rates, strict=True)]
+
+
+def _last(columns: Columns, rows: int) -> Columns:
+    return np.ascontiguousarray(columns[:, columns.shape[1] - rows :])
+
+
+class Cores:
+    """A runner whose number of threads can be changed between two pushes."""
+
+    def __init__(self) -> None:
+        self.threads = 1
+        self._pool = TaskPool(2)
+
+    def __call__(self, tasks: Sequence[Task]) -> None:
+        self._pool(tasks) if self.threads > 1 else serial(tasks)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.close()
 
 
 class Loaded:
     """An embedded engine with the queries registered and indexed; it keeps the last four chunks."""
 
-    def __init__(self, queries: list[Query], chunk: list[pa.Table], run: Runner = serial) -> None:
+    def __init__(self, queries: Sequence[Query], chunk: list[pa.Table], run: Runner = serial) -> None:
+        self.run = run
         self.local = LocalPSoup(run=run)
         self.local.execute(f"{CREATE} RETENTION {KEPT} ROWS")
-        self.ids = [self.local.register(query.statement(BATCH)) for query in queries]
+        self.ids = list(self.local.register_many([query.statement(BATCH) for query in queries]))
         self.local.maintain()
         self._chunk = chunk
 
-    def arrive(self) -> None:
-        """Push a chunk's worth of batches."""
-        for table in self._chunk:
-            self.local.push(STREAM, table)
+    def arrive(self, threads: int = 1, chunks: int = 0) -> None:
+        """Push a chunk's worth of batches; or as many as `chunks`, with all maintenance that becomes due."""
+        if isinstance(self.run, Cores):
+            self.run.threads = threads
+        for _ in range(max(chunks, 1)):
+            for table in self._chunk:
+                self.local.push(STREAM, table)
+            if chunks:
+                self.local.maintain()
 
-    def sustain(self) -> None:
-        """The same, and whatever maintenance became due."""
-        self.arrive()
-        self.local.maintain()
 
-
-def check(engine: Loaded, peer: NumPyPerQuery, last: Columns) -> None:
-    """Every query's answer over the last batch is what the peer found in it, tuple by tuple."""
-    bits = np.unpackbits(peer.arrive(last), axis=1, bitorder="little", count=last.shape[1]).astype(np.bool_)
-    for query_id, mask in zip(engine.ids, bits, strict=True):
+def check(engine: Loaded, queries: Sequence[Query], peers: Sequence[Peer], columns: Columns) -> None:
+    """Every query's answer over the last batch is NumPy's, tuple by tuple; so are the masks of every peer."""
+    last = _last(columns, BATCH)
+    masks = np.stack([query.mask(last) for query in queries])
+    for query_id, mask in zip(engine.ids, masks, strict=True):
         answer = engine.local.invoke(query_id).to_table()
         ours = np.stack([column.to_numpy() for column in answer.columns])
         if not np.array_equal(ours, last[:, mask]):
-            raise AssertionError(f"query {query_id}: {answer.num_rows} rows, the peer has {mask.sum()}")
+            raise AssertionError(f"query {query_id}: {answer.num_rows} rows, NumPy has {mask.sum()}")
+    for peer in peers:
+        found = peer.masks(_last(columns, peer.rows))
+        if not np.array_equal(found, masks[: peer.queries, BATCH - peer.rows :]):
+            raise AssertionError(f"{peer.name}: {found.sum()} matches, not those of NumPy")

@@ -1,9 +1,9 @@
 """Rows `invoke.*`: how fast a client that comes back has its answer, SELECT * over the window, as an Arrow table.
 
-PSoup keeps which tuples match; an invocation finds the window and gathers them. DuckDB and Polars evaluate the query
-from scratch over a table that holds the window and nothing else. A figure is the median over the queries of each
-query's median; the spread is over the queries, whose answers differ in size. The window ends in an open chunk and
-reaches into sealed ones.
+PSoup keeps which tuples match; an invocation finds the window and gathers them. Engines evaluate the query from scratch
+over a table that holds the window and nothing else. A figure is the median over the queries of each query's median;
+the spread is over the queries, whose answers differ in size. The window ends in an open chunk and reaches into sealed
+ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.measure import Row, Sample, Target, seconds
-from benchmarks.peers import DuckDBScan, PolarsScan
+from benchmarks.measure import Row, Sample, Target, beside, seconds
+from benchmarks.peers import made
+from benchmarks.peers.scan import Peer, in_order, other_scans, quick_scans
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
 
@@ -23,50 +24,67 @@ BATCH = 4_096
 OPEN = 16_384
 """Tuples in the open chunk when the queries are invoked."""
 
+MILLION = 1_048_576
 HEADLINE = (32_768, 4)
-SHAPES = ((128, 4), (4_096, 4), (32_768, 1), HEADLINE, (32_768, 8), (65_536, 4), (1_048_576, 4))
+SHAPES = ((128, 4), (4_096, 4), (32_768, 1), HEADLINE, (32_768, 8), (65_536, 4), (MILLION, 4))
 """Tuples in the window, factors of each query."""
 
+TARGETS = {HEADLINE: Target(value_at_most=50), (MILLION, 4): Target(at_least=10)}
 QUERIES = 128
-Peers = tuple[DuckDBScan | PolarsScan, ...]
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Two rows for each shape, one for each peer."""
+    """Rows for each shape; those with a target stand beside every peer."""
     for window, factors in (HEADLINE,) if quick else SHAPES:
-        yield from _shape(window, factors, repeats=5 if quick else 11)
+        label = "1m" if window == MILLION else str(window)
+        everything = (window, factors) in TARGETS
+        target = TARGETS.get((window, factors))
+        repeats = 5 if quick or window == MILLION else 11
+        yield from shape(f"invoke.w{label}.f{factors}", window, factors, repeats, target, everything=everything)
 
 
-def _shape(window: int, factors: int, repeats: int) -> Iterator[Row]:
-    queries = make_queries(QUERIES, factors)
-    chunks = -(-window // CHUNK)
-    columns = make_columns(chunks * CHUNK + OPEN)
-    local, ids = _load(queries, columns, window)
+def shape(
+    name: str,
+    window: int,
+    factors: int,
+    repeats: int,
+    target: Target | None = None,
+    queries: int = QUERIES,
+    *,
+    everything: bool = False,
+) -> Iterator[Row]:
+    """A row for each peer: the two fastest engines, or all."""
+    standing = make_queries(queries, factors)
+    columns = make_columns(-(-window // CHUNK) * CHUNK + OPEN)
+    local, ids = _load(standing, columns, window)
     kept = columns[:, -window:]
-    peers: Peers = (DuckDBScan(kept, queries), PolarsScan(kept, queries))
-    _check(local, ids, queries, kept, peers)
+    makers = quick_scans(kept, standing)
+    if everything:
+        makers += other_scans(kept, standing, 8 if window >= MILLION else 32)
+    peers, missing = made(makers)
+    _check(local, ids, standing, kept, peers)
     turns: list[list[Callable[[], object]]] = [[partial(_invoke, local, i) for i in ids]]
+    turns += [[partial(peer.invoke, n) for n in range(peer.queries)] for peer in peers]
+    ours, *theirs = [Sample.of(medians) for medians in in_turns(turns, repeats)]
+    details = {"answer_rows_median": float(np.median([query.mask(kept).sum() for query in standing]))}
+    named = [(peer.name, sample) for peer, sample in zip(peers, theirs, strict=True)]
+    yield from beside(name, ours, "us", named, missing, target, details=details)
     for peer in peers:
-        turns.append([partial(peer.invoke, n) for n in range(QUERIES)])
-    ours, *theirs = [Sample.of(medians) for medians in _in_turns(turns, repeats)]
-    answer_rows = float(np.median([query.mask(kept).sum() for query in queries]))
-    targets = {"DuckDB": Target(at_least=10), "Polars": Target(at_least=2)} if (window, factors) == HEADLINE else {}
-    label = "1m" if window == 1_048_576 else str(window)
-    for peer, sample in zip(peers, theirs, strict=True):
-        details = {"answer_rows_median": answer_rows}
-        yield Row(f"invoke.w{label}.f{factors}", ours, "us", peer.name, sample, targets.get(peer.name), "", details)
         peer.close()
 
 
-def _in_turns(turns: Sequence[Sequence[Callable[[], object]]], repeats: int) -> list[list[float]]:
+def in_turns(turns: Sequence[Sequence[Callable[[], object]]], repeats: int) -> list[list[float]]:
     """Microseconds of each engine's every query, the median of `repeats`; engines take turns, query by query.
 
     The first call of a turn is a warm-up: the engine before has filled the caches with its own data.
     """
-    times: list[list[float]] = []
-    for calls in zip(*turns, strict=True):
-        times.append([1e6 * float(np.median([seconds(call) for _ in range(repeats + 1)][1:])) for call in calls])
-    return [list(column) for column in zip(*times, strict=True)]
+    times: list[list[float]] = [[] for _ in turns]
+    for number in range(max(map(len, turns))):
+        for own, calls in zip(times, turns, strict=True):
+            if number < len(calls):
+                measured = [seconds(calls[number]) for _ in range(repeats + 1)][1:]
+                own.append(1e6 * float(np.median(measured)))
+    return times
 
 
 def _invoke(local: LocalPSoup, query_id: int) -> object:
@@ -85,11 +103,7 @@ def _load(queries: Sequence[Query], columns: Columns, window: int) -> tuple[Loca
 
 
 def _check(
-    local: LocalPSoup,
-    ids: Sequence[int],
-    queries: Sequence[Query],
-    kept: Columns,
-    peers: Peers,
+    local: LocalPSoup, ids: Sequence[int], queries: Sequence[Query], kept: Columns, peers: Sequence[Peer]
 ) -> None:
     for number, (query_id, query) in enumerate(zip(ids, queries, strict=True)):
         expected = kept[:, query.mask(kept)]
@@ -98,5 +112,7 @@ def _check(
         if not np.array_equal(ours, expected):
             raise AssertionError(f"query {query_id}: {answer.num_rows} rows, NumPy has {expected.shape[1]}")
         for peer in peers:
-            if not np.array_equal(peer.answer(number), expected):
+            if number >= peer.queries:
+                continue
+            if not np.array_equal(in_order(peer.answer(number)), in_order(expected)):
                 raise AssertionError(f"{peer.name} disagrees with NumPy on {query.predicate()}")

@@ -6,15 +6,16 @@ peer's is taken the same way in the same process and run. Nothing here knows PSo
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -42,13 +43,39 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+class Rate(NamedTuple):
+    """By the clock; and the median by the CPU time of the calling thread, which a busy machine disturbs less."""
+
+    wall: Sample
+    cpu: float
+
+
+def in_turns(
+    turns: Sequence[Callable[[], object]],
+    amounts: Sequence[int],
+    samples: int,
+    between: Callable[[], object] = lambda: None,
+) -> list[Rate]:
+    """Amounts a second of each, taking turns, so that a busy moment hits all; the first round is warm-up."""
+    walls: list[list[float]] = [[] for _ in turns]
+    cpus: list[list[float]] = [[] for _ in turns]
+    for _ in range(samples + 1):
+        for wall, cpu, turn, amount in zip(walls, cpus, turns, amounts, strict=True):
+            before = time.thread_time()
+            wall.append(amount / seconds(turn))
+            cpu.append(amount / max(time.thread_time() - before, 1e-9))
+            between()
+    return [Rate(Sample.of(w[1:]), Sample.of(c[1:]).median) for w, c in zip(walls, cpus, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a row has to reach. `at_least` or `at_most` is on the ratio, `value_at_least` on the value."""
+    """What a row has to reach. `at_least` and `at_most` are on the ratio, the others on the value."""
 
     at_least: float | None = None
     at_most: float | None = None
     value_at_least: float | None = None
+    value_at_most: float | None = None
 
     def met(self, value: float, ratio: float) -> bool:
         """Whether `value` and its ratio to the peer's reach it."""
@@ -56,6 +83,7 @@ class Target:
             (self.at_least is None or ratio >= self.at_least)
             and (self.at_most is None or ratio <= self.at_most)
             and (self.value_at_least is None or value >= self.value_at_least)
+            and (self.value_at_most is None or value <= self.value_at_most)
         )
 
     def text(self, unit: str) -> str:
@@ -63,6 +91,8 @@ class Target:
         parts = []
         if self.value_at_least is not None:
             parts.append(f">= {self.value_at_least:,.0f} {unit}")
+        if self.value_at_most is not None:
+            parts.append(f"<= {self.value_at_most:,.0f} {unit}")
         if self.at_least is not None:
             parts.append(f">= {self.at_least:g}x")
         if self.at_most is not None:
@@ -70,28 +100,35 @@ class Target:
         return ", ".join(parts)
 
 
+COSTS = ("s", "ms", "us", "ns", "MB", "bytes")
+"""Units of which less is better."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a figure of PSoup's beside a peer's.
+    """One line of the table: a figure of PSoup's beside a peer's, or beside none (`peer_sample` None).
 
     `unit` "tuples/s": more is better, and the ratio is ours by theirs. "us": less is better, and the ratio is
-    theirs by ours (how many times faster), unless `target.at_most` says that it is ours by theirs.
+    theirs by ours (how many times faster), unless `target.at_most` says that it is ours by theirs. A peer that was
+    measured on a sample and scaled says so in its name; one that is not here has no figure, and `note` says why.
     """
 
     name: str
     sample: Sample
     unit: str
     peer: str
-    peer_sample: Sample
+    peer_sample: Sample | None
     target: Target | None = None
     note: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
-        """See above."""
+        """See above; NaN without a figure of the peer's."""
+        if self.peer_sample is None:
+            return math.nan
         ours, theirs = self.sample.median, self.peer_sample.median
-        inverse = self.unit == "us" and not (self.target and self.target.at_most is not None)
+        inverse = self.unit in COSTS and not (self.target and self.target.at_most is not None)
         return theirs / ours if inverse else ours / theirs
 
     @property
@@ -99,22 +136,63 @@ class Row:
         """Whether the target is reached; None without one."""
         return None if self.target is None else self.target.met(self.sample.median, self.ratio)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the peer is better."""
+        return (self.ratio > 1) if self.target and self.target.at_most is not None else (self.ratio < 1)
+
     def to_dict(self) -> dict[str, Any]:
         """The row as it stands in the JSON file."""
+        theirs = self.peer_sample
         return {
             "name": self.name,
             "value": self.sample.median,
             "unit": self.unit,
             "peer": self.peer,
-            "peer_value": self.peer_sample.median,
-            "ratio": self.ratio,
+            "peer_value": None if theirs is None else theirs.median,
+            "ratio": None if theirs is None else self.ratio,
             "target": None if self.target is None else self.target.text(self.unit),
             "met": self.met,
             "spread": asdict(self.sample),
-            "peer_spread": asdict(self.peer_sample),
+            "peer_spread": None if theirs is None else asdict(theirs),
             "note": self.note,
             "details": self.details,
         }
+
+
+class Absent(Protocol):
+    """A peer without a figure: `benchmarks.peers.Missing`."""
+
+    name: str
+    why: str
+
+
+BY_HAND = ("NumPy", "C ")
+"""How the names of peers begin that are no engines."""
+
+
+def beside(
+    name: str,
+    ours: Rate | Sample,
+    unit: str,
+    peers: Sequence[tuple[str, Rate | Sample]],
+    missing: Sequence[Absent] = (),
+    target: Target | None = None,
+    details: dict[str, Any] | None = None,
+) -> Iterator[Row]:
+    """A row for each peer, the best first; the target belongs to the best engine, or to the best if there is none."""
+    samples = [(peer, given.wall if isinstance(given, Rate) else given) for peer, given in peers]
+    ranked = sorted(samples, key=lambda peer: peer[1].median, reverse=unit not in COSTS)
+    engines = [peer for peer, _ in ranked if not peer.startswith(BY_HAND)]
+    held = (engines or [peer for peer, _ in ranked])[0]
+    note, details = "", details or {}
+    if isinstance(ours, Rate):
+        note = f"{name}: {ours.cpu:,.0f} {unit} by the CPU time of the pushing thread"
+        details, ours = details | {"cpu_rate": ours.cpu}, ours.wall
+    for peer, sample in ranked:
+        yield Row(name, ours, unit, peer, sample, target if peer == held else None, note, details)
+    for absent in missing:
+        yield Row(name, ours, unit, absent.name, None, None, f"{absent.name} is not here: {absent.why}", details)
 
 
 def machine() -> dict[str, Any]:
@@ -124,7 +202,7 @@ def machine() -> dict[str, Any]:
     if cpuinfo.exists():
         names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         model = names[0] if names else model
-    packages = ("numpy", "numba", "pyarrow", "grpcio", "duckdb", "polars")
+    packages = ("numpy", "numba", "pyarrow", "grpcio", "duckdb", "polars", "apsw", "chdb", "pathway")
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return {
         "cpu": model,
@@ -132,10 +210,18 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "packages": {name: metadata.version(name) for name in packages},
+        "packages": {name: version for name in packages if (version := _version(name))},
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "load_at_start": round(load, 2),
         "commit": _commit(),
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _commit() -> str:

@@ -21,50 +21,74 @@ def write_json(path: Path, rows: Sequence[Row], machine: dict[str, Any]) -> None
 
 
 def print_table(rows: Sequence[Row], machine: dict[str, Any], console: Console) -> None:
-    """The table, the machine below it, and what each row means."""
-    table = Table(title="PSoup beside its peers: medians (10th to 90th percentile), same run", title_justify="left")
+    """The table, the machine below it, and what there is to say of some rows."""
+    title = f"PSoup beside its peers, {machine['date']}: medians (10th to 90th percentile), same run"
+    table = Table(title=title, title_justify="left")
     for name in ("row", "PSoup", "unit", "peer", "peer's", "ratio", "target", "met"):
         table.add_column(name, justify="right" if name in ("PSoup", "peer's", "ratio") else "left", no_wrap=True)
+    before = None
     for row in rows:
-        met = {None: "", True: "[green]yes[/]", False: "[red]no[/]"}[row.met]
-        target = row.target.text(row.unit) if row.target else ""
-        cells = (
-            row.name,
-            _cell(row.sample),
-            row.unit,
-            row.peer,
-            _cell(row.peer_sample),
-            f"{row.ratio:.2f}",
-            target,
-            met,
-        )
-        table.add_row(*cells)
+        if before is not None and before.name != row.name:
+            table.add_section()
+        same = before is not None and before.name == row.name
+        table.add_row(*_cells(row, same))
+        before = row
     console.print(table)
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
-    console.print(
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
-        f"Python {machine['python']}, {packages}; load at start {machine['load_at_start']}; commit {machine['commit']}",
-        highlight=False,
-    )
-    for note in dict.fromkeys(f"{row.name}: {row.note}" for row in rows if row.note):
+    console.print(machine_line(machine), highlight=False)
+    for note in dict.fromkeys(row.note for row in rows if row.note):
         console.print(note, highlight=False)
 
 
-def print_markdown(rows: Sequence[Row], console: Console) -> None:
-    """The table as the README shows it: medians and ratios alone."""
-    lines = ["| row | PSoup | peer | ratio | target |", "|---|---|---|---|---|"]
+def machine_line(machine: dict[str, Any]) -> str:
+    """What the figures were measured on, in a line."""
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+        f"Python {machine['python']}, {packages}; load at start {machine['load_at_start']}; "
+        f"commit {machine['commit']}, {machine['date']}"
+    )
+
+
+def _cells(row: Row, same: bool) -> tuple[str, ...]:
+    """A line; what is the `same` as in the line above is left out."""
+    met = {None: "", True: "[green]yes[/]", False: "[red]no[/]"}[row.met]
+    target = row.target.text(row.unit) if row.target else ""
+    theirs = row.peer_sample
+    return (
+        "" if same else row.name,
+        "" if same else _cell(row.sample),
+        "" if same else row.unit,
+        row.peer,
+        "not here" if theirs is None else _cell(theirs),
+        "" if theirs is None else f"{row.ratio:.2f}",
+        target,
+        met,
+    )
+
+
+def markdown(rows: Sequence[Row], machine: dict[str, Any] | None = None) -> str:
+    """The table as Markdown: medians and ratios alone; with `machine` what it was measured on below it."""
+    lines = ["| row | PSoup | peer | ratio | target | met |", "|---|---|---|---|---|---|"]
     for row in rows:
-        ours, theirs = (f"{_number(value.median)} {row.unit}" for value in (row.sample, row.peer_sample))
+        ours = f"{number(row.sample.median)} {row.unit}"
+        theirs = "not here" if row.peer_sample is None else f"{number(row.peer_sample.median)} {row.unit}"
+        ratio = "" if row.peer_sample is None else f"{row.ratio:.2f}"
         target = row.target.text(row.unit) if row.target else ""
-        lines.append(f"| `{row.name}` | {ours} | {row.peer}: {theirs} | {row.ratio:.2f} | {target} |")
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+        met = {None: "", True: "yes", False: "no"}[row.met]
+        lines.append(f"| `{row.name}` | {ours} | {row.peer}: {theirs} | {ratio} | {target} | {met} |")
+    if machine is not None:
+        lines += ["", machine_line(machine)]
+    return "\n".join(lines) + "\n"
 
 
 def _cell(sample: Sample) -> str:
-    return f"{_number(sample.median)} ({_number(sample.low)}–{_number(sample.high)})"
+    return f"{number(sample.median)} ({number(sample.low)}–{number(sample.high)})"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Three digits or so, as a person would write it."""
     if value >= 100_000:
         return f"{value / 1e6:.2f} M" if value >= 1e6 else f"{value / 1e3:.0f} k"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.3g}"

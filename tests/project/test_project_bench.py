@@ -1,14 +1,19 @@
 """The benchmarks: the distributions of the workload, the arithmetic of the rows, and that answers are checked."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import arrival, report
-from benchmarks.measure import Row, Sample, Target, machine
-from benchmarks.peers import DuckDBScan, NumPyPerQuery, PolarsScan
+from benchmarks import arrival, report, scale
+from benchmarks.measure import Row, Sample, Target, beside, machine
+from benchmarks.peers import Missing, join, made
+from benchmarks.peers.arrive import engines
+from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery
+from benchmarks.peers.scan import in_order, other_scans, quick_scans
 from benchmarks.workload import batches, make_columns, make_queries
 
 FIELDS = {"name", "value", "unit", "peer", "peer_value", "ratio", "target", "met"}
@@ -37,23 +42,74 @@ def test_the_workload_follows_from_its_seed() -> None:
 
 
 @pytest.mark.parametrize("factors", [1, 4, 8])
-def test_peers_agree_with_numpy(factors: int) -> None:
-    columns, queries = make_columns(4_096), make_queries(20, factors)
-    bits = np.unpackbits(NumPyPerQuery(queries, np.uint8).arrive(columns), axis=1, bitorder="little").astype(bool)
-    for peer in (DuckDBScan(columns, queries), PolarsScan(columns, queries)):
-        for number, query in enumerate(queries):
-            assert np.array_equal(bits[number], query.mask(columns))
-            assert np.array_equal(peer.answer(number), columns[:, query.mask(columns)])
+def test_peers_of_arrival_agree_with_numpy(factors: int) -> None:
+    columns, queries = make_columns(256), make_queries(20, factors)
+    makers = [lambda: NumPyPerQuery(queries), lambda: NumPyPerQuery(queries, np.uint8), lambda: BruteForce(queries)]
+    peers, _ = made([*makers, *engines(queries)])
+    assert len(peers) >= 6  # what needs nothing beyond the environment
+    for peer in peers:
+        masks = peer.masks(columns)
+        assert np.array_equal(masks, [query.mask(columns) for query in queries[: peer.queries]]), peer.name
         peer.close()
 
 
-def test_an_answer_that_differs_from_the_peer_s_ends_the_run() -> None:
-    columns, queries = make_columns(4_096), make_queries(4, 2)
-    engine = arrival.Loaded(queries, batches(columns, 4_096))
+def test_peers_of_invocation_agree_with_numpy() -> None:
+    columns, queries = make_columns(4_096), make_queries(20, 4)
+    peers, _ = made([*quick_scans(columns, queries), *other_scans(columns, queries, 5)])
+    assert len(peers) >= 6
+    for peer in peers:
+        for number, query in enumerate(queries[: peer.queries]):
+            expected = in_order(columns[:, query.mask(columns)])
+            assert np.array_equal(in_order(peer.answer(number)), expected), peer.name
+        peer.close()
+
+
+@pytest.mark.parametrize(
+    ("work", "makers"),
+    [(scale.by_symbol(5_000, True), join.symbol_joins), (scale.by_range(5_000), join.range_joins)],
+    ids=["symbol", "range"],
+)
+def test_peers_of_many_queries_agree_with_numpy(work: scale.Workload, makers: Callable[..., Any]) -> None:
+    peers, _ = made(makers(work.bounds))
+    assert len(peers) >= 5
+    tuples = np.ascontiguousarray(work.data[:, :16])
+    expected = {(q, n) for n in range(16) for q in np.flatnonzero(work.mask(tuples[:, n])).tolist()}
+    for peer in peers:
+        found = peer.join(tuples)
+        assert set(zip(found.queries.tolist(), found.tuples.tolist(), strict=True)) == expected, peer.name
+        peer.close()
+
+
+def test_an_answer_that_differs_ends_the_run() -> None:
+    columns, queries = make_columns(arrival.CHUNK), make_queries(4, 2)
+    engine = arrival.Loaded(queries, batches(columns, arrival.BATCH))
     engine.arrive()
-    arrival.check(engine, NumPyPerQuery(queries), columns)
-    with pytest.raises(AssertionError, match="the peer has"):
-        arrival.check(engine, NumPyPerQuery(queries[::-1]), columns)
+    arrival.check(engine, queries, [NumPyPerQuery(queries)], columns)
+    with pytest.raises(AssertionError, match="NumPy has"):
+        arrival.check(engine, queries[::-1], [], columns)
+    with pytest.raises(AssertionError, match="NumPy int64"):
+        arrival.check(engine, queries, [NumPyPerQuery(queries[::-1])], columns)
+
+
+def test_a_peer_that_is_not_here_is_a_row_that_says_how_to_get_it() -> None:
+    def absent() -> str:
+        raise Missing("chDB", "make bench-setup")
+
+    here, missing = made([lambda: "DuckDB", absent])
+    (first, second) = beside(
+        "row", sample(10), "us", [(name, sample(20)) for name in here], missing, Target(at_least=1)
+    )
+    assert (first.peer, first.ratio, first.met) == ("DuckDB", 2, True)
+    assert (second.peer, second.met, second.lost) == ("chDB", None, False)
+    assert "make bench-setup" in second.note
+    assert second.to_dict()["ratio"] is None
+    assert "| chDB: not here |" in report.markdown([second])
+
+
+def test_the_best_engine_holds_the_target() -> None:
+    peers = [("NumPy", sample(50)), ("DuckDB", sample(10)), ("Polars", sample(20))]
+    rows = list(beside("row", sample(100), "tuples/s", peers, target=Target(at_least=5)))
+    assert [(row.peer, row.met) for row in rows] == [("NumPy", None), ("Polars", True), ("DuckDB", None)]
 
 
 @pytest.mark.parametrize(
