@@ -9,8 +9,10 @@ from psoup.answer.describe import (
     list_streams,
 )
 from psoup.answer.explain import Explanation, FactorExplanation, explain
+from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, Completeness, invoke
 from psoup.answer.matches import matches
+from psoup.answer.message import Message
 from psoup.answer.snapshot import QueryRecord, Snapshot
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "Completeness",
     "Explanation",
     "FactorExplanation",
+    "Flat",
+    "Message",
     "QueryRecord",
     "Snapshot",
     "StreamDescription",

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.matches import ChunkMatches, matches_in
+from psoup.answer.message import Message, form_of, read
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
 from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
@@ -27,6 +28,8 @@ from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
 
 _MAX_ROWS = 65_536
+_BATCH_BYTES = 1 << 30
+"""Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,14 @@ class Answer:
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of every batch."""
-        return pa.schema([(o.name, arrow_type(o.type)) for o in self.record.query.select])
+        form = form_of(self.record.query.select)
+        return form.schema if form else pa.schema([(o.name, arrow_type(o.type)) for o in self.record.query.select])
+
+    @cached_property
+    def schema_message(self) -> bytes:
+        """The schema as the first message of an Arrow IPC stream."""
+        form = form_of(self.record.query.select)
+        return form.schema_message if form else self.schema.serialize().to_pybytes()
 
     @property
     def matched(self) -> int:
@@ -84,15 +94,25 @@ class Answer:
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
+        for part in self.messages(max_rows):
+            yield read(part.gathered(), self.schema) if isinstance(part, Message) else part
+
+    def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
+        """As `batches`; rows for which nothing is to be computed come as messages, gathered when they are asked to.
+
+        A message has at most `max_bytes`, or one row; batches may be larger.
+        """
         query = self.record.query
         if query.order or query.distinct:
             yield from self._arranged(max_rows)
             return
-        left = query.limit
-        outputs = [o.expr for o in query.select]
-        for group in _groups(self._found, max_rows, left):
-            columns = _evaluate(outputs, group, self.completeness.now)
-            yield self._batch(columns)
+        form = form_of(query.select)
+        for group in _groups(self._found, max_rows, query.limit):
+            views = [(match.entry.data, offsets) for match, offsets in group]
+            if form is not None and all(isinstance(data, ChunkView) for data, _ in views):
+                yield from _cut(Message(form, views), min(max_bytes, _BATCH_BYTES))
+            else:
+                yield self._batch(_evaluate([o.expr for o in query.select], group, self.completeness.now))
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""
@@ -205,6 +225,15 @@ def _groups(found: list[ChunkMatches], max_rows: int, limit: int | None) -> Iter
                 group, room = [], max_rows
     if group:
         yield group
+
+
+def _cut(message: Message, most: int) -> Iterator[Message]:
+    """The message, or its halves, and so on, until none has more than `most` bytes."""
+    if message.size <= most or message.rows == 1:
+        yield message
+        return
+    for half in message.halves():
+        yield from _cut(half, most)
 
 
 def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now: int | None) -> list[Column]:

@@ -39,6 +39,8 @@ class ChunkView:
     nbytes: int
     zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
     """What is known of the values; see `psoup.stems.zones`."""
+    places: list[Array] = field(default_factory=list, compare=False, repr=False)
+    """Empty until `addresses` is called, then what it returns."""
 
     in_memory = True
 
@@ -64,9 +66,32 @@ class ChunkView:
         """The tuple IDs of rows start to stop, int64."""
         return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
 
+    def addresses(self) -> Array:
+        """Where the arrays lie in memory, as long as the view lives: int64[3 * (columns + 2)], for kernels.
+
+        Three numbers (values, validity or 0, text or 0) for each column, then for `_time` and for `_id`, which instead
+        of an address has the first ID: so the pseudo-columns -2 and -1 are where they count from the end.
+        O(columns) once.
+        """
+        if not self.places:
+            found = [place for column in self.columns for place in _addresses(column)]
+            found += [_address(self.times), 0, 0, self.first_id, 0, 0]
+            self.places.append(np.array(found, np.int64))
+        return self.places[0]
+
     def take(self, index: int, rows: Array) -> Column:
         """A column at positions `rows`, copied."""
         return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
+
+
+def _addresses(column: Column) -> tuple[int, int, int]:
+    valid, data = (0 if array is None else _address(array) for array in (column.valid, column.data))
+    return _address(column.values), valid, data
+
+
+def _address(array: Array) -> int:
+    assert array.flags.c_contiguous, "a column of a chunk is one piece of memory"
+    return int(array.__array_interface__["data"][0])
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]

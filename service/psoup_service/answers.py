@@ -9,10 +9,12 @@ answer of any size takes the memory of one piece.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
-from psoup.answer import Answer
+from psoup.answer import Answer, Message
+from psoup.columns import Array
 from psoup_proto.v1 import queries_pb2
 from psoup_service.convert import completeness
 
@@ -26,23 +28,26 @@ _TEXT_BYTES = 32
 def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
     """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
     found = completeness(answer.completeness)
-    parts = [answer.schema.serialize().to_pybytes()]
-    size, count = len(parts[0]) + len(END_MARK), 0
+    parts: list[Any] = [answer.schema_message]
+    size, count = len(answer.schema_message) + len(END_MARK), 0
     if answer.record.query.limit is None and not answer.record.query.distinct and answer.matched > 8 * max_bytes:
         return queries_pb2.InvokeResponse(completeness=found, too_large=True)  # a row takes a bit at the least
-    texts = any(pa.types.is_string(kind) for kind in answer.schema.types)
-    for batch in answer.batches(rows_in(answer.schema, max_bytes)):
-        if (
-            texts and size + batch.nbytes > max_bytes
-        ):  # without texts the number of rows bounds it, and this costs 18 us
-            return queries_pb2.InvokeResponse(completeness=found, too_large=True)
-        parts.append(batch.serialize().to_pybytes())
-        size += len(parts[-1])
+    for part in answer.messages(rows_in(answer.schema, max_bytes), max_bytes):
+        size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)
         if size > max_bytes:
             return queries_pb2.InvokeResponse(completeness=found, too_large=True)
-        count += batch.num_rows
+        rows, raw = _raw(part)
+        parts.append(raw)
+        count += rows
     parts.append(END_MARK)
     return queries_pb2.InvokeResponse(completeness=found, arrow_ipc=b"".join(parts), rows=count)
+
+
+def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
+    """The rows of a part of an answer, and its Arrow IPC."""
+    if isinstance(part, Message):
+        return part.rows, part.gathered()
+    return part.num_rows, part.serialize().to_pybytes()
 
 
 def rows_in(schema: pa.Schema, size: int) -> int:
@@ -63,11 +68,12 @@ class Pieces:
 
     def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[queries_pb2.InvokeStreamResponse]:
         yield queries_pb2.InvokeStreamResponse(
-            completeness=completeness(answer.completeness), arrow_ipc=answer.schema.serialize().to_pybytes()
+            completeness=completeness(answer.completeness), arrow_ipc=answer.schema_message
         )
-        for batch in answer.batches(rows_in(answer.schema, chunk_bytes)):
-            for part in _cut(batch, chunk_bytes):
-                yield queries_pb2.InvokeStreamResponse(arrow_ipc=part.serialize().to_pybytes(), rows=part.num_rows)
+        for part in answer.messages(rows_in(answer.schema, chunk_bytes), 2 * chunk_bytes):
+            for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
+                rows, raw = _raw(piece)
+                yield queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
         yield queries_pb2.InvokeStreamResponse(arrow_ipc=END_MARK)
 
 

@@ -16,6 +16,7 @@ import struct
 import numpy as np
 import pyarrow as pa
 
+from psoup.answer import Flat
 from psoup.errors import InvalidBatch
 from psoup_service.limits import Limits
 
@@ -91,31 +92,9 @@ def _too_large(what: str, found: int, limit: int) -> InvalidBatch:
     )
 
 
-class _Flat:
-    """A FlatBuffers table, just enough of it: Message, DictionaryBatch and RecordBatch of Arrow's Message.fbs."""
-
-    def __init__(self, raw: memoryview, position: int) -> None:
-        self.raw = raw
-        self.position = position
-        self.vtable = position - struct.unpack_from("<i", raw, position)[0]
-        self.fields = (struct.unpack_from("<H", raw, self.vtable)[0] - 4) // 2
-
-    def place(self, field: int) -> int | None:
-        """Where the field's value is, or None if it has its default."""
-        if field >= self.fields:
-            return None
-        offset = struct.unpack_from("<H", self.raw, self.vtable + 4 + 2 * field)[0]
-        return self.position + offset if offset else None
-
-    def table(self, field: int) -> _Flat | None:
-        """The table that the field refers to."""
-        place = self.place(field)
-        return None if place is None else _Flat(self.raw, place + struct.unpack_from("<I", self.raw, place)[0])
-
-
-def _header(metadata: memoryview) -> _Flat | None:
+def _header(metadata: memoryview) -> Flat | None:
     """The RecordBatch of a message, or of a dictionary message; None for a schema."""
-    message = _Flat(metadata, struct.unpack_from("<I", metadata, 0)[0])
+    message = Flat.root(metadata)
     place = message.place(1)
     kind = metadata[place] if place is not None else 0
     if kind == _RECORD_BATCH:
@@ -124,19 +103,18 @@ def _header(metadata: memoryview) -> _Flat | None:
     return dictionary.table(1) if dictionary is not None else None
 
 
-def _declared(batch: _Flat, body: pa.Buffer | None) -> tuple[int, int]:
+def _declared(batch: Flat, body: pa.Buffer | None) -> tuple[int, int]:
     """(rows, bytes of the decompressed buffers), as declared; without compression the bytes are those of the body."""
     place = batch.place(0)
     rows = struct.unpack_from("<q", batch.raw, place)[0] if place is not None else 0
     held = body.size if body is not None else 0
     if batch.place(3) is None:
         return rows, held
-    vector = batch.place(2)
+    vector = batch.vector(2)
     if vector is None or body is None:
         return rows, held
-    start = vector + struct.unpack_from("<I", batch.raw, vector)[0]
-    count = struct.unpack_from("<I", batch.raw, start)[0]
-    places = np.frombuffer(batch.raw, np.int64, 2 * count, start + 4).reshape(count, 2)
+    start, count = vector
+    places = np.frombuffer(batch.raw, np.int64, 2 * count, start).reshape(count, 2)
     content = memoryview(body)
     total = 0
     for offset, length in places.tolist():

@@ -22,6 +22,7 @@ from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
 from psoup.stems.bounds import int_bounds
+from psoup_testing import gathering
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -288,7 +289,11 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.merge_runs": lambda rng: (*_run(rng), *_run(rng)),
     "columns.sort_by_slot": _sort_by_slot,
     "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
-    "columns.gather_int64": lambda rng: (rng.integers(0, 99, 9), rng.integers(0, 9, 20), np.zeros(20, np.int64)),
+    "gather.text_bytes": gathering.text_bytes,
+    "gather.has_nulls": gathering.has_nulls,
+    "gather.gather_bits": gathering.gather_bits,
+    "gather.gather": gathering.gather,
+    "gather.lay_out": gathering.lay_out,
     "pack.set_bits": _set_bits,
     "floats.power_float64": _powers,
     "codes.encode_int64": _ints,
@@ -312,6 +317,10 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
 }  # fmt: skip
 
 SCRATCH = {
+    "gather.text_bytes": (1,),  # addresses, which differ
+    "gather.has_nulls": (1,),
+    "gather.gather_bits": (2,),
+    "gather.gather": (2,),
     "codes.sort_tuples": (4,),
     "arrive.emit": (20, 21),
     "postings.reach": (12, 13, 14, 15),

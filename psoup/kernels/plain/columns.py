@@ -69,8 +69,3 @@ def sort_by_slot(slots: Array, offsets: Array, first: int, last: int, out_slots:
 def slot_range(slots: Array, slot: int) -> tuple[int, int]:
     """See the kernel."""
     return int(np.searchsorted(slots, slot, "left")), int(np.searchsorted(slots, slot, "right"))
-
-
-def gather_int64(values: Array, rows: Array, out: Array) -> None:
-    """See the kernel."""
-    out[:] = values[rows]

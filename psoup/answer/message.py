@@ -1,0 +1,181 @@
+"""Rows as Arrow IPC record batches, gathered from the chunks straight into the bytes of the message.
+
+    [length, header][validity a0][values a0][values a1] …        one array; `read` makes a batch of it without a copy
+
+The header of two batches of one SELECT list differs in some numbers only, so pyarrow writes it once, and the numbers
+are put in its copies. That is a quarter of the cost of making a batch column by column, and on the wire all of it.
+SELECT lists with expressions are not for this module.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.answer.flat import Flat
+from psoup.columns import Array, arrow_type
+from psoup.expressions.tree import ID_INDEX, AttributeRef
+from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
+from psoup.model import DataType, Kind
+from psoup.query import Output
+from psoup.stems.chunk import ChunkView
+
+_KINDS = {
+    Kind.BOOLEAN: BITS,
+    Kind.BIGINT: WIDE,
+    Kind.DOUBLE: WIDE,
+    Kind.DECIMAL: DECIMAL,
+    Kind.TEXT: TEXT,
+    Kind.TIMESTAMP: WIDE,
+    Kind.DATE: NARROW,
+}
+_REMEMBERED = 4_096
+
+Part = tuple[ChunkView, Array]
+"""A chunk and the offsets in it that are wanted, ascending int64, at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the batches of one SELECT list have in common."""
+
+    schema: pa.Schema
+    schema_message: bytes
+    kinds: Array
+    columns: Array
+    texts: tuple[int, ...]
+    """Which of the columns are texts."""
+    exact: bool
+    """Whether no value leaves padding behind it, which would have to be cleared: it leaves the process."""
+    header: Array
+    """int64[n]: the header of a batch of one row; the numbers below are places in it."""
+    rows_at: int
+    body_at: int
+    nodes_at: int
+    buffers_at: int
+    buffers: int
+
+
+class Message:
+    """Some rows, measured but not yet gathered: `size` bytes."""
+
+    def __init__(self, form: Form, parts: Sequence[Part]) -> None:
+        self._form = form
+        self._parts = parts
+        sources = [data.addresses() for data, _ in parts]
+        assert len({len(one) for one in sources}) == 1, "chunks of one stream have the columns of its schema"
+        self._sources = np.concatenate(sources)
+        self._offsets = parts[0][1] if len(parts) == 1 else np.concatenate([offsets for _, offsets in parts])
+        self._stops = np.cumsum([len(offsets) for _, offsets in parts])
+        self.rows = len(self._offsets)
+        columns = len(form.kinds)
+        self._places: Array = np.empty((columns, 3), np.int64)
+        self._header = form.header.copy()
+        nullable: Array = np.empty(columns, np.uint8)
+        has_nulls(form.columns, self._sources, self._stride, len(parts), nullable)
+        texts: Array = np.zeros(columns, np.int64)
+        for i in form.texts:
+            texts[i] = text_bytes(form.columns[i], self._sources, self._stride, self._offsets, self._stops)
+        buffers = self._header[form.buffers_at : form.buffers_at + 2 * form.buffers].reshape(-1, 2)
+        body = lay_out(form.kinds, nullable, texts, self.rows, self._places, buffers)
+        self._header[form.rows_at], self._header[form.body_at] = self.rows, body
+        self._exact = form.exact and not nullable.any()
+        self.size = self._header.nbytes + body
+
+    @property
+    def _stride(self) -> int:
+        return len(self._sources) // len(self._parts)
+
+    def gathered(self) -> Array:
+        """The message, uint8[size]. O(rows * columns), and the bytes of text."""
+        form, start = self._form, self._header.nbytes
+        out: Array = np.empty(self.size, np.uint8) if self._exact else np.zeros(self.size, np.uint8)
+        nodes = self._header[form.nodes_at : form.nodes_at + 2 * len(form.kinds)]
+        nodes[::2] = self.rows
+        stops = self._stops
+        ask = (form.kinds, form.columns, self._sources, self._stride, self._offsets, stops, self._places)
+        gather(*ask, out[start:], nodes[1::2])
+        out[:start] = self._header.view(np.uint8)
+        return out
+
+    def halves(self) -> tuple[Message, Message]:
+        """The first and the second half of the rows, of which there are two at least."""
+        middle, first, second = self.rows // 2, list[Part](), list[Part]()
+        for data, offsets in self._parts:
+            if middle > 0:
+                first.append((data, offsets[:middle]))
+            if middle < len(offsets):
+                second.append((data, offsets[max(middle, 0) :]))
+            middle -= len(offsets)
+        return Message(self._form, first), Message(self._form, second)
+
+
+def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in a message, sharing its memory."""
+    return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+
+
+def form_of(select: Sequence[Output]) -> Form | None:
+    """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
+    known = _forms.get(id(select))
+    if known is not None:
+        return known[1]
+    if not all(isinstance(output.expr, AttributeRef) for output in select):
+        return None
+    columns = [(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]
+    shape = tuple((name, index, kind.kind, kind.precision, kind.scale) for name, index, kind in columns)
+    form = _shapes.get(shape)
+    if len(_forms) >= _REMEMBERED:
+        _forms.clear()
+    if form is None:
+        if len(_shapes) >= _REMEMBERED:
+            _shapes.clear()
+        form = _shapes[shape] = _make(columns)
+    _forms[id(select)] = select, form
+    return form
+
+
+_forms: dict[int, tuple[Sequence[Output], Form]] = {}
+"""By identity, which is not used again while the list is here: to hash a list takes as long as to gather some rows."""
+
+_shapes: dict[Any, Form] = {}
+"""By what a form depends on: queries that were registered one by one have lists of their own."""
+
+
+def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
+    schema = pa.schema([(name, arrow_type(kind)) for name, _, kind in columns])
+    sample = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+    raw = sample.serialize().to_pybytes()
+    start = 8  # a mark, and the length of the header
+    size = start + int(struct.unpack_from("<i", raw, 4)[0])
+    message = Flat.root(memoryview(raw)[start:size])
+    batch = message.table(2)
+    assert batch is not None
+    rows, body, nodes, buffers = batch.place(0), message.place(3), batch.vector(1), batch.vector(2)
+    assert rows is not None and body is not None and nodes is not None and buffers is not None
+    kinds = [NUMBER if index == ID_INDEX else _KINDS[kind.kind] for _, index, kind in columns]
+    return Form(
+        schema,
+        schema.serialize().to_pybytes(),
+        np.array(kinds, np.int64),
+        np.array([index for _, index, _ in columns], np.int64),
+        tuple(i for i, kind in enumerate(kinds) if kind == TEXT),
+        not {BITS, NARROW, TEXT}.intersection(kinds),
+        np.frombuffer(raw[:size], np.int64),
+        _word(start + rows),
+        _word(start + body),
+        _word(start + nodes[0]),
+        _word(start + buffers[0]),
+        buffers[1],
+    )
+
+
+def _word(place: int) -> int:
+    """Arrow puts headers and the numbers in them at multiples of 8 bytes."""
+    assert place % 8 == 0, place
+    return place // 8
