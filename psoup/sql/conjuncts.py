@@ -61,11 +61,13 @@ class Group:
     """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other.
 
     `holes`: what the functions look at. `known`: what came out for the constants in them, so that queries share it.
+    `conditions`: what the functions are of.
     """
 
     attribute: Expr
     name: str
     rest: Intervals | None
+    conditions: tuple[Condition, ...]
     keys: tuple[Keys, ...]
     holes: tuple[int, ...]
     known: dict[object, _Found]
@@ -138,6 +140,7 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
             attribute,
             expr_text(attribute),
             rests.get(attribute),
+            tuple(own),
             tuple(_keys(one) for one in own),
             tuple(sorted({operand for one in own for operand in one.operands if isinstance(operand, int)})),
             {},
@@ -164,10 +167,10 @@ def _keys(condition: Condition) -> Keys:
 
 def _comparison(kind: DataType, operator: str, operand: int | Literal) -> Keys:
     if isinstance(operand, Literal):
-        fixed = _compared(kind, operator, operand)
+        fixed = compared_with(kind, operator, operand)
         return lambda _: fixed
     if operator == "ne":
-        return lambda literals: _compared(kind, "ne", literals[operand])
+        return lambda literals: compared_with(kind, "ne", literals[operand])
     first, beyond = ends(kind)
 
     def keys(literals: Sequence[Literal]) -> Intervals:
@@ -199,7 +202,8 @@ def _one(low: Key | None, high: Key | None, first: Key, beyond: Key | None) -> I
     return (Interval(low, high),)
 
 
-def _compared(kind: DataType, operator: str, literal: Literal) -> Intervals:
+def compared_with(kind: DataType, operator: str, literal: Literal) -> Intervals:
+    """The keys of an attribute of type `kind` for which the comparison is true. Raises Slow."""
     if literal.value is None:
         return ()
     return compared(operator, kind, _fitting(kind, literal))

@@ -11,19 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, StreamSpec
-from psoup.query import Parameter, StandingQuery
+from psoup.query import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.bound import BoundBlock
 from psoup.sql.conjuncts import Condition, Conjuncts, Slow, conjuncts
 from psoup.sql.factors import factor_text, factors_of
 from psoup.sql.guards import MAX_BYTES
 from psoup.sql.parameters import Holes, Wrong, in_order, literal_of, texts_between
 from psoup.sql.select import Lookup, bind_select, clause_text, stream_of
 from psoup.sql.source import Source
+from psoup.sql.values import Columns
+from psoup.sql.vectors import clause_columns, fits, vector_groups
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",
@@ -46,13 +51,15 @@ _SAMPLES: dict[Kind, Literal] = {
     Kind.DATE: Literal(DATE, 0),
 }
 _NULL = Literal(BIGINT, None)
+_SHOWN = 64
+"""Characters that a value takes in a text at most, beyond those of a text itself."""
 
 
 Row = tuple[Parameter, ...]
 
 
 class Template:
-    """A prepared statement; not thread-safe.
+    """A prepared statement. Any thread may bind.
 
     `types`: what is expected of each parameter, None where any type goes. `names`: of `$name` parameters, else "".
     """
@@ -71,6 +78,7 @@ class Template:
         self._expected = [(h.parameter, t, h.bare) for h, t in zip(holes.places, expected, strict=True)]
         self._pieces = tuple(texts_between(frame.text, holes))
         self._where = where
+        self._groups = vector_groups(where.ready)
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
         """The query with `values` for the parameters; a mapping for `$name`.
@@ -89,6 +97,33 @@ class Template:
         f = self._frame
         clause = clause_text(f.stream, texts)
         return StandingQuery(text, f.stream, clause, f.select, factors, f.distinct, f.order, f.limit, f.window)
+
+    def block(self, columns: Columns) -> BoundBlock | None:
+        """The queries of columns of values, one for each parameter, in order; None if they need a look one by one.
+
+        That is where a value is wrong, or its type or the form of WHERE is rare. O(n), without a loop over the rows.
+        """
+        if self._groups is None or not columns or not self._short(columns):
+            return None
+        for group in self._groups:
+            for _, hole in group.comparisons:
+                parameter, expected, _ = self._expected[hole]
+                if not fits(group.attribute.type, expected, columns[parameter]):
+                    return None
+        return BoundBlock(self, columns)
+
+    def clauses(self, columns: Columns) -> ClauseColumns:
+        """The FROM-WHERE parts of the queries of a `block`."""
+        assert self._groups is not None and self._where.ready is not None, "no block was made"
+        return clause_columns(self._groups, self._where.ready, columns, [hole[0] for hole in self._expected])
+
+    def _short(self, columns: Columns) -> bool:
+        """Whether all texts are surely short enough."""
+        longest = sum(map(len, self._pieces)) + _SHOWN * len(self._expected)
+        for parameter, _, _ in self._expected:
+            if pa.types.is_string(columns[parameter].type):
+                longest += 2 * (pc.max(pc.binary_length(columns[parameter])).as_py() or 0)
+        return 4 * longest <= MAX_BYTES
 
     def row(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> Row:
         """One value for each parameter, in order. Raises InvalidInput, PARAMETER_COUNT, for others."""
@@ -142,14 +177,14 @@ class _Where:
         self._source, self._spec, self._alias = source, spec, alias
         where = select.args.get("where")
         self._node = None if where is None else where.this
-        self._ready = ready
+        self.ready = ready
         self._offsets = [hole.start for hole in holes.places]
 
     def factors(self, literals: Sequence[Literal]) -> tuple[Sequence[str], tuple]:  # type: ignore[type-arg]
         """The factors and their texts. Raises InvalidInput."""
-        if self._ready is not None:
+        if self.ready is not None:
             try:
-                return self._ready.factors(literals)
+                return self.ready.factors(literals)
             except Slow:
                 pass
         if self._node is None:

@@ -106,6 +106,18 @@ def text_bounds(texts: Sequence[bytes]) -> Bounds:
     return _from_arrow(pa.array(texts, pa.large_binary()))
 
 
+def edge_bounds(texts: pa.LargeBinaryArray, past: Array) -> Bounds:
+    """Boundaries at texts, or (`past`, int64[n], is 1) just past them; ascending, no two equal. O(bytes)."""
+    plain = _from_arrow(texts)
+    assert plain.offsets is not None and plain.data is not None
+    lengths = np.diff(plain.offsets)
+    offsets = np.zeros(len(plain) + 1, np.int64)
+    np.cumsum(lengths + past, out=offsets[1:])
+    data = np.zeros(int(offsets[-1]), np.uint8)  # the byte just past a text is a zero
+    data[np.repeat(offsets[:-1] - plain.offsets[:-1], lengths) + np.arange(len(plain.data))] = plain.data
+    return Bounds(plain.keys, _NO_TABLE, 0, offsets, data)
+
+
 def union(parts: Sequence[Bounds]) -> Bounds:
     """All boundaries of some sets of the same attribute, each once; at least one set. O(n log n)."""
     if not parts[0].text:

@@ -22,9 +22,10 @@ from psoup.config import EngineConfig
 from psoup.errors import Internal
 from psoup.expressions.tree import Expr
 from psoup.model import Schema
-from psoup.query import Factor
+from psoup.query import ClauseColumns, Factor, Term
 from psoup.stems.arrival import Scratch, probe
 from psoup.stems.block import block_part
+from psoup.stems.column_block import column_part
 from psoup.stems.combine import combine
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
@@ -120,15 +121,30 @@ class QuerySteM:
         """`add` for some clauses (slot, factors) at once. O(n log n): many of them become a part of the index."""
         if len(clauses) <= self._config.delta_queries // 8:
             return [self.add(slot, factors) for slot, factors in clauses]
-        slots = np.array([slot for slot, _ in clauses], np.int64)
+        self._check_free(np.array([slot for slot, _ in clauses], np.int64))
+        part, used = block_part(clauses, self._attribute_id, self._layout)
+        self._append(part)
+        return used
+
+    def add_columns(self, slots: Array, columns: ClauseColumns) -> tuple[int, ...]:
+        """`add` for clauses of one form that some tuple can satisfy: a part of the index, without a loop over them.
+
+        slots: int64[n], those of the clauses. Returns the attribute IDs that each of them uses. O(n log n).
+        """
+        self._check_free(slots)
+        part, used = column_part(slots, columns, self._attribute_id, self._layout)
+        self._append(part)
+        return used
+
+    def _check_free(self, slots: Array) -> None:
         if any(part.holds(slots) for part in self._all_parts()) or len(np.unique(slots)) < len(slots):
             raise Internal("a slot of the block holds a clause already; remove it first")
-        part, used = block_part(clauses, self._attribute_id, self._layout)
+
+    def _append(self, part: Part) -> None:
         self._parts.append(part)
         if len(self._parts) > 2 * _MAX_PARTS:  # maintenance has not kept up
             task = self.merge_task()
             self.install(task.compute())
-        return used
 
     def remove(self, slot: int) -> None:
         """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""
@@ -154,6 +170,14 @@ class QuerySteM:
         part, position = self._find(slot)
         ids = {attribute for factor in part.index.factors(position) for attribute in factor}
         return np.array(sorted(ids), np.int64)
+
+    def factors_of(self, slot: int) -> tuple[Factor, ...]:
+        """The factors of a clause, in the order of the index. O(its size)."""
+        part, position = self._find(slot)
+        return tuple(
+            Factor(tuple(Term(self._exprs[a], tuple(own), nulls) for a, (own, nulls) in terms.items()))
+            for terms in part.index.factors(position)
+        )
 
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""

@@ -18,6 +18,7 @@ import pytest
 import psoup.kernels
 from psoup.kernels import plain
 from psoup.kernels.plain import codes as plain_codes
+from psoup.kernels.plain import identity as plain_identity
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
@@ -106,6 +107,34 @@ def _prefixed(rng: Rng, count: int, unique: bool) -> tuple[Any, Any, Any]:
     keys = np.zeros(len(offsets) - 1, np.uint64)
     plain_codes.prefix_keys(offsets, data, keys)
     return offsets, data, keys
+
+
+def _names(rng: Rng, count: int) -> Any:
+    """Pairs of lanes of which some are equal, and some only begin at the same place of a table."""
+    return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
+
+
+def _filled_table(rng: Rng) -> tuple[Any, Any, Any]:
+    """Slots of different clauses, the lanes of all slots, and a table with those slots."""
+    known = _names(rng, 30)
+    _, first = np.unique(known, axis=0, return_index=True)
+    slots, table = rng.permutation(first)[:12], np.full(64, -1, np.int32)
+    plain_identity.fill_table(slots, known, table)
+    return slots, known, table
+
+
+def _look_up(rng: Rng) -> Arguments:
+    _, known, table = _filled_table(rng)
+    return _names(rng, 40), table, known, np.zeros(40, np.int64), np.zeros(40, np.int64)
+
+
+def _take_out(rng: Rng) -> Arguments:
+    slots, known, table = _filled_table(rng)
+    return int(rng.choice(slots)) if rng.random() < 0.8 else 29, known, table
+
+
+def _seeds(rng: Rng) -> Any:
+    return rng.integers(0, 2**64, 2, np.uint64)
 
 
 def _encode_text(rng: Rng) -> Arguments:
@@ -294,6 +323,13 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "gather.gather_bits": gathering.gather_bits,
     "gather.gather": gathering.gather,
     "gather.lay_out": gathering.lay_out,
+    "identity.mix_words": lambda rng: (
+        rng.integers(0, 2**64, (9, 3), np.uint64), _seeds(rng), rng.integers(0, 2**64, (9, 2), np.uint64),
+    ),
+    "identity.mix_texts": lambda rng: (*_texts(rng, 30, False), _seeds(rng), np.zeros((30, 2), np.uint64)),
+    "identity.look_up": _look_up,
+    "identity.fill_table": lambda rng: (*_filled_table(rng)[:2], np.full(64, 5, np.int32)),
+    "identity.take_out": _take_out,
     "pack.set_bits": _set_bits,
     "floats.power_float64": _powers,
     "codes.encode_int64": _ints,
