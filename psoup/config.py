@@ -33,7 +33,7 @@ class EngineConfig:
     """Tuples of a piece that are looked at one by one whatever their share: a bitmap row for a few is a waste."""
 
     generous_rows: int = 8_192
-    """Bitmap rows of an open chunk up to which a quarter of `dense_share` is enough for one (8 KiB each): faster."""
+    """Bitmap rows of an open chunk up to which a half of `dense_share` is enough for one (8 KiB each): faster."""
 
     delta_queries: int = 1_024
     """Recent queries that the second predicate index may hold before maintenance merges it into the first."""

@@ -99,8 +99,12 @@ def count_rows(rows, stop, counts):
 
     rows: uint64[R, w], read. counts: int64[R], written. O(R * stop / 64).
     """
+    whole = max(stop, 0) >> 6
     for row in range(rows.shape[0]):
-        counts[row] = 0 if stop <= 0 else count_bits(rows[row], 0, stop)
+        total = np.uint64(0)
+        for w in range(whole):
+            total += _popcount(rows[row, w])
+        counts[row] = np.int64(total) + count_bits(rows[row], whole << 6, stop)
 
 
 @njit(cache=True, nogil=True)
@@ -110,16 +114,19 @@ def rows_to_offsets(rows, which, stop, starts, out):
     rows: uint64[R, w], read. which: int64[k], the rows. starts: int64[k], where the list of which[i] begins in
     `out`, uint16[n], written ascending. O(bits / 64 + matches).
     """
+    last = (max(stop, 0) + 63) >> 6
+    filled = np.empty(last + 1, np.int64)
     for i in range(which.shape[0]):
         words = rows[which[i]]
-        position = starts[i]
-        if stop <= 0:
-            continue
-        for index in range(((stop - 1) >> 6) + 1):
+        position, count = starts[i], 0
+        for index in range(last):  # found without a branch, most of which would be mispredicted
+            filled[count] = index
+            count += words[index] != 0
+        for k in range(count):
+            index = filled[k]
             word = _word(words, index, 0, stop)
-            first = index << 6
             while word != 0:
-                out[position] = first + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
+                out[position] = (index << 6) + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
                 position += 1
                 word &= word - _ONE
 
@@ -189,3 +196,10 @@ def slot_range(slots, slot):
         else:
             high = middle
     return start, low
+
+
+@njit(cache=True, nogil=True)
+def gather_int64(values, rows, out):
+    """out[i] = values[rows[i]]. values: int64[n], rows: int64[k], read; out: int64[k], written. O(k)."""
+    for i in range(rows.shape[0]):
+        out[i] = values[rows[i]]

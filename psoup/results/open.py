@@ -43,7 +43,10 @@ def merge_all(runs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class OpenView:
-    """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, who owns each slot."""
+    """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, who owns each slot.
+
+    A match may be in the row and in a run too: sealing writes those of the runs to the rows, while others read.
+    """
 
     sqc_of_slot: Array
     row_of_slot: Array
@@ -68,7 +71,7 @@ class OpenView:
             return np.zeros(0, np.int64)
         if len(parts) == 1:
             return parts[0]
-        return np.sort(np.concatenate(parts))
+        return np.unique(np.concatenate(parts))
 
     def sqc_ids_at(self, offset: int) -> Array:
         """The SQC IDs that matched the tuple at `offset`, int64, in no order. O(slots + runs)."""
@@ -77,7 +80,7 @@ class OpenView:
         bit = (self.rows[rows[with_row], offset >> 6] >> np.uint64(offset & 63)) & np.uint64(1)
         parts = [with_row[bit.astype(np.bool_)]]
         parts.extend(slots[offsets == offset].astype(np.int64) for slots, offsets in self.runs)
-        return self.sqc_of_slot[np.concatenate(parts)]
+        return self.sqc_of_slot[np.unique(np.concatenate(parts))]
 
     def form(self, slot: int) -> str:
         """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
@@ -151,14 +154,6 @@ class OpenResults:
         moved = np.isin(slots, many)
         set_bits(self.rows, self.row_of_slot[slots[moved]].astype(np.int64), offsets[moved])
         return slots[~moved], offsets[~moved]
-
-    def clear(self) -> None:
-        """Hold nothing, in the same memory: what a view shows is gone. O(rows in use)."""
-        self.rows[: self._row_count] = 0
-        self.row_of_slot[:] = -1
-        self._row_count = 0
-        self.runs = []
-        self.errors = {}
 
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""

@@ -23,6 +23,10 @@ from psoup.kernels.columns import bits_to_offsets, count_rows, rows_to_offsets
 from psoup.kernels.pack import set_bits
 from psoup.results.open import OpenView, merge_all
 
+_SHARED = 0.75
+"""Share of an open chunk's rows that must be of use as bitmaps for all to be kept: to copy them takes longer than all
+else, and memory for twice the results."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pack:
@@ -102,56 +106,60 @@ def empty_pack(words: int) -> Pack:
 def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
     """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results).
 
-    A clause's pairs, sorted, are a list as they are; rows are copied once, as they may be tens of megabytes.
+    Matches of a slot's runs go to its row in place, where it has one, and rows that are columns as they are become
+    the bitmaps without a copy: see `OpenView`.
     """
-    words = view.rows.shape[1]
     slots, offsets = _one_run(view)
     live = sqc_of_slot[slots] >= 0
-    if not live.all():
-        slots, offsets = slots[live], offsets[live]
-    row_of_slot = view.row_of_slot
-    with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < len(view.rows)))
-    with_row = with_row[sqc_of_slot[with_row] >= 0]
-    in_rows: Array = np.empty(len(view.rows), np.int64)
-    count_rows(view.rows, 64 * words, in_rows)
-    counts = np.bincount(slots, minlength=len(sqc_of_slot))
-    has_row = np.zeros(len(counts), np.bool_)
-    has_row[with_row] = True
-    counts[with_row] += in_rows[row_of_slot[with_row]]
-    matched = counts > 0
-    big = np.flatnonzero(matched & (counts > list_limit))
-    small = np.flatnonzero(matched & (counts <= list_limit) & has_row)
-    bitmaps, few = (_rows_of(view, chosen, has_row, slots, offsets) for chosen in (big, small))
-    plain = ~has_row & (counts <= list_limit)
-    kept = plain[slots]
-    slots, offsets = slots[kept], offsets[kept]
-    listed, list_starts = np.unique(slots, return_index=True)
+    slots, offsets = slots[live], offsets[live]
+    row_of = np.where(view.row_of_slot < len(view.rows), view.row_of_slot, -1)
+    in_row = row_of[slots] >= 0
+    set_bits(view.rows, row_of[slots[in_row]].astype(np.int64), offsets[in_row])
+    slots, offsets = slots[~in_row], offsets[~in_row]
+    row_slots = np.flatnonzero(row_of >= 0)
+    row_slots = row_slots[sqc_of_slot[row_slots] >= 0]
+    rows, place = view.rows, row_of[row_slots].astype(np.int64)
+    list_slots, starts, counts = np.unique(slots, return_index=True, return_counts=True)
+    large = counts > list_limit
+    if large.any():
+        which = np.isin(slots, list_slots[large])
+        extra = _bitmaps_of(list_slots[large], slots[which], offsets[which], rows.shape[1])
+        place = np.concatenate([place, np.arange(len(rows), len(rows) + len(extra))])
+        rows, row_slots = np.concatenate([rows, extra]), np.concatenate([row_slots, list_slots[large]])
+        slots, offsets = slots[~which], offsets[~which]
+        list_slots, starts, counts = np.unique(slots, return_index=True, return_counts=True)
+    return _pack(rows, sqc_of_slot[row_slots], place, sqc_of_slot[list_slots], starts, counts, offsets, list_limit)
+
+
+def _bitmaps_of(owners: Array, slots: Array, offsets: Array, words: int) -> Array:
+    """A new bitmap for each of `owners` (ascending), whose matches are (slots, offsets)."""
+    bitmaps: Array = np.zeros((len(owners), words), np.uint64)
+    set_bits(bitmaps, np.searchsorted(owners, slots), offsets)
+    return bitmaps
+
+
+def _pack(
+    rows: Array, row_ids: Array, row_place: Array, list_ids: Array, list_starts: Array, list_counts: Array,
+    lists: Array, list_limit: int,
+) -> Pack:  # fmt: skip
+    """Rows with few matches become lists, behind those that there are; the others become bitmaps."""
+    row_counts = np.zeros(len(rows), np.int64)
+    count_rows(rows, 64 * rows.shape[1], row_counts)
+    row_counts = row_counts[row_place]
+    small = np.flatnonzero((row_counts > 0) & (row_counts <= list_limit))
     starts = np.zeros(len(small) + 1, np.int64)
-    np.cumsum(counts[small], out=starts[1:])
+    np.cumsum(row_counts[small], out=starts[1:])
     converted: Array = np.empty(int(starts[-1]), np.uint16)
-    rows_to_offsets(few, np.arange(len(small)), 64 * words, starts[:-1], converted)
-    owners = np.concatenate([listed.astype(np.int64), small, big])
-    place = np.concatenate([list_starts, starts[:-1] + len(offsets), ~np.arange(len(big))]).astype(np.int64)
-    ids = sqc_of_slot[owners]
+    rows_to_offsets(rows, row_place[small], 64 * rows.shape[1], starts[:-1], converted)
+    big = np.flatnonzero(row_counts > list_limit)
+    maps = row_place[big]
+    if len(big) < _SHARED * len(rows):
+        rows, maps = rows[maps], np.arange(len(big))
+    ids = np.concatenate([list_ids, row_ids[small], row_ids[big]])
+    counts = np.concatenate([list_counts, row_counts[small], row_counts[big]]).astype(np.int32)
+    place = np.concatenate([list_starts, starts[:-1] + len(lists), ~maps]).astype(np.int64)
     order = np.argsort(ids)
-    lists = np.concatenate([offsets, converted])
-    return Pack(ids[order], counts[owners[order]].astype(np.int32), place[order], lists, bitmaps)
-
-
-def _rows_of(view: OpenView, chosen: Array, has_row: Array, slots: Array, offsets: Array) -> Array:
-    """uint64[len(chosen), words]: the columns of the slots `chosen`: of their rows, their pairs, or both."""
-    copied = has_row[chosen]
-    if copied.all():
-        rows: Array = view.rows[view.row_of_slot[chosen]]
-    else:
-        rows = np.zeros((len(chosen), view.rows.shape[1]), np.uint64)
-        rows[copied] = view.rows[view.row_of_slot[chosen[copied]]]
-    if len(slots) and len(chosen):
-        position: Array = np.full(len(has_row), -1, np.int64)
-        position[chosen] = np.arange(len(chosen))
-        which = position[slots]
-        set_bits(rows, which[which >= 0], offsets[which >= 0])
-    return rows
+    return Pack(ids[order], counts[order], place[order], np.concatenate([lists, converted]), rows)
 
 
 def merge_packs(packs: list[Pack]) -> Pack:

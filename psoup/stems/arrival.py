@@ -169,7 +169,7 @@ def _plan_and_emit(emitter: _Emitter, candidates: Array, config: EngineConfig) -
     if bitmaps:
         prefix_bitmaps(emitter.codes, counted.ranks, counted.starts, uses.prefix, shift, prefix)
     rows = len(results.rows) + int(np.count_nonzero(work.walked < 0))
-    most = emitter.limit if rows > config.generous_rows else emitter.limit // 4
+    most = emitter.limit if rows > config.generous_rows else emitter.limit // 2
     found, needs = emitter.emit(work, counted, prefix, most)
     if len(needs):
         results.ensure_rows(index.slots[work.clauses[needs]].astype(np.int64))
