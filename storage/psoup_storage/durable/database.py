@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -23,6 +24,7 @@ import apsw
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory
+from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 
 FORMAT = 2
 """The form of the directory that this version writes and reads."""
@@ -53,6 +55,8 @@ CREATE TABLE stored (
 """
 _UPGRADES = {1: _CHUNKS}
 """What leads from each older format to the next."""
+SCHEMA = (_SCHEMA, *_UPGRADES.values())
+"""The statements that a directory of this format is made of."""
 
 
 class Database:
@@ -85,15 +89,18 @@ class Database:
     @property
     def bytes(self) -> int:
         """Bytes of the database's files."""
+        return sum(file.stat().st_size for file in (self._directory.database, self._wal) if file.exists())
+
+    @property
+    def _wal(self) -> Path:
         base = self._directory.database
-        files = (base, base.with_name(base.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return base.with_name(base.name + "-wal")
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a SELECT, one after the other; nothing may be written while they are read."""
         try:
             yield from self._connection.execute(statement, values)
-        except apsw.Error as problem:
+        except (apsw.Error, UnicodeDecodeError) as problem:
             raise self._cannot("read", problem) from problem
 
     @contextmanager
@@ -149,10 +156,15 @@ class Database:
         connection.pragma("mmap_size", 0)
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._committed)
-        if connection.pragma("schema_version") == 0:
+        version = connection.pragma("schema_version")
+        if (damage := damaged_log(connection, self._wal)) is not None:
+            raise self._damaged(damage)
+        if version == 0:
             self._create()
         if connection.pragma("application_id") != _APPLICATION:
             raise self._damaged("it is no database of PSoup")
+        for damage in damaged_pages(connection):
+            raise self._damaged(damage)
         found = self._upgrade(self.meta("format"))
         if found != str(FORMAT):
             raise InvalidInput(
@@ -162,6 +174,8 @@ class Database:
                 found=found,
                 known=FORMAT,
             )
+        if (damage := damaged_schema(connection, SCHEMA)) is not None:
+            raise self._damaged(damage)
 
     def _create(self) -> None:
         facts = {"format": "1", "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
@@ -205,7 +219,7 @@ class Database:
             pass
 
     def _cannot(self, done: str, problem: BaseException) -> Internal:
-        if isinstance(problem, apsw.CorruptError | apsw.NotADBError):
+        if isinstance(problem, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
             return self._damaged(str(problem))
         return Internal(
             f"the store in {self._directory.path} cannot be {done}: {type(problem).__name__}: {problem}",

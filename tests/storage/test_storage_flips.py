@@ -1,0 +1,119 @@
+"""T5: bits that flip in database, write-ahead log and chunks: detected or harmless, never a silent wrong answer."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from psoup.errors import Internal, PSoupError
+from psoup_storage import DurableStore
+from psoup_testing.budget import SCALE, SEED
+from psoup_testing.format_fixture import END, Soup, ask
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+FLIPS = max(40, round(100 * SCALE))
+REASONS = {"DATA_DAMAGED", "STORAGE_FAILED", "UNKNOWN_FORMAT"}
+
+
+def flip(path: Path, place: int) -> None:
+    """Turn the bit at `place`, counted over the whole file."""
+    content = bytearray(path.read_bytes())
+    content[place // 8] ^= 1 << place % 8
+    path.write_bytes(content)
+
+
+def open_and_ask(path: Path) -> object:
+    soup = Soup(path, END)
+    try:
+        return ask(soup)
+    finally:
+        soup.store.close()
+
+
+def test_a_flipped_bit_is_detected_or_harmless(tmp_path: Path) -> None:
+    chance, expected = random.Random(SEED), json.loads((NEWEST / "answers.json").read_text(encoding="utf-8"))
+    found = {"detected": 0, "harmless": 0}
+    files = sorted(path.relative_to(NEWEST / "data") for path in (NEWEST / "data").rglob("*") if path.is_file())
+    weights = [1 if path.suffix == ".parquet" else 4 for path in files]
+    for number in range(FLIPS):
+        path = shutil.copytree(NEWEST / "data", tmp_path / "flipped")
+        [file] = chance.choices(files, weights)
+        place = chance.randrange(8 * (path / file).stat().st_size)
+        flip(path / file, place)
+        try:
+            said = open_and_ask(path)
+        except PSoupError as problem:
+            assert problem.reason in REASONS, f"flip {number}, bit {place} of {file}: {problem!r}"
+            found["detected"] += 1
+        else:
+            assert said == expected, f"flip {number}, bit {place} of {file}: a silent wrong answer"
+            found["harmless"] += 1
+        shutil.rmtree(path)
+    assert min(found.values()) > FLIPS // 10, found
+
+
+# The write-ahead log: SQLite ends it at the first frame that is not whole
+
+
+def frames(path: Path) -> tuple[int, int]:
+    """How many frames of the log are valid, and their size."""
+    connection = apsw.Connection(str(path / "psoup.db"))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.pragma("locking_mode", "EXCLUSIVE")
+    connection.pragma("user_version")
+    count, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    connection.close()
+    return count, 24 + 4_096
+
+
+def test_no_flip_in_the_log_hides_what_was_committed(tmp_path: Path) -> None:
+    """In the header, and in the first and last frame: salts, checksums, commit mark, page."""
+    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
+    assert count >= 2
+    chance = random.Random(SEED)
+    places = [8 * byte + chance.randrange(8) for byte in range(32)]
+    for frame in (0, count - 1):
+        for byte in (*range(24), 24, 25, 2_000, size - 1):
+            places.append(8 * (32 + frame * size + byte) + chance.randrange(8))
+    for place in chance.sample(places, min(len(places), max(30, round(30 * SCALE)))):
+        path = shutil.copytree(NEWEST / "data", tmp_path / "flipped")
+        flip(path / "psoup.db-wal", place)
+        with pytest.raises(Internal, match=r"of the write-ahead log psoup\.db-wal is damaged") as refused:
+            DurableStore(path)
+        assert refused.value.reason == "DATA_DAMAGED"
+        shutil.rmtree(path)
+
+
+def test_a_log_that_a_crash_has_cut_off_is_no_damage(tmp_path: Path) -> None:
+    """The last transaction was not acknowledged if its frames are not whole: cut, or torn between sectors."""
+    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
+    whole = (NEWEST / "data" / "psoup.db-wal").read_bytes()
+    last = 32 + (count - 1) * size
+    older = whole[last + size + 24 : last + 2 * size] or bytes(4_096)
+    torn = whole[: last + 24 + 1_024] + older[1_024:4_096]
+    for number, content in enumerate((whole[: last + 5], whole[: last + 24], whole[: last + 3_000], torn)):
+        path = shutil.copytree(NEWEST / "data", tmp_path / f"cut-{number}")
+        (path / "psoup.db-wal").write_bytes(content)
+        store = DurableStore(path)
+        assert list(store.read())
+        store.close()
+
+
+def test_a_definition_that_has_changed_is_damage(tmp_path: Path) -> None:
+    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    DurableStore(path).close()
+    database = apsw.Connection(str(path / "psoup.db"))
+    database.execute("PRAGMA writable_schema = ON")
+    database.execute(
+        "UPDATE sqlite_schema SET sql = replace(sql, 'late INTEGER', 'ladE INTEGER') WHERE name = 'stored'"
+    )
+    assert database.changes() == 1
+    database.close()
+    with pytest.raises(Internal, match="the definition of stored is not this format's"):
+        DurableStore(path)
