@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from psoup.admission import Admission
+from psoup.answer.by_tuple import matches, matches_many
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
-from psoup.answer.matches import matches
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine import Engine
@@ -135,7 +135,11 @@ class LocalPSoup:
 
     def matches(self, stream: str, tuple_id: int) -> list[int]:
         """IDs of the queries whose WHERE the tuple satisfies."""
-        return matches(self.engine.snapshot(), stream, tuple_id, tenant=self.tenant)
+        return matches(self.engine.snapshot(), stream, tuple_id, tenant=self.tenant, now=self.clock.now())
+
+    def matches_many(self, stream: str, tuple_ids: Sequence[int]) -> list[list[int]]:
+        """`matches` of some tuples."""
+        return matches_many(self.engine.snapshot(), stream, tuple_ids, tenant=self.tenant, now=self.clock.now())
 
     def explain(self, query_id: int) -> Explanation:
         """How a query is evaluated and kept."""

@@ -1,5 +1,6 @@
 """Answers from a snapshot: invoke, matches of a tuple, explain, and what there is."""
 
+from psoup.answer.by_tuple import matches, matches_many
 from psoup.answer.describe import (
     StreamDescription,
     bill,
@@ -11,7 +12,6 @@ from psoup.answer.describe import (
 from psoup.answer.explain import Explanation, FactorExplanation, explain
 from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, Completeness, invoke
-from psoup.answer.matches import matches
 from psoup.answer.message import Message
 from psoup.answer.snapshot import QueryRecord, Snapshot
 
@@ -33,4 +33,5 @@ __all__ = [
     "list_queries",
     "list_streams",
     "matches",
+    "matches_many",
 ]

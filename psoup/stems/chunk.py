@@ -19,6 +19,7 @@ from psoup.archive import ArchivedChunk, Zone
 from psoup.columns import DTYPES, Array, Batch, Column
 from psoup.expressions.tree import TIME_INDEX
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
+from psoup.stems.narrow import Narrow
 
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
@@ -39,6 +40,8 @@ class ChunkView:
     nbytes: int
     zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
     """What is known of the values; see `psoup.stems.zones`."""
+    narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
+    """The values in few bits, of columns that were searched; see `psoup.stems.narrow`."""
     places: list[Array] = field(default_factory=list, compare=False, repr=False)
     """Empty until `addresses` is called, then what it returns."""
 

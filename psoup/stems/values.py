@@ -52,19 +52,19 @@ def column_of(expr: Expr, columns: Sequence[Column], ids: Array, times: Array) -
 
 def values_of(column: Column) -> Values:
     """The column in the form of the kernels; memory is shared where it has that form already. O(n)."""
-    valid = None if column.valid is None else _plain(column.valid).view(np.uint8)
-    error = None if column.error is None else _plain(column.error).view(np.uint8)
+    valid = None if column.valid is None else plain(column.valid).view(np.uint8)
+    error = None if column.error is None else plain(column.error).view(np.uint8)
     if column.type.kind is not Kind.TEXT:
-        return Values(_plain(column.order_keys()), None, None, valid, error)
+        return Values(plain(column.order_keys()), None, None, valid, error)
     assert column.data is not None
     offsets = column.values - column.values[0]
-    data = _plain(column.data[column.values[0] : column.values[-1]])
+    data = plain(column.data[column.values[0] : column.values[-1]])
     keys = np.empty(len(column), np.uint64)
     kernels.prefix_keys(offsets, data, keys)
     return Values(keys, offsets, data, valid, error)
 
 
-def _plain(array: Array) -> Array:
+def plain(array: Array) -> Array:
     """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
     if array.flags.c_contiguous and array.flags.writeable:
         return array

@@ -2,20 +2,20 @@
 
     chunk  a: 17 9 NULL 12      zones[0] = Zone(9, 17, has_null=True)      a > 20: no need to look at the rows
 
-What was found stays with the chunk; an archived chunk has all it will ever have, and is not read for more. TEXT has no
+What was found stays with the chunk, and so do the values in few bits (`psoup.stems.narrow`), which are made when the
+column is first looked through. An archived chunk has all zones it will ever have, and is not read for more. TEXT has no
 zones, nor have expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from psoup.archive import Chunk, Zone
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import Kind
-from psoup.query import Factor
 from psoup.stems.chunk import ChunkView
-from psoup.stems.scan import zone_excludes
+from psoup.stems.narrow import Narrow, narrow
 
 
 class Zones(Mapping[int, Zone]):
@@ -56,10 +56,24 @@ class Zones(Mapping[int, Zone]):
         return Zone(int(keys.min()), int(keys.max()), has_null) if len(keys) else Zone(None, None, has_null)
 
 
-def cannot_match(factors: Sequence[Factor], chunk: Chunk) -> bool:
-    """Whether the zones of a closed chunk say that no row of it passes all factors. O(terms) once they are known.
+def zones_of(chunk: Chunk) -> Mapping[int, Zone]:
+    """What is known, or can be found without reading a file."""
+    return Zones(chunk) if isinstance(chunk, ChunkView) else chunk.zones
 
-    False for clauses with expressions: these are evaluated in any case, so that their errors are counted.
-    """
-    plain = all(isinstance(term.attribute, AttributeRef) for factor in factors for term in factor.terms)
-    return plain and zone_excludes(factors, Zones(chunk) if isinstance(chunk, ChunkView) else chunk.zones)
+
+def narrowed(chunk: ChunkView, index: int) -> Narrow:
+    """The narrow codes of a column of a closed chunk that has a value and no text. O(rows) once for each."""
+    known = chunk.narrow.get(index)
+    if known is None:
+        zone = Zones(chunk)[index]
+        assert isinstance(zone.least, int) and isinstance(zone.greatest, int), f"column {index} has no numbers"
+        known = chunk.narrow[index] = narrow(chunk.columns[index], zone.least, zone.greatest)
+    return known
+
+
+def narrow_all(chunk: ChunkView) -> None:
+    """Find the zones and the codes of all columns of a closed chunk, so that no query waits for it. O(values)."""
+    zones = Zones(chunk)
+    for index, column in enumerate(chunk.columns):
+        if column.type.kind is not Kind.TEXT and zones[index].least is not None:
+            narrowed(chunk, index)

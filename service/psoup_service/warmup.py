@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.stems.arrival import compile_kernels
+from psoup.stems import arrival, search
 from psoup_service.clock import SystemClock
 
 _STREAM = (
@@ -32,7 +32,8 @@ _ROWS = 512
 
 def warm_up() -> int:
     """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
-    compile_kernels()
+    arrival.compile_kernels()
+    search.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]

@@ -18,7 +18,6 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, SECOND
 from psoup.stems import reorder
 from psoup.stems.reorder import ReorderBuffer
-from psoup.stems.scan import ScanResult, scan
 from psoup_testing.calls import calls_of
 
 SMALL = EngineConfig(chunk_rows=64)
@@ -270,13 +269,9 @@ def test_a_closed_chunk_whose_zones_exclude_a_clause_is_not_scanned(
     soup = made()
     soup.push("s", table(range(70)))
     query = soup.register(f"SELECT a FROM s WHERE {where}")
-    scanned: list[int] = []
-
-    def counting(factors: Any, columns: Any, ids: Any, times: Any) -> ScanResult:
-        scanned.append(len(ids))
-        return scan(factors, columns, ids, times)
-
-    monkeypatch.setattr(sys.modules["psoup.answer.matches"], "scan", counting)
+    scanned: list[object] = []
+    for name in ("scan", "codes_mask"):
+        monkeypatch.setattr(sys.modules["psoup.stems.search"], name, lambda *args: scanned.append(args))
     found = soup.invoke(query).to_table().column("a").to_pylist()
     assert (found, scanned) == ([*range(64, 70)] if where == "a > 63" else [], [])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from psoup.kernels.plain import Array
 
 
@@ -13,3 +15,28 @@ def range_mask(keys: Array, low: int, last: int, mask: Array) -> None:
 def allowed_mask(codes: Array, allowed: Array, mask: Array) -> None:
     """See the kernel."""
     mask[:] = allowed[codes]
+
+
+def narrow_codes(keys: Array, valid: Array, least: int, shift: int, out: Array) -> None:
+    """See the kernel."""
+    distance = keys.astype(np.uint64) - np.array([least], np.int64).astype(np.uint64)
+    out[:] = ((distance >> np.uint64(shift)) + np.uint64(1)).astype(out.dtype)
+    if len(valid):
+        out[valid == 0] = 0
+
+
+def codes_mask(codes: Array, first: int, last: int, mask: Array) -> None:
+    """See the kernel."""
+    mask[:] = (codes >= first) & (codes <= last)
+
+
+def codes_mask_and(codes: Array, first: int, last: int, mask: Array) -> None:
+    """See the kernel."""
+    mask &= (codes >= first) & (codes <= last)
+
+
+def mask_offsets(words: Array, first: int, out: Array) -> int:
+    """See the kernel."""
+    found = np.flatnonzero(words.view(np.uint8))
+    out[: len(found)] = first + found
+    return len(found)

@@ -143,11 +143,13 @@ class QueryServicer(Invocation, queries_pb2_grpc.QueryServiceServicer):
         backend, tenant = self._backend, self._backend.tenant(context)
         size = page_size(request.page_size, _MATCHES, _MAX_MATCHES)
         state = read_page_token("matches", request.page_token, after=int)
-        after = max(state["after"], -1) if state else -1
+        after, now = max(state["after"], -1) if state else -1, backend.now()
         sequence, found = await backend.host.read(
             lambda snapshot: (
                 snapshot.sequence,
-                matches(snapshot, request.stream, request.tuple_id, tenant=tenant, after=after, limit=size + 1),
+                matches(
+                    snapshot, request.stream, request.tuple_id, tenant=tenant, now=now, after=after, limit=size + 1
+                ),
             )
         )
         more = len(found) > size

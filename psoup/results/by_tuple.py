@@ -1,0 +1,77 @@
+"""The Results Structure read by tuple: which clauses matched some tuples of a chunk.
+
+    rows 3, 9    ids     7  7  12        clause 7 matched both, clause 12 the second
+                 which   0  1   1        positions among the rows asked for
+
+One pass over the columns whatever the number of tuples; there is no second copy by tuple.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenView
+from psoup.results.sealed import Pack
+
+_OFFSETS = 65_536
+_ONE = np.uint64(1)
+
+Pairs = tuple[Array, Array]
+"""SQC IDs, int64, and positions among the tuples asked for, int64; in no order."""
+
+
+def pairs_at(results: ChunkResults, offsets: Array) -> Pairs:
+    """Which covered clauses matched the tuples at `offsets`, int64, each once. O(columns + lists of the chunk)."""
+    place = _places(offsets)
+    found = [_in_pack(pack, offsets, place) for pack in results.packs]
+    if results.open is not None:
+        found.append(_in_open(results.open, offsets, place))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.concatenate([ids for ids, _ in found]), np.concatenate([which for _, which in found])
+
+
+def open_pairs_at(view: OpenView, offsets: Array) -> Pairs:
+    """`pairs_at` of results in the open form."""
+    return _in_open(view, offsets, _places(offsets))
+
+
+def _places(offsets: Array) -> Array:
+    """By offset, its position in `offsets`, or -1: int32."""
+    place: Array = np.full(_OFFSETS, -1, np.int32)
+    place[offsets] = np.arange(len(offsets), dtype=np.int32)
+    return place
+
+
+def _in_pack(pack: Pack, offsets: Array, place: Array) -> Pairs:
+    is_list = pack.place >= 0
+    by_start = np.flatnonzero(is_list)[np.argsort(pack.place[is_list])]
+    which = place[pack.lists]
+    hits = np.flatnonzero(which >= 0)
+    owners = pack.ids[by_start][np.searchsorted(pack.place[by_start], hits, side="right") - 1]
+    rows, positions = _bits(pack.bitmaps, ~pack.place[~is_list], offsets)
+    return np.concatenate([owners, pack.ids[~is_list][rows]]), np.concatenate([which[hits], positions])
+
+
+def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
+    row_of_slot = view.row_of_slot
+    with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < len(view.rows)))
+    rows, positions = _bits(view.rows, row_of_slot[with_row], offsets)
+    slots, which = [with_row[rows]], [positions]
+    for run_slots, run_offsets in view.runs:
+        at = place[run_offsets]
+        hits = np.flatnonzero(at >= 0)
+        slots.append(run_slots[hits].astype(np.int64))
+        which.append(at[hits])
+    return view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)
+
+
+def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Pairs:
+    """(position in `rows`, position in `offsets`) of the bits that are set."""
+    if not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    words = bitmaps[rows[:, np.newaxis], offsets >> 6]
+    row, which = np.nonzero((words >> (offsets & 63).astype(np.uint64)) & _ONE)
+    return row, which

@@ -1,0 +1,189 @@
+"""One clause looked for in closed chunks, one after the other: what an invocation does where nothing is covered.
+
+    zones       no row of the chunk can match                                        nothing to do
+    _id, _time  rows are in their order                                              a shorter range of rows
+    ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
+    rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.stems.scan`
+
+A clause with expressions is evaluated over all rows, so that its errors are counted as on arrival. Of a chunk in the
+archive only the columns that decide are read, the next only if a row is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.archive import ArchivedChunk, Chunk, LazyColumns
+from psoup.columns import Array, Column, empty_column
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, attributes_of
+from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
+from psoup.model import BIGINT, Kind
+from psoup.query import Factor, Interval
+from psoup.stems.chunk import ChunkView
+from psoup.stems.narrow import Narrow, Span
+from psoup.stems.scan import scan, zone_excludes
+from psoup.stems.zones import narrowed, zones_of
+
+_NOTHING: Array = np.zeros(0, np.int64)
+_UNREAD = empty_column(BIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`offsets`: rows of the chunk, int64, ascending. `errors`: evaluations that failed among the rows tested."""
+
+    offsets: Array
+    errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One range among narrow codes. `share`: about which part of the rows passes."""
+
+    interval: Interval
+    index: int
+    codes: Narrow
+    span: Span
+    share: float
+
+
+class Search:
+    """A clause, made ready. Any number of threads may use it."""
+
+    def __init__(self, factors: Sequence[Factor]) -> None:
+        self._factors = tuple(factors)
+        self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
+        self._timed = any(TIME_INDEX in attributes_of(t.attribute) for f in factors for t in f.terms)
+        self._ranges: list[tuple[int, Interval]] = []
+        self._ordered: list[tuple[int, Interval]] = []
+        rest = []
+        for factor in factors:
+            known = _range_of(factor)
+            if known is None:
+                rest.append(factor)
+            else:
+                (self._ranges if known[0] >= 0 else self._ordered).append(known)
+        self._rest = tuple(rest)
+
+    def find(self, chunk: Chunk, start: int, stop: int) -> Found:
+        """The rows of a closed chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
+        if not self._plain:
+            return self._scan(self._factors, chunk, start, stop)
+        if zone_excludes(self._factors, zones_of(chunk)):
+            return Found(_NOTHING)
+        if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
+            return self._scan(self._factors, chunk, start, stop)
+        for index, interval in self._ordered:
+            start, stop = _cut(chunk, index, interval, start, stop)
+        if start >= stop:
+            return Found(_NOTHING)
+        tests = []
+        for index, interval in self._ranges:
+            codes = narrowed(chunk, index)
+            span = codes.span(interval)
+            if span.last < span.first:
+                return Found(_NOTHING)
+            tests.append(_Test(interval, index, codes, span, codes.share(span)))
+        if not tests:
+            return self._scan(self._rest, chunk, start, stop)
+        return self._finish(chunk, _passing(tests, start, stop), tests)
+
+    def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int) -> Found:
+        """All rows, by their values."""
+        columns: Sequence[Column]
+        if isinstance(chunk, ArchivedChunk):
+            columns = LazyColumns(chunk, start, stop)
+        else:
+            columns = [column.slice(start, stop) for column in chunk.columns]
+        times = chunk.times[start:stop] if self._timed else _NOTHING
+        found = scan(factors, columns, chunk.ids_of(start, stop), times)
+        return Found(_offsets(_padded(found.mask), start), found.errors)
+
+    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> Found:
+        """Ask the values where codes do not decide, and for what is no range."""
+        for test in tests:
+            if not test.span.exact and len(offsets):
+                offsets = _confirmed(chunk, test, offsets)
+        if not self._rest or not len(offsets):
+            return Found(offsets)
+        used = {t.attribute.index for f in self._rest for t in f.terms if isinstance(t.attribute, AttributeRef)}
+        columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
+        times = chunk.times[offsets] if self._timed else _NOTHING
+        found = scan(self._rest, columns, chunk.first_id + offsets, times)
+        return Found(offsets[found.mask.view(np.bool_)])
+
+
+def _range_of(factor: Factor) -> tuple[int, Interval] | None:
+    """The attribute and the interval of a factor that is just that."""
+    if len(factor.terms) != 1:
+        return None
+    term = factor.terms[0]
+    ref = term.attribute
+    if not isinstance(ref, AttributeRef) or ref.type.kind is Kind.TEXT or term.nulls or len(term.intervals) != 1:
+        return None
+    return ref.index, term.intervals[0]
+
+
+def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int) -> tuple[int, int]:
+    """The rows of [start, stop) whose `_id` or `_time` is in an interval."""
+    for bound, first in ((interval.low, True), (interval.high, False)):
+        if bound is None:
+            continue
+        at = int(bound) - chunk.first_id if index == ID_INDEX else int(np.searchsorted(chunk.times, int(bound)))
+        start, stop = (max(start, at), stop) if first else (start, min(stop, at))
+    return start, stop
+
+
+def _passing(tests: list[_Test], start: int, stop: int) -> Array:
+    """The rows whose codes are in all spans."""
+    tests.sort(key=lambda test: test.share)
+    rows = stop - start
+    mask: Array = np.empty((rows + 63) & ~63, np.uint8)
+    mask[rows:] = 0
+    for number, test in enumerate(tests):
+        kernel = codes_mask_and if number else codes_mask
+        kernel(test.codes.codes[start:stop], test.span.first, test.span.last, mask[:rows])
+    return _offsets(mask, start)
+
+
+def _padded(mask: Array) -> Array:
+    rows = len(mask)
+    if not rows & 63:
+        return mask
+    padded: Array = np.zeros((rows + 63) & ~63, np.uint8)
+    padded[:rows] = mask
+    return padded
+
+
+def _offsets(mask: Array, first: int) -> Array:
+    """The rows of a mask whose length is a multiple of 64. Counted first: fresh memory costs more than counting."""
+    found: Array = np.empty(np.count_nonzero(mask.view(np.bool_)), np.int64)
+    mask_offsets(mask.view(np.uint64), first, found)
+    return found
+
+
+def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
+    """Without rows that share a code with an end of the interval and lie outside."""
+    codes = test.codes.codes[offsets]
+    edge = np.flatnonzero((codes == test.span.first) | (codes == test.span.last))
+    keys = chunk.take(test.index, offsets[edge]).order_keys()
+    outside: Array = np.zeros(len(edge), np.bool_)
+    if test.interval.low is not None:
+        outside |= keys < test.interval.low
+    if test.interval.high is not None:
+        outside |= keys >= test.interval.high
+    return np.delete(offsets, edge[outside]) if outside.any() else offsets
+
+
+def compile_kernels() -> None:
+    """Compile for both widths of codes, so that the first search does not wait for it."""
+    keys, valid, mask = np.zeros(64, np.int64), np.ones(64, np.uint8), np.zeros(64, np.uint8)
+    for width in (np.uint8, np.uint16):
+        codes: Array = np.zeros(64, width)
+        narrow_codes(keys, valid, 0, 0, codes)
+        codes_mask(codes, 5, 6, mask)
+        codes_mask_and(codes, 5, 6, mask)
+    _offsets(mask, 0)
