@@ -155,6 +155,14 @@ class OpenResults:
         set_bits(self.rows, self.row_of_slot[slots[moved]].astype(np.int64), offsets[moved])
         return slots[~moved], offsets[~moved]
 
+    def clear(self) -> None:
+        """Hold nothing, with room for as much as before; what was sealed may have kept the rows."""
+        self.rows = np.zeros(self.rows.shape, np.uint64)
+        self.row_of_slot[:] = -1
+        self._row_count = 0
+        self.runs = []
+        self.errors = {}
+
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""
         if count:
