@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 UV_VERSION := 0.13.8
+PATHWAY_VERSION := 0.33.0
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest
 SOURCES := psoup protos storage service clients tests benchmarks
@@ -17,7 +18,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test soak check format protos protos-check golden bench wheel lock clean
+.PHONY: help setup run test soak check format protos protos-check golden bench bench-setup wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,8 +58,9 @@ test: $(STAMP) ## Run the tests (under five minutes on two cores); ARGS goes to 
 	@$(PYTEST) -q -n 4 --dist loadfile -m "not slow" $(ARGS)
 
 # PSOUP_TEST_SCALE multiplies the seconds of every random test; PSOUP_TEST_SEED draws other cases.
-soak: $(STAMP) ## Run all tests, the slow ones too, and the random ones 50 times as long (half an hour).
+soak: $(STAMP) ## Run all tests, the random ones 50 times as long (half an hour), then the service for ten minutes.
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-50} $(PYTEST) -q -n 2 --dist loadfile --timeout=0 $(ARGS)
+	@$(BIN)/python -m benchmarks.soak --minutes $${PSOUP_SOAK_MINUTES:-10}
 
 check: $(STAMP) protos-check ## Lint, format, types, import contracts, and the generated protobuf code.
 	@$(BIN)/ruff check $(SOURCES)
@@ -93,6 +95,12 @@ golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public na
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Two environments: Pathway wants other versions of what PSoup uses.
+bench-setup: $(STAMP) ## Install the peers that are large (chDB, Pathway, a driver for PostgreSQL): 2 GB; then make bench.
+	@$(BIN)/python -m pip install -qq --only-binary :all: --editable '.[peers]' --no-build-isolation
+	@[ -x build/pathway/bin/python ] || $(BIN)/python -m venv build/pathway
+	@build/pathway/bin/python -m pip install -qq --only-binary :all: pathway==$(PATHWAY_VERSION)
 
 wheel: $(STAMP) ## Build dist/psoup-*.whl and the source distribution.
 	@rm -rf dist

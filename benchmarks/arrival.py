@@ -17,11 +17,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import Rate, Row, Target, beside, in_turns
-from benchmarks.peers import Missing, made
+from benchmarks.measure import Rate, Row, Sample, Target, beside, in_turns
+from benchmarks.peers import Missing, made, pathway
 from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
-from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
+from benchmarks.workload import ATTRIBUTES, CREATE, DOMAIN, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
 from psoup.stems.piece import Runner, Task, serial
 from psoup_service.runner import TaskPool
@@ -31,10 +31,18 @@ CHUNK = 65_536
 KEPT = 4 * CHUNK
 
 
+FEW = 512
+"""Queries that Pathway gets."""
+
+
+def _headline() -> list[Query]:
+    return make_queries(4_096, 4)
+
+
 def rows(quick: bool) -> Iterator[Row]:
     """4,096 queries of four factors beside every peer."""
     targets = (Target(value_at_least=3e6), Target(value_at_least=5e6))
-    yield from paper("arrival.q4096.f4", make_queries(4_096, 4), targets, samples=3 if quick else 5)
+    yield from paper("arrival.q4096.f4", _headline(), targets, samples=3 if quick else 5, streaming=not quick)
 
 
 def mixed_rows(quick: bool) -> Iterator[Row]:
@@ -47,7 +55,7 @@ def sustained_rows(quick: bool) -> Iterator[Row]:
     """The headline over 64 chunks a sample, sealing, expiry and index upkeep inside."""
     targets = (Target(value_at_least=2e6), Target(value_at_least=3.5e6))
     chunks = 8 if quick else 64
-    yield from paper("arrival.q4096.f4.sustained", make_queries(4_096, 4), targets, 1 if quick else 3, chunks)
+    yield from paper("arrival.q4096.f4.sustained", _headline(), targets, 1 if quick else 3, chunks)
 
 
 def paper(
@@ -56,10 +64,13 @@ def paper(
     targets: tuple[Target | None, Target | None] = (None, None),
     samples: int = 3,
     chunks: int = 0,
+    *,
+    streaming: bool = False,
 ) -> Iterator[Row]:
     """Rows for one core and for both. `chunks`: how many a sample has, with upkeep inside; 0 is one without.
 
-    Every engine is a peer of one chunk; the sustained form stands beside what is written by hand.
+    Every engine is a peer of one chunk; the sustained form stands beside what is written by hand. `streaming`: beside
+    Pathway as well.
     """
     columns = make_columns(CHUNK)
     peers, missing = paper_peers(queries, everything=not chunks)
@@ -70,8 +81,14 @@ def paper(
         amounts = [max(chunks, 1) * CHUNK] * 2 + [peer.rows * peer.queries // len(queries) for peer in peers]
         rates = in_turns(turns, amounts, samples, engine.local.maintain)
         check(engine, queries, peers, columns)
+    theirs = _named(peers, rates[2:])
+    if streaming:
+        try:
+            theirs.append((f"{pathway.NAME}, {FEW:,} of {len(queries):,} queries", _pathway(queries, columns)))
+        except Missing as absent:
+            missing.append(absent)
     for suffix, rate, target in zip(("", ".two"), rates, targets, strict=False):
-        yield from beside(name + suffix, rate, "tuples/s", _named(peers, rates[2:]), missing, target)
+        yield from beside(name + suffix, rate, "tuples/s", theirs, missing, target)
     for peer in peers:
         peer.close()
 
@@ -84,7 +101,19 @@ def paper_peers(queries: Sequence[Query], *, everything: bool) -> tuple[list[Pee
     return made(makers)
 
 
-def _named(peers: Sequence[Peer], rates: Sequence[Rate]) -> list[tuple[str, Rate]]:
+def _pathway(queries: Sequence[Query], columns: Columns) -> Sample:
+    """Pathway's rate with the first FEW queries, scaled to all of them: its join is with every query."""
+    tuples = np.ascontiguousarray(columns[:, : 4 * 64])
+    bounds = np.tile(np.array([0, DOMAIN] * ATTRIBUTES), (FEW, 1))
+    for row, query in zip(bounds, queries, strict=False):
+        for interval in query.intervals:
+            row[2 * interval.attribute : 2 * interval.attribute + 2] = interval.low, interval.high + 1
+    expected = np.stack([query.mask(tuples) for query in queries[:FEW]]).sum(axis=0, dtype=np.int64)
+    found = pathway.rate(bounds, tuples, 64, expected, equal=False)
+    return found.scaled(FEW / len(queries))
+
+
+def _named(peers: Sequence[Peer], rates: Sequence[Rate]) -> list[tuple[str, Rate | Sample]]:
     return [(peer.name, rate) for peer, rate in zip(peers, rates, strict=True)]
 
 

@@ -35,6 +35,10 @@ class Sample:
         low, median, high = np.percentile(np.asarray(values, np.float64), [10, 50, 90])
         return cls(float(median), float(low), float(high), len(values))
 
+    def scaled(self, factor: float) -> Sample:
+        """The sample of all values times `factor`."""
+        return Sample(self.median * factor, self.low * factor, self.high * factor, self.count)
+
 
 def seconds(call: Callable[[], object]) -> float:
     """How long `call` takes, once."""

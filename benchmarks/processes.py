@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from psoup_client import Client, Unavailable
 
@@ -16,20 +18,46 @@ START_SECONDS = 90
 STOP_SECONDS = 20
 
 
+class Served(NamedTuple):
+    """A service that runs: where it is, its process, its data directory (empty in memory), and what it logs."""
+
+    address: str
+    pid: int
+    folder: Path
+    log: IO[str]
+
+    def said(self) -> str:
+        """The end of its log."""
+        self.log.seek(0)
+        return self.log.read()[-3_000:]
+
+
 @contextmanager
 def service(*, durable: bool = False) -> Iterator[str]:
     """The address of a fresh `psoup serve`, in memory or on a directory that goes with it; stopped at the end."""
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, served(Path(folder), durable=durable) as there:
+        yield there.address
+
+
+@contextmanager
+def served(folder: Path, *, durable: bool = True) -> Iterator[Served]:
+    """A `psoup serve` on a directory, or in memory; stopped at the end, what it wrote stays."""
     port = _free_port()
-    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-c", "from psoup_cli.main import main; main()", "serve"]
-        command += ["--port", str(port), *(["--data-dir", folder] if durable else ["--memory"])]
+        command += ["--port", str(port), *(["--data-dir", str(folder)] if durable else ["--memory"])]
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             address = f"127.0.0.1:{port}"
             _wait_ready(address, process, log)
-            yield address
+            yield Served(address, process.pid, folder, log)
         finally:
             _stop(process)
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has now."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

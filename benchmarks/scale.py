@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.arrival import Cores
-from benchmarks.measure import Rate, Row, Target, beside, in_turns
-from benchmarks.peers import made
-from benchmarks.peers.join import Integers, Peer, range_joins, symbol_joins
+from benchmarks.measure import Rate, Row, Sample, Target, beside, in_turns
+from benchmarks.peers import Missing, made, pathway
+from benchmarks.peers.join import Integers, NumPyBySymbol, Peer, range_joins, symbol_joins
 from psoup.events import Push
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
@@ -143,6 +143,8 @@ def _by_symbol(
     rates, theirs = _beside_joins(crowd, work, peers, turns, [tuples] * 2, BATCH)
     crowd.arrive(large)
     check(crowd, work, peers, tuples)
+    if one:
+        theirs, missing = _with_pathway(work, theirs, missing)
     yield from beside(name, rates[0], "tuples/s", theirs, missing, one)
     yield from beside(f"{name}.two", rates[1], "tuples/s", theirs, missing, two)
     turns = [partial(crowd.arrive, small), partial(crowd.arrive_together, small)]
@@ -151,6 +153,18 @@ def _by_symbol(
     yield from beside(f"{name}.b64", rates[0], "tuples/s", theirs, missing, target)
     yield from beside(f"{name}.b64.run", rates[1], "tuples/s", theirs, missing)
     _close(peers)
+
+
+def _with_pathway(
+    work: Workload, theirs: list[tuple[str, Rate | Sample]], missing: list[Missing]
+) -> tuple[list[tuple[str, Rate | Sample]], list[Missing]]:
+    tuples = np.ascontiguousarray(work.data[:, : 4 * 256])
+    pairs = NumPyBySymbol(work.bounds, 256).join(tuples)
+    expected = np.bincount(pairs.tuples, minlength=tuples.shape[1])
+    try:
+        return [*theirs, (pathway.NAME, pathway.rate(work.bounds, tuples, 256, expected, equal=True))], missing
+    except Missing as absent:
+        return theirs, [*missing, absent]
 
 
 def _zipf(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
@@ -191,7 +205,7 @@ def _beside_joins(
     amounts: Sequence[int],
     rows: int,
     wanted: Integers | None = None,
-) -> tuple[list[Rate], list[tuple[str, Rate]]]:
+) -> tuple[list[Rate], list[tuple[str, Rate | Sample]]]:
     """Our rates and the peers', who get the first `rows` tuples at a time, or fewer if they are slow.
 
     `wanted`: how many queries want each symbol; then amounts are candidates.

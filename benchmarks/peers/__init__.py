@@ -4,6 +4,7 @@
     arrive.py       the same by engines: expressions, a join with the table of the queries
     join.py         a batch against a million queries of one form: a join with the table of the queries
     scan.py         one query from scratch over a table that holds the window and nothing else
+    pathway.py      a streaming engine, in an environment of its own
     postgres.py     a PostgreSQL server on loopback, for as long as it is measured
 
 Engines use all cores, what is written by hand one. A peer that is not here is a row that says so, with the way to get
