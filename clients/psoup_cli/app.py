@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli import config, demo, explain, heartbeat, invoke, matches, push, queries, register, serve, status, stream
+from psoup_cli import (
+    config,
+    demo,
+    doctor,
+    explain,
+    heartbeat,
+    invoke,
+    matches,
+    push,
+    queries,
+    register,
+    serve,
+    status,
+    stream,
+)
 from psoup_cli.common import ErrorGroup
 from psoup_cli.unregister import unregister
 
@@ -66,4 +80,5 @@ app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.command("explain", short_help="Say how a query is kept.")(explain.explain)
 app.command("matches", short_help="Say which queries a tuple matched.")(matches.matches)
 app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
+app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
 app.add_typer(config.app, name="config", help="The settings and where each came from.")

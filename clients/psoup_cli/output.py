@@ -6,7 +6,8 @@ import datetime as dt
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, TextIO
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -149,3 +151,13 @@ def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
             count += batch.num_rows
     sys.stdout.buffer.flush()
     return count
+
+
+@contextmanager
+def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error, if that is a terminal: to be told what is at work, and bytes done of a total."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(description, total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

@@ -1,0 +1,283 @@
+"""Examines a data directory that no service runs on: every file, row and invariant.
+
+    directory   locked, a database in it, nothing that does not belong there
+    database    write-ahead log, pages, schema, format                          see `structure`
+    log         every row: its checksum, its statement still binds, its tuples decode; producers' numbers
+    manifest    every stream's chunks follow each other, up to where the log goes on
+    files       every chunk: size, checksum, rows, times, schema; files that nothing knows
+
+It goes on after damage, as far as anything can be read, and says which tuples are lost. It writes nothing; with
+`repair` it removes files that nothing needs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pyarrow as pa
+
+from psoup.errors import InvalidInput, PSoupError
+from psoup.events import Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
+from psoup.model import StreamSpec, time_text
+from psoup_storage.durable.chunks import FOLDER, ChunkRow, decode_chunk
+from psoup_storage.durable.codec import Decoder, Edge, Row
+from psoup_storage.durable.database import FORMAT, SCHEMA
+from psoup_storage.durable.directory import DATABASE, LOCK, DataDirectory
+from psoup_storage.durable.findings import Finding, Report, Severity
+from psoup_storage.durable.numbers import Numbers
+from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
+
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, "lost+found"}
+_RESTORE = "restore a backup of the directory"
+
+Progress = Callable[[str, int, int], None]
+"""Told what is looked at, and how many bytes of how many are done."""
+
+
+def examine(path: Path | str, *, repair: bool = False, progress: Progress = lambda what, done, total: None) -> Report:
+    """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
+
+    Raises InvalidInput if it is no data directory, or a service runs on it (reason DATA_DIR_IN_USE).
+    """
+    path = Path(path)
+    if not (path / DATABASE).is_file():
+        raise InvalidInput(f"{path} is no data directory: there is no {DATABASE} in it", reason="DATA_DIR")
+    with closing(DataDirectory(path)):
+        examination = Examination(path, repair, progress)
+        for finding in examination.run():
+            examination.report.findings.append(finding)
+        return examination.report
+
+
+class Examination:
+    """One pass over a locked directory."""
+
+    def __init__(self, path: Path, repair: bool, progress: Progress) -> None:
+        self.report = Report(str(path))
+        self._path = path
+        self._repair = repair
+        self._progress = progress
+        self._streams: dict[int, StreamSpec] = {}
+        self._dropped: set[int] = set()
+        self._chunks: dict[int, list[ChunkRow]] = {}
+        files = [file for file in path.rglob("*") if file.is_file()]
+        self._total = sum(file.stat().st_size for file in files)
+        self._done = 0
+        self.report.count("bytes", self._total)
+
+    def run(self) -> Iterator[Finding]:
+        """The findings, step by step; what cannot be read ends the steps that need it."""
+        yield from self._look_at_directory()
+        database = self._path / DATABASE
+        try:
+            with closing(_open(database)) as connection:
+                yield from self._look_at_database(connection)
+                yield from self._look_at_manifest(connection)
+                yield from self._look_at_log(connection)
+        except (apsw.Error, UnicodeDecodeError) as problem:
+            yield _damage(DATABASE, str(problem), "everything that follows in it")
+            return
+        self._advance(DATABASE, database.stat().st_size)
+        for stream in sorted(self._chunks):
+            yield from self._look_at_chunks(stream, self._chunks[stream])
+        yield from self._look_for_orphans()
+
+    # Steps ----------------------------------------------------------------------------------------------------
+
+    def _look_at_directory(self) -> Iterator[Finding]:
+        for entry in sorted(self._path.iterdir()):
+            if entry.name not in _KNOWN:
+                yield Finding(Severity.NOTE, entry.name, "does not belong to the data; the service ignores it")
+
+    def _look_at_database(self, connection: apsw.Connection) -> Iterator[Finding]:
+        if (damage := damaged_log(connection, self._path / f"{DATABASE}-wal")) is not None:
+            yield _damage(f"{DATABASE}-wal", damage, "what was acknowledged after that frame")
+        for text in damaged_pages(connection):
+            yield _damage(DATABASE, text, "see the rows below")
+        found = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
+        if found == str(FORMAT):
+            if (damage := damaged_schema(connection, SCHEMA)) is not None:
+                yield _damage(DATABASE, damage)
+        elif str(found).isdecimal() and 0 < int(found) < FORMAT:
+            what = f"has format {found}; the next start of the service brings it to format {FORMAT}"
+            yield Finding(Severity.NOTE, DATABASE, what)
+        else:
+            what = f"has format {found}, and this version of PSoup knows {FORMAT}"
+            yield _damage(DATABASE, what, repair="use the version that wrote it, or a newer one")
+
+    def _look_at_manifest(self, connection: apsw.Connection) -> Iterator[Finding]:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(chunks)")}
+        known = [name for name in ChunkRow._fields if name in columns]
+        if not known:  # the first format
+            return
+        for values in connection.execute(f"SELECT {', '.join(known)} FROM chunks ORDER BY stream, number"):
+            row = ChunkRow(**dict(zip(known, values, strict=True)))
+            self._chunks.setdefault(row.stream, []).append(row)
+        for (stream,) in connection.execute("SELECT stream FROM stored WHERE dropped_time IS NULL"):
+            rows = self._chunks.get(stream, [])
+            if not rows or rows[0].number:
+                first = f"begins with chunk {rows[0].number}" if rows else "is empty"
+                what = f"the manifest {first}, and none has expired"
+                yield _damage(f"{DATABASE}, stream {stream}", what, "the chunks before; their files may be there")
+
+    def _look_at_log(self, connection: apsw.Connection) -> Iterator[Finding]:
+        edges = {stream: Edge(rows[-1].last_time, rows[-1].ties) for stream, rows in self._chunks.items()}
+        decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
+        for values in connection.execute(f"SELECT {', '.join(Row._fields)} FROM log ORDER BY sequence"):
+            row = Row(*values)
+            self.report.count("events")
+            try:
+                event = decoder.decode(row)
+            except PSoupError as problem:
+                yield _damage(f"{DATABASE}, event {row.sequence}", problem.message.split(";")[0], self._lost(row))
+                continue
+            match event:
+                case StreamCreated():
+                    self._streams[event.stream_id] = event.spec
+                    self.report.count("streams")
+                case StreamDropped():
+                    self._dropped.add(event.stream_id)
+                    self.report.count("streams", -1)
+                case Registered():
+                    self.report.count("queries")
+                case RegisteredMany():
+                    self.report.count("queries", len(event.queries))
+                case Unregistered():
+                    self.report.count("queries", -1)
+                case Pushed():
+                    self.report.count("tuples in the log", len(event.batch))
+                    numbers.add(event)
+        for text in numbers.gaps(lambda stream: self._name(stream)):
+            yield _damage(DATABASE, text, "the tuples of these batches")
+
+    def _look_at_chunks(self, stream: int, rows: list[ChunkRow]) -> Iterator[Finding]:
+        spec = self._streams.get(stream)
+        if spec is None or stream in self._dropped:
+            yield _damage(
+                DATABASE, f"the manifest has {len(rows)} chunks of stream {stream}, which the log does not know"
+            )
+            return
+        before: ChunkRow | None = None
+        for row in rows:
+            place = f"{FOLDER}/{row.file}"
+            wrong = [*_out_of_line(row, before), *self._wrong_with(spec, row, before)]
+            if wrong:
+                since = "the beginning" if before is None else time_text(before.last_time)
+                yield _damage(
+                    place,
+                    "; ".join(wrong),
+                    f"tuples {row.first_id} to {row.first_id + row.rows - 1} of stream {spec.name}: {row.rows:,},"
+                    f" with times from {since} to {time_text(row.last_time)}",
+                )
+            self.report.count("chunks")
+            self.report.count("tuples in chunks", row.rows)
+            self._advance(place, row.bytes)
+            before = row
+
+    def _wrong_with(self, spec: StreamSpec, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+        try:
+            content = (self._path / FOLDER / row.file).read_bytes()
+        except OSError as problem:
+            yield f"it cannot be read: {problem.strerror}"
+            return
+        if len(content) != row.bytes:
+            yield f"it has {len(content):,} bytes, and {row.bytes:,} were written"
+            return
+        if zlib.crc32(content) != row.crc:
+            yield "its checksum is wrong"
+            return
+        try:
+            batch = decode_chunk(spec, pa.py_buffer(content))
+        except (pa.ArrowException, PSoupError, OSError, KeyError) as problem:
+            yield f"it cannot be read: {str(problem).splitlines()[0]}"
+            return
+        yield from _wrong_rows(batch.times, row, before)
+
+    def _look_for_orphans(self) -> Iterator[Finding]:
+        """Only a sound database says what nothing needs: without its last rows a chunk looks like a leftover."""
+        sound = not any(
+            one.place.startswith(DATABASE) and one.severity is Severity.DAMAGE for one in self.report.findings
+        )
+        known = {row.file for rows in self._chunks.values() for row in rows}
+        folder = self._path / FOLDER
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if entry.name in known:
+                continue
+            place = f"{FOLDER}/{entry.name}"
+            if not sound:
+                yield Finding(
+                    Severity.NOTE, place, "is not in the manifest, which is damaged: it may hold tuples; keep it"
+                )
+                continue
+            if self._repair:
+                entry.unlink()
+            what = "is not in the manifest: a crash left it, and its tuples are in the log or have expired"
+            repair = "--repair removes it, and so does the next start of the service"
+            yield Finding(Severity.LEFTOVER, place, what, repair=repair, repaired=self._repair)
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _lost(self, row: Row) -> str:
+        match row.kind:
+            case "push" if row.tuples is not None:
+                until = "" if row.last_time is None else f", with times up to {time_text(row.last_time)}"
+                return f"a batch of {self._name(row.stream)}{until}, as far as it is in no chunk yet"
+            case "push":
+                return ""
+            case _:
+                return f"the event of kind {row.kind!r}, and what depends on it"
+
+    def _name(self, stream: int) -> str:
+        spec = self._streams.get(stream)
+        return f"stream {stream}" if spec is None else f"stream {spec.name}"
+
+    def _advance(self, what: str, size: int) -> None:
+        self._done += size
+        self._progress(what, min(self._done, self._total), self._total)
+
+
+def _open(database: Path) -> apsw.Connection:
+    """A connection that changes nothing on the disk, not even when it is closed."""
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):
+        connection.pragma(name, value)
+    connection.pragma("user_version")
+    return connection
+
+
+def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+    """What does not follow from the row before."""
+    if before is None:
+        return
+    if row.number != before.number + 1:
+        yield f"it is chunk {row.number} after chunk {before.number}"
+    if row.first_id != before.first_id + before.rows:
+        yield f"it begins with tuple {row.first_id}, and the one before ends with {before.first_id + before.rows - 1}"
+    if row.last_time < before.last_time:
+        yield "it goes back in time"
+
+
+def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+    """What the rows of a chunk do not have as the manifest says."""
+    if len(times) != row.rows:
+        yield f"it has {len(times):,} rows, and not {row.rows:,}"
+    if not len(times):
+        return
+    if (np.diff(times) < 0).any() or (before is not None and times[0] < before.last_time):
+        yield "its tuples are out of the order of time"
+    if times[-1] != row.last_time:
+        yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
+    earlier = before.ties if before is not None and before.last_time == row.last_time else 0
+    if earlier + int((times == row.last_time).sum()) != row.ties:
+        yield f"the manifest counts {row.ties} tuples of its last time, wrongly"
+
+
+def _damage(place: str, what: str, lost: str = "", repair: str = _RESTORE) -> Finding:
+    return Finding(Severity.DAMAGE, place, what, lost, repair)

@@ -1,0 +1,47 @@
+"""What an examination of a data directory says: findings, and the figures of what was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    DAMAGE = "damage"
+    """Something acknowledged is lost or not as it was written."""
+    LEFTOVER = "leftover"
+    """Something that nothing needs, or that follows from the rest: repair removes or rebuilds it."""
+    NOTE = "note"
+    """Good to know; nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found. `lost`: what of the acknowledged data, empty for nothing. `repair`: what helps."""
+
+    severity: Severity
+    place: str
+    what: str
+    lost: str = ""
+    repair: str = ""
+    repaired: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """All findings, in the order of the examination, and counts: streams, queries, events, chunks, tuples, bytes."""
+
+    path: str
+    findings: list[Finding] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is wrong (any more)."""
+        return all(one.severity is Severity.NOTE or one.repaired for one in self.findings)
+
+    def count(self, what: str, by: int = 1) -> None:
+        """Add to a figure."""
+        self.figures[what] = self.figures.get(what, 0) + by

@@ -1,0 +1,172 @@
+"""The doctor of a data directory: it finds what is wrong, says what is lost, and removes only what nothing needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from typer.testing import CliRunner
+
+from psoup.errors import InvalidInput
+from psoup_cli.app import app
+from psoup_storage import DurableStore
+from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.findings import Severity
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(NEWEST / "data", tmp_path / "data"))
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def change(data: Path, statement: str) -> None:
+    """Change the database behind the service's back."""
+    database = apsw.Connection(str(data / "psoup.db"))
+    database.execute(statement)
+    assert database.changes() == 1
+    database.close()
+
+
+def damage(data: Path) -> list[Any]:
+    return [finding for finding in examine(data).findings if finding.severity is Severity.DAMAGE]
+
+
+def test_a_sound_directory_is_well_and_stays_as_it_is(data: Path) -> None:
+    before, told = contents(data), list[tuple[str, int, int]]()
+    report = examine(data, progress=lambda what, done, total: told.append((what, done, total)))
+    assert report.findings == [] and report.well
+    figures = report.figures
+    assert (figures["streams"], figures["queries"], figures["chunks"]) == (3, 9, 6)
+    assert figures["tuples in chunks"] + figures["tuples in the log"] >= 44 * 7
+    after = contents(data)
+    after.pop("lock")
+    assert after == before
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told) and told[-1][1] <= told[-1][2]
+
+
+def test_every_older_format_can_be_examined(tmp_path: Path) -> None:
+    for number in range(1, int(NEWEST.name.rpartition("-")[2])):
+        path = shutil.copytree(FIXTURES / f"format-{number}" / "data", tmp_path / str(number))
+        report = examine(path)
+        assert report.well
+        assert [finding.severity for finding in report.findings] == [Severity.NOTE]
+        assert f"has format {number}; the next start" in report.findings[0].what
+
+
+def test_a_damaged_chunk_is_named_with_the_tuples_that_are_lost(data: Path) -> None:
+    path = data / "chunks" / "1-1.parquet"
+    content = bytearray(path.read_bytes())
+    content[300] ^= 4
+    path.write_bytes(content)
+    [found] = damage(data)
+    assert found.place == "chunks/1-1.parquet" and found.what == "its checksum is wrong"
+    assert found.lost.startswith("tuples 64 to 127 of stream readings: 64, with times from 2023-11-14 22:")
+    path.unlink()
+    [found] = damage(data)
+    assert "cannot be read: No such file" in found.what
+    assert not examine(data, repair=True).well, "repair must not make damage look well"
+
+
+def test_a_damaged_event_is_named_with_what_depends_on_it(data: Path) -> None:
+    change(
+        data, "UPDATE log SET tuples = zeroblob(9) WHERE sequence = (SELECT max(sequence) FROM log WHERE kind = 'push')"
+    )
+    [found] = damage(data)
+    assert "the checksum of its tuples is wrong" in found.what
+    assert found.lost.startswith("a batch of stream recent, with times up to 2023-11-14 22:20:39Z")
+    change(data, "UPDATE log SET body = replace(body, 'CREATE', 'CREATF') WHERE kind = 'stream' AND stream = 2")
+    places = [found.place for found in damage(data)]
+    assert "psoup.db, event 2" in places and len(places) > 3, "what needs the stream is lost as well"
+
+
+def test_a_missing_batch_is_found_by_its_number(data: Path) -> None:
+    change(data, "DELETE FROM log WHERE body ->> 'producer' = 'meter 0' AND body ->> 'number' = 20")
+    [found] = damage(data)
+    assert found.what == "batches 20 to 20 of producer 'meter 0', epoch 3, of stream readings are missing"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            "DELETE FROM chunks WHERE stream = 1 AND number = 0",
+            "the manifest begins with chunk 1, and none has expired",
+        ),
+        ("DELETE FROM chunks WHERE stream = 3 AND number = 4", "it is chunk 5 after chunk 3"),
+        ("UPDATE chunks SET first_id = 65 WHERE stream = 1 AND number = 1", "it begins with tuple 65"),
+        ("UPDATE chunks SET last_time = last_time + 1 WHERE stream = 1 AND number = 1", "its last tuple has the time"),
+        ("UPDATE chunks SET ties = 5 WHERE stream = 2", "the manifest counts 5 tuples of its last time, wrongly"),
+        ("UPDATE chunks SET rows = 63 WHERE stream = 2", "it has 64 rows, and not 63"),
+        ("UPDATE chunks SET stream = 9 WHERE stream = 2", "chunks of stream 9, which the log does not know"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_found(data: Path, statement: str, said: str) -> None:
+    change(data, statement)
+    report = examine(data)
+    assert said in "; ".join(finding.what for finding in report.findings)
+    assert not report.well
+
+
+def test_repair_removes_what_nothing_needs_and_nothing_else(data: Path) -> None:
+    (data / "chunks" / "9-9.parquet.new").write_bytes(b"half")
+    (data / "notes.txt").write_text("mine")
+    before = contents(data)
+    report = examine(data)
+    assert not report.well
+    assert [(f.severity.value, f.place) for f in report.findings] == [
+        ("note", "notes.txt"),
+        ("leftover", "chunks/9-9.parquet.new"),
+    ]
+    assert examine(data, repair=True).well
+    after = contents(data)
+    after.pop("lock")
+    del before["chunks/9-9.parquet.new"]
+    assert after == before
+
+
+def test_with_a_damaged_database_nothing_is_a_leftover(data: Path) -> None:
+    """The write-ahead log is cut by a flip: the manifest rows in it are gone, and their files look unknown."""
+    wal = data / "psoup.db-wal"
+    content = bytearray(wal.read_bytes())
+    content[32 + 2_000] ^= 1
+    wal.write_bytes(content)
+    (data / "chunks" / "1-2.parquet").write_bytes(b"the only copy")
+    report = examine(data, repair=True)
+    assert "frame 0 of the write-ahead log" in report.findings[0].what
+    assert (data / "chunks" / "1-2.parquet").exists()
+
+
+def test_what_is_no_data_directory_or_in_use_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"is no data directory: there is no psoup\.db in it"):
+        examine(tmp_path)
+    assert os.listdir(tmp_path) == []
+    store = DurableStore(tmp_path / "data")
+    with pytest.raises(InvalidInput, match="in use by another service"):
+        examine(tmp_path / "data")
+    store.close()
+    assert examine(tmp_path / "data").well
+
+
+def test_the_command_says_it_in_words_and_in_json(data: Path) -> None:
+    runner = CliRunner()
+    well = runner.invoke(app, ["doctor", str(data)])
+    assert well.exit_code == 0 and well.stdout.endswith("All is well.\n")
+    (data / "chunks" / "1-0.parquet").unlink()
+    wrong = runner.invoke(app, ["doctor", str(data)])
+    assert wrong.exit_code == 1
+    assert "damage: chunks/1-0.parquet: it cannot be read" in wrong.stdout and "lost: tuples 0 to 63" in wrong.stdout
+    rows = [json.loads(line) for line in runner.invoke(app, ["doctor", str(data), "--json"]).stdout.splitlines()]
+    assert (rows[0]["severity"], rows[-1]["well"], rows[-1]["chunks"]) == ("damage", False, 6)
+    assert runner.invoke(app, ["doctor", str(data / "nowhere")]).exit_code == 2
