@@ -24,6 +24,10 @@ TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
 """What a source calls the physical IDs of a stream in system time."""
 
 
+ENTRY_BYTES = 2_000
+"""What an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Zone:
     """What the values of one attribute in a chunk lie within: order keys, both included (None: no value at all)."""
@@ -165,12 +169,11 @@ class ArchivedChunk:
 
 
 class LazyColumns(Sequence[Column]):
-    """Rows start to stop of an archived chunk; `taken` are the positions of the columns that were read."""
+    """Rows start to stop of an archived chunk, column by column."""
 
     def __init__(self, chunk: ArchivedChunk, start: int, stop: int) -> None:
         self._chunk = chunk
         self._range = (start, stop)
-        self.taken: set[int] = set()
 
     @overload
     def __getitem__(self, index: int) -> Column: ...
@@ -183,7 +186,6 @@ class LazyColumns(Sequence[Column]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(index)
-        self.taken.add(index)
         column = self._chunk.source.column(self._chunk.attribute(index))
         return column if self._range == (0, len(self._chunk)) else column.slice(*self._range)
 

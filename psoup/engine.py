@@ -38,6 +38,9 @@ from psoup.stems.paged import Editor, PagedMap
 from psoup.stems.piece import Runner, serial
 from psoup.stream_state import StreamState
 
+RELIEF_SHARE = 4
+"""A quarter of the memory for tuples is kept free, as long as there is something to archive."""
+
 
 class Engine:
     """All streams and queries of one service.
@@ -53,6 +56,8 @@ class Engine:
         self._sequence = 0
         self._next_sqc = 1
         self._streams: dict[int, StreamState] = {}
+        self._archiving: dict[int, StreamState] = {}
+        """Streams that have an archive."""
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord]().edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord]().edit()
         self._touched: dict[int, StreamState] = {}
@@ -84,6 +89,8 @@ class Engine:
                 case StreamCreated():
                     state = StreamState(event, self.config, self._next_sqc, self._keep)
                     self._streams[event.stream_id] = self._touched[event.stream_id] = state
+                    if event.spec.retention.archive:
+                        self._archiving[event.stream_id] = state
                 case StreamDropped():
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
@@ -99,6 +106,7 @@ class Engine:
                 case _:
                     assert_never(event)
         freed += self._advance(fed, released)
+        freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         for state in asked.values():
             state.cover_new(self._run)
         self._touched.update(asked)
@@ -137,7 +145,8 @@ class Engine:
         """Drop chunks that lie before their stream's retention edge at `clock`; returns the bytes given back.
 
         `apply` does so as the time of a stream goes on. This is for when the memory is full: then pushes are refused,
-        and a stream in system time would never see that its tuples are old. No answer changes. O(streams).
+        and a stream in system time would never see that its tuples are old. What is stored of streams with an archive
+        leaves the memory too. No answer changes. O(streams).
         """
         freed = 0
         for stream_id, state in self._streams.items():
@@ -145,6 +154,7 @@ class Engine:
             if given:
                 freed += given
                 self._touched[stream_id] = self._due[stream_id] = state
+        freed += self._relieve(self.config.memory_bytes // 2)
         if freed:
             self._snapshot = self._publish()
         return freed
@@ -178,9 +188,25 @@ class Engine:
         fed.clear()
         return freed
 
+    def _relieve(self, allowed: int) -> int:
+        """Have stored chunks of archived streams leave the memory while all tuples take more than `allowed` bytes."""
+        ready = {i: state for i, state in self._archiving.items() if state.data.leaving}
+        if not ready:
+            return 0
+        over = sum(state.tuple_bytes for state in self._streams.values()) - allowed
+        freed = 0
+        for stream_id, state in ready.items():
+            if freed >= over:
+                break
+            given = state.relieve(over - freed)
+            if given:
+                freed += given
+                self._touched[stream_id] = self._due[stream_id] = state
+        return freed
+
     def _drop(self, stream_id: int) -> int:
-        self._touched.pop(stream_id, None)
-        self._due.pop(stream_id, None)
+        for states in (self._touched, self._due, self._archiving):
+            states.pop(stream_id, None)
         view = self._views.pop(stream_id, None)
         if view is not None:
             del self._named[_name(view)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from psoup.archive import ArchivedChunk
 from psoup.columns import Array, Batch
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup.query import Parameter, StandingQuery
@@ -140,6 +141,7 @@ class Stored:
 
     `chunks` are consecutive, the last one stored among them. `first_time`: of the first tuple released.
     `dropped_time`: of the last tuple of the chunks before these. `late` and `ahead`: refused by forgotten events.
+    `archive`: of a stream with an archive, how to read each of its stored chunks; those before `chunks` are not there.
     """
 
     chunks: tuple[StoredChunk, ...]
@@ -147,6 +149,7 @@ class Stored:
     dropped_time: int | None
     late: int
     ahead: int
+    archive: tuple[ArchivedChunk, ...] = ()
 
     @property
     def nbytes(self) -> int:

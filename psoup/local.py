@@ -42,11 +42,15 @@ from psoup.events import (
 from psoup.model import DEFAULT_TENANT
 from psoup.query import Parameter
 from psoup.sql import is_create, window_clause
+from psoup.stems.chunk import Keep
 from psoup.stems.piece import Runner, serial
 
 
 class LocalPSoup:
-    """An engine with its admission, one command at a time. Errors are those of `psoup.errors`."""
+    """An engine with its admission, one command at a time. Errors are those of `psoup.errors`.
+
+    With a `keep`, as that of a store, `maintain` stores closed chunks, and streams may have an ARCHIVE.
+    """
 
     def __init__(
         self,
@@ -54,10 +58,11 @@ class LocalPSoup:
         clock: Clock | None = None,
         run: Runner = serial,
         tenant: str = DEFAULT_TENANT,
+        keep: Keep | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
-        self.engine = Engine(config, run)
-        self.admission = Admission(config)
+        self.engine = Engine(config, run, keep)
+        self.admission = Admission(config, archive=keep is not None)
         self.tenant = tenant
 
     def submit(self, command: Command) -> Acknowledgement:

@@ -22,8 +22,10 @@ from typing import Protocol
 import numpy as np
 
 from psoup.answer.snapshot import ChunkEntry
+from psoup.archive import ArchivedChunk
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.covering import cover
 from psoup.model import StreamSpec
 from psoup.query import Factor
 from psoup.results.chunk_results import ChunkResults
@@ -32,7 +34,7 @@ from psoup.results.sealed import seal
 from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.piece import Runner, serial, threads_of
 from psoup.stems.query_stem import MergeResult, MergeTask, Subset
-from psoup.stream_state import StreamState, cover
+from psoup.stream_state import StreamState
 
 COVER_AT_ONCE = 8_192
 """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
@@ -118,17 +120,20 @@ class _Store:
     name: str = "store"
 
     def compute(self, run: Runner = serial) -> Installable:
-        self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
-        return _Stored(self.stream_id, self.chunk.number)
+        entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
+        return _Stored(self.stream_id, self.chunk.number, entry)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
     stream_id: int
     number: int
+    entry: ArchivedChunk | None
 
     def install(self, state: StreamState) -> bool:
         state.stored = self.number + 1
+        if self.entry is not None:
+            state.data.leaving.append(self.entry)
         state.settled = False
         return False
 
@@ -239,9 +244,8 @@ class _Merged:
 def _store_due(state: StreamState, everything: bool) -> Task | None:
     if state.keep is None or state.stored == state.data.open.number:
         return None
-    oldest = state.closed[0].data.number
-    chunk = state.closed[state.stored - oldest].data
-    return _Store(state.stream_id, state.data.spec, chunk, oldest, state.keep)
+    chunk = state.data.closed[state.stored - state.data.open.number]
+    return _Store(state.stream_id, state.data.spec, chunk, state.oldest, state.keep)
 
 
 def _seal_due(state: StreamState, everything: bool) -> Task | None:

@@ -95,10 +95,14 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much of a stream is kept: the last `duration` microseconds, or the last `rows`, or (neither) all."""
+    """How much of a stream is kept: the last `duration` microseconds, or the last `rows`, or (neither) all.
+
+    `archive`: how much of that, in the same unit, is its older part, on disk; the rest is in memory.
+    """
 
     duration: int | None = None
     rows: int | None = None
+    archive: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
     take(push) ─> reorder buffer
     advance()  ─> released tuples ─> pieces ─> Query SteM.probe ─> open results ─> full: close, next chunk
+    expire()   ─> old chunks are dropped, or leave the memory for the archive, and their results with them
     add_clause ─> new clauses wait ─> cover_new() evaluates them over the open chunk before anything else happens
 
 Owned by the engine's writer. `view()` is what readers get.
@@ -17,21 +18,19 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from psoup.answer.snapshot import ChunkEntry, ClauseRecord, StreamView
+from psoup.archive import ENTRY_BYTES
 from psoup.columns import Batch, concat_batches
 from psoup.config import EngineConfig
+from psoup.covering import cover
 from psoup.events import Pushed, Stored, StreamCreated, WatermarkRaised
 from psoup.query import Factor
-from psoup.results.chunk_results import ALL, ChunkResults
+from psoup.results.chunk_results import ALL, UNCOVERED, ChunkResults
 from psoup.results.open import OpenResults
-from psoup.stems.chunk import ChunkView, Keep
+from psoup.stems.chunk import Keep
 from psoup.stems.data_stem import DataSteM
-from psoup.stems.piece import Piece, Runner, serial
+from psoup.stems.piece import Runner
 from psoup.stems.query_stem import QuerySteM, Subset
-from psoup.stems.scan import scan
 from psoup.stems.slots import SlotTable
-
-COVER_TOGETHER = 8
-"""From so many new clauses on, an index over them beats one scan each."""
 
 
 class StreamState:
@@ -47,6 +46,8 @@ class StreamState:
         self.clauses = QuerySteM(event.spec.schema, config)
         self.slots = SlotTable()
         self.open = OpenResults(config, 0)
+        self.archived: list[ChunkEntry] = []
+        """Chunks on disk; the oldest ones. None of their results are kept."""
         self.closed: list[ChunkEntry] = []
         self.closed_bytes = 0
         """Bytes of the results of closed chunks."""
@@ -61,8 +62,7 @@ class StreamState:
         """By slot."""
         self._uses: Counter[int] = Counter()
         """How many clauses use each attribute of the Query SteM."""
-        self.queries = 0
-        self.next_sqc = next_sqc
+        self.queries, self.next_sqc = 0, next_sqc
         self.changed = True
         self.uncovered = True
         """Whether a closed chunk may lack results of a clause."""
@@ -112,14 +112,17 @@ class StreamState:
     def _load(self, stored: Stored) -> None:
         """Chunks that are given back are covered like those that are older than a query."""
         self.data.load(stored)
+        self.archived = [ChunkEntry(chunk, UNCOVERED) for chunk in self.data.archived]
         self.closed = [ChunkEntry(chunk, ChunkResults(None, covered_before=0)) for chunk in self.data.closed]
+        self.data.leaving.extend(stored.archive[len(self.archived) :])
         self.stored = self.data.open.number
         self._late, self._ahead = stored.late, stored.ahead
 
     def expire(self, clock: int | None = None) -> int:
         """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
 
-        Without a clock, in the system domain time is that of the last tuple; with one, the open chunk may go too.
+        Stored chunks in the archive's part of the retention leave the memory. Without a clock, in the system domain
+        time is that of the last tuple; with one, the open chunk may go too.
         """
         now = self._watermark if self.data.spec.event_time else self.data.last_time
         if clock is not None:
@@ -129,15 +132,49 @@ class StreamState:
                 self._close()
         freed, count = 0, self.data.expired(now)
         if self.keep is not None and count:  # what is dropped before it is stored would come back from the log
-            count = min(count, self.stored - self.closed[0].data.number)
-        for entry in self.closed[:count]:
-            freed += self.data.drop_oldest().nbytes
-            self.closed_bytes -= entry.results.nbytes
+            count = min(count, self.stored - self.oldest)
         if count:
-            del self.closed[:count]
-            self._trim_deaths()
-            self.changed = True
+            freed += self._drop(count)
+        return freed + self.archive(self.data.cold(now))
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest chunk."""
+        return self.data.open.number - len(self.closed) - len(self.archived)
+
+    def _drop(self, count: int) -> int:
+        """Forget the oldest `count` chunks."""
+        freed = sum(self.data.drop_oldest().nbytes for _ in range(count))
+        del self.archived[:count]
+        self.changed = True
+        for _ in range(len(self.closed) - len(self.data.closed)):
+            self._leave()
         return freed
+
+    def archive(self, count: int) -> int:
+        """Let up to `count` of the oldest closed chunks leave the memory, if stored; returns the bytes given back."""
+        freed = 0
+        for _ in range(min(count, len(self.data.leaving))):
+            entry = self.data.leaving[0]
+            freed += self.data.archive_oldest(entry)
+            self.archived.append(ChunkEntry(entry, UNCOVERED))
+            self._leave()
+        return freed
+
+    def relieve(self, wanted: int) -> int:
+        """Let stored chunks leave the memory for the archive until `wanted` bytes are free; returns how many were."""
+        freed = 0
+        while freed < wanted and self.data.leaving:
+            freed += self.archive(1)
+        return freed
+
+    def _leave(self) -> None:
+        """The oldest closed chunk is no longer in memory, nor are its results."""
+        self.closed_bytes -= self.closed.pop(0).results.nbytes
+        if self.data.leaving:
+            self.data.leaving.popleft()
+        self._trim_deaths()
+        self.changed = True
 
     def _close(self) -> None:
         """The open chunk is full: its results stay in the open form until maintenance has sealed them."""
@@ -280,7 +317,9 @@ class StreamState:
             last_time=data.last_time,
             first_time=data.first_time,
             dropped_time=data.dropped_time,
-            chunks=(*self.closed, ChunkEntry(chunk, results)),
+            chunks=(*self.archived, *self.closed, ChunkEntry(chunk, results)),
+            archived=len(self.archived),
+            archived_bytes=data.archived_bytes,
             pending=len(data.pending),
             late=self._late,
             ahead=self._ahead,
@@ -313,6 +352,7 @@ class StreamState:
         """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
         bill = {
             "tuples_bytes": self.tuple_bytes,
+            "archive_bytes": ENTRY_BYTES * len(self.archived),
             "open_results_bytes": self.open.nbytes,
             "sealed_results_bytes": self.closed_bytes,
             "reclaimable_slots": self.slots.dead_count,
@@ -327,6 +367,9 @@ class StreamState:
         self.clauses.check()
         self.open.check(self.data.open.length)
         assert [e.data.number for e in self.closed] == [c.number for c in self.data.closed], "results and chunks differ"
+        assert [e.data for e in self.archived] == [*self.data.archived], "the archive is not what readers see"
+        ready = [entry.number for entry in self.data.leaving]
+        assert ready == [e.data.number for e in self.closed[: len(ready)]], f"chunks {ready} are not the oldest"
         assert self.stored <= self.data.open.number, f"chunk {self.stored} is next to be stored, and not there yet"
         assert self.closed_bytes == sum(e.results.nbytes for e in self.closed), "results are miscounted"
         used = Counter(attribute for clause in clauses for attribute in clause.attributes)
@@ -336,54 +379,6 @@ class StreamState:
         for entry in self.closed:
             for pack in entry.results.packs:
                 pack.check(len(entry.data), self.config.list_limit)
-
-
-def cover(
-    chunk: ChunkView,
-    clauses: Sequence[tuple[int, tuple[Factor, ...]]],
-    index: Subset,
-    results: OpenResults,
-    config: EngineConfig,
-    run: Runner,
-) -> None:
-    """Evaluate clauses (slot, factors) that have no column yet over a chunk; `index` holds the same clauses.
-
-    One by one where they are few, else set at a time. The errors of their attributes are counted over the whole chunk
-    and replace earlier counts, which are of a part only if no clause used the attribute for a while.
-    """
-    counted, results.errors = results.errors, {}
-    if len(clauses) >= COVER_TOGETHER:
-        for piece in pieces(chunk, config.piece_rows):
-            index.probe(piece, results, run)
-    else:
-        ids = chunk.ids_of(0, len(chunk))
-        for slot, factors in clauses:
-            found = scan(factors, chunk.columns, ids, chunk.times)
-            results.add_mask(slot, found.mask)
-            if found.errors:
-                _count_errors(chunk, index, results, config)
-    results.errors = {**counted, **results.errors}
-
-
-def _count_errors(chunk: ChunkView, index: Subset, results: OpenResults, config: EngineConfig) -> None:
-    """Which attributes failed how often; the matches found on the way are known already."""
-    aside = OpenResults(config, len(results.row_of_slot))
-    for piece in pieces(chunk, config.piece_rows):
-        index.probe(piece, aside, serial)
-    results.errors.update(aside.errors)
-
-
-def pieces(chunk: ChunkView, rows: int) -> list[Piece]:
-    """A chunk cut into pieces of at most `rows` tuples."""
-    return [
-        Piece(
-            tuple(column.slice(start, min(start + rows, len(chunk))) for column in chunk.columns),
-            chunk.ids_of(start, min(start + rows, len(chunk))),
-            chunk.times[start : start + rows],
-            start,
-        )
-        for start in range(0, len(chunk), rows)
-    ]
 
 
 def _joined(batches: list[Batch]) -> list[Batch]:

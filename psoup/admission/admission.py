@@ -17,6 +17,7 @@ from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time,
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import bind_many, bind_one, block_digest, check_block
+from psoup.admission.windows import check_archive
 from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.errors import (
@@ -64,11 +65,13 @@ _EXAMPLES = 3
 class Admission:
     """Validates, stamps and numbers commands (design: prepare, log, apply).
 
-    `sequence` is that of the last prepared event; the first one is `sequence + 1`.
+    `sequence` is that of the last prepared event; the first one is `sequence + 1`. `archive`: whether the engine's
+    closed chunks are stored where they can be read again.
     """
 
-    def __init__(self, config: EngineConfig = EngineConfig(), sequence: int = 0) -> None:
+    def __init__(self, config: EngineConfig = EngineConfig(), sequence: int = 0, *, archive: bool = False) -> None:
         self._config = config
+        self._archive = archive
         self._sequence = sequence
         self._tenants: dict[str, Tenant] = {}
         self._streams: dict[int, StreamState] = {}
@@ -187,6 +190,7 @@ class Admission:
                 stream_id=known.stream_id,
                 identical="true" if known.spec == spec else "false",
             )
+        check_archive(spec, self._archive)
         event = StreamCreated(self._sequence + 1, command.tenant, self._next_stream, spec, command.sql, now)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
 

@@ -1,4 +1,4 @@
-"""Whether a window can ever be answered from what its stream keeps.
+"""Whether a window can ever be answered from what its stream keeps, and whether that can be kept.
 
     RETENTION 1 HOUR   |--- kept ---| NOW
     BEGIN (NOW - 2 HOURS)   refused here, for every registration alike
@@ -9,7 +9,7 @@ Only the statement and the stream's definition decide, never the moment: rows ar
 
 from __future__ import annotations
 
-from psoup.errors import OutOfRange
+from psoup.errors import FailedPrecondition, OutOfRange
 from psoup.model import SECOND, Anchor, StreamSpec, WindowClause
 
 
@@ -26,6 +26,17 @@ def check_window(window: WindowClause, spec: StreamSpec) -> None:
     absolute = begin.anchor is Anchor.ABSOLUTE and end.anchor is Anchor.ABSOLUTE
     if absolute and duration is not None and end.at - begin.at > duration:
         raise _too_wide(spec, _seconds(end.at - begin.at), _seconds(duration), "DURATION")
+
+
+def check_archive(spec: StreamSpec, stored: bool) -> None:
+    """Raise FailedPrecondition if `spec` asks for an archive, and closed chunks are not `stored`."""
+    if spec.retention.archive and not stored:
+        raise FailedPrecondition(
+            f"stream {spec.name!r} asks for an ARCHIVE, and nothing is kept on disk here; leave ARCHIVE out, or run the"
+            " service with a data directory",
+            reason="NO_ARCHIVE",
+            stream=spec.name,
+        )
 
 
 def _seconds(duration: int) -> str:

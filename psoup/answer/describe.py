@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 
 from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
+from psoup.archive import ENTRY_BYTES
 from psoup.model import StreamSpec
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDescription:
-    """A stream for people. Times in microseconds; `tuples` is how many are in memory, `bytes` what they are charged."""
+    """A stream for people. Times in microseconds; `tuples` is how many are kept, `bytes` what those in memory take.
+
+    The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`.
+    """
 
     stream_id: int
     spec: StreamSpec
@@ -28,6 +32,9 @@ class StreamDescription:
     bytes: int
     queries: int
     created: int
+    archived_tuples: int
+    archived_chunks: int
+    archived_bytes: int
 
 
 def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> StreamDescription:
@@ -68,15 +75,19 @@ def bill(snapshot: Snapshot) -> dict[str, int]:
         "queries": len(snapshot.queries),
         "clauses": len(snapshot.clauses),
         "tuples": 0,
+        "archived_tuples": 0,
+        "archive_bytes": 0,
         "pending": 0,
         "tuples_bytes": 0,
         "results_bytes": 0,
     }
     for view in snapshot.by_id.values():
         total["tuples"] += view.next_id - view.first_id
+        total["archived_tuples"] += view.hot_id - view.first_id
+        total["archive_bytes"] += view.archived * ENTRY_BYTES
         total["pending"] += view.pending
         total["tuples_bytes"] += view.nbytes
-        total["results_bytes"] += sum(entry.results.nbytes for entry in view.chunks)
+        total["results_bytes"] += sum(entry.results.nbytes for entry in view.chunks[view.archived :])
     return total
 
 
@@ -97,4 +108,7 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
         bytes=view.nbytes,
         queries=view.queries,
         created=view.created,
+        archived_tuples=view.hot_id - view.first_id,
+        archived_chunks=view.archived,
+        archived_bytes=view.archived_bytes,
     )

@@ -32,7 +32,7 @@ class FactorExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """See the module. Times are text in UTC; counts are of tuples or chunks in memory."""
+    """See the module. Times are text in UTC; counts are of tuples or chunks kept."""
 
     query_id: int
     sql: str
@@ -49,8 +49,10 @@ class Explanation:
     matches_in_window: int
     chunks: int
     chunks_covered: int
+    chunks_archived: int
     column_forms: dict[str, int]
     errors: int
+    archived_in_window: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -74,6 +76,11 @@ class Explanation:
             f"{self.errors} evaluation errors"
         )
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
+        if self.chunks_archived:
+            lines.append(
+                f"  archive  {self.chunks_archived} of the chunks are on disk, evaluated when asked for;"
+                f" {self.archived_in_window:,} tuples of the window are in them"
+            )
         return lines
 
 
@@ -111,8 +118,10 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
         matches_in_window=matched,
         chunks=len(view.chunks),
         chunks_covered=len(view.chunks) - forms.get("uncovered", 0),
+        chunks_archived=view.archived,
         column_forms=dict(forms),
         errors=errors,
+        archived_in_window=max(0, min(found.high, view.hot_id) - found.low),
     )
 
 

@@ -19,17 +19,19 @@ from psoup.answer.matches import ChunkMatches, matches_in
 from psoup.answer.message import Message, form_of, read
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
+from psoup.archive import Chunk
 from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
 from psoup.errors import OutOfRange, ResourceExhausted
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.model import BIGINT, TIMESTAMP, Kind, WindowClause, time_text
+from psoup.model import BIGINT, Kind, WindowClause, time_text
 from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30
 """Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
+_NOT_READ = empty_column(BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,9 @@ class Answer:
         form = form_of(query.select)
         for group in _groups(self._found, max_rows, query.limit):
             views = [(match.entry.data, offsets) for match, offsets in group]
-            if form is not None and all(isinstance(data, ChunkView) for data, _ in views):
-                yield from _cut(Message(form, views), min(max_bytes, _BATCH_BYTES))
+            here = [(data, offsets) for data, offsets in views if isinstance(data, ChunkView)]
+            if form is not None and len(here) == len(views):
+                yield from _cut(Message(form, here), min(max_bytes, _BATCH_BYTES))
             else:
                 yield self._batch(_evaluate([o.expr for o in query.select], group, self.completeness.now))
 
@@ -253,17 +256,19 @@ def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now:
         if isinstance(expr, AttributeRef):
             columns.append(gathered[expr.index])
             continue
-        scope = scope or _scope(group, gathered, rows, now)
+        scope = scope or _scope(gathered, rows, now)
         columns.append(evaluate(expr, scope))
     return columns
 
 
-def _gather(index: int, parts: list[tuple[ChunkView, Array, int, int]], rows: int) -> Column:
+def _gather(index: int, parts: list[tuple[Chunk, Array, int, int]], rows: int) -> Column:
     """One column of the matches; a part is a chunk, offsets in it, and where they start and stop among the `rows`."""
     if index == ID_INDEX:
         return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
     if index == TIME_INDEX:
-        return Column(TIMESTAMP, np.concatenate([data.times[offsets] for data, offsets, _, _ in parts]))
+        return concat_columns([data.take(TIME_INDEX, offsets) for data, offsets, _, _ in parts])
+    if not all(data.in_memory for data, _, _, _ in parts):
+        return concat_columns([data.take(index, offsets) for data, offsets, _, _ in parts])
     first = parts[0][0].columns[index]
     values = np.empty(rows, first.values.dtype)
     text = first.type.kind is Kind.TEXT
@@ -275,9 +280,8 @@ def _gather(index: int, parts: list[tuple[ChunkView, Array, int, int]], rows: in
     return Column(first.type, values)
 
 
-def _scope(group: list[tuple[ChunkMatches, Array]], gathered: dict[int, Column], rows: int, now: int | None) -> Scope:
+def _scope(gathered: dict[int, Column], rows: int, now: int | None) -> Scope:
     """The gathered columns in the schema's places; the others stay empty and are not read."""
-    types = group[0][0].entry.data.columns
-    columns = tuple(gathered.get(i) or empty_column(c.type) for i, c in enumerate(types))
+    columns = tuple(gathered.get(i, _NOT_READ) for i in range(max(gathered, default=-1) + 1))
     ids, times = gathered.get(ID_INDEX), gathered.get(TIME_INDEX)
     return Scope(columns, rows, None if ids is None else ids.values, None if times is None else times.values, now)

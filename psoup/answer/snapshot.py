@@ -13,25 +13,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal
 
 import numpy as np
 
 from psoup.answer.members import Members
+from psoup.archive import Chunk
 from psoup.config import EngineConfig
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
 from psoup.query import Factor, StandingQuery
 from psoup.results.chunk_results import ChunkResults
-from psoup.stems.chunk import ChunkView
 from psoup.stems.paged import PagedMap
 from psoup.stems.windows import Timeline
+
+Side = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkEntry:
     """A chunk's tuples and what is known of its results."""
 
-    data: ChunkView
+    data: Chunk
     results: ChunkResults
 
 
@@ -63,7 +66,10 @@ class ClauseRecord:
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """A stream as published. Counts are of tuples; `created` is in microseconds."""
+    """A stream as published. Counts are of tuples; `created` is in microseconds.
+
+    The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last one is open.
+    """
 
     stream_id: int
     tenant: str
@@ -75,6 +81,8 @@ class StreamView:
     first_time: int | None
     dropped_time: int | None
     chunks: tuple[ChunkEntry, ...]
+    archived: int
+    archived_bytes: int
     pending: int
     late: int
     ahead: int
@@ -83,8 +91,13 @@ class StreamView:
 
     @property
     def first_id(self) -> int:
-        """The oldest tuple ID in memory."""
+        """The oldest tuple ID kept."""
         return self.chunks[0].data.first_id
+
+    @property
+    def hot_id(self) -> int:
+        """The oldest tuple ID in memory."""
+        return self.chunks[self.archived].data.first_id
 
     @property
     def next_id(self) -> int:
@@ -107,10 +120,11 @@ class StreamView:
             self._before,
             self._through,
             self._time_of,
+            self._after,
         )
 
     def chunk_of(self, tuple_id: int) -> ChunkEntry:
-        """The chunk that holds `tuple_id`, which must be in memory. O(log chunks)."""
+        """The chunk that holds `tuple_id`, which must be kept. O(log chunks)."""
         at = bisect_right(self.chunks, tuple_id, key=lambda entry: entry.data.first_id) - 1
         return self.chunks[at]
 
@@ -120,18 +134,30 @@ class StreamView:
     def _through(self, time: int) -> int:
         return self._search(time, "right")
 
-    def _search(self, time: int, side: str) -> int:
+    def _after(self, time: int) -> int:
+        chunk = self._chunk_at(time, "left")
+        return self.next_id if chunk is None else chunk.first_id if time <= chunk.first_time else chunk.end_id
+
+    def _search(self, time: int, side: Side) -> int:
+        chunk = self._chunk_at(time, side)
+        if chunk is None:
+            return self.next_id
+        if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # an archived one is not read
+            return chunk.first_id
+        return chunk.first_id + int(np.searchsorted(chunk.times, time, side=side))
+
+    def _chunk_at(self, time: int, side: Side) -> Chunk | None:
+        """The first chunk with a time at or after (left), or after (right) `time`."""
         find = bisect_left if side == "left" else bisect_right
         filled = len(self.chunks) - (not len(self.chunks[-1].data))
-        at = find(self.chunks, time, 0, filled, key=lambda entry: int(entry.data.times[-1]))
-        if at == filled:
-            return self.next_id
-        chunk = self.chunks[at].data
-        return chunk.first_id + int(np.searchsorted(chunk.times, time, side="left" if side == "left" else "right"))
+        at = find(self.chunks, time, 0, filled, key=lambda entry: entry.data.last_time)
+        return None if at == filled else self.chunks[at].data
 
     def _time_of(self, tuple_id: int) -> int:
         chunk = self.chunk_of(tuple_id).data
-        return int(chunk.times[tuple_id - chunk.first_id])
+        if tuple_id == chunk.first_id:
+            return chunk.first_time
+        return chunk.last_time if tuple_id == chunk.end_id - 1 else int(chunk.times[tuple_id - chunk.first_id])
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,3 +111,7 @@ class ChunkResults:
     def nbytes(self) -> int:
         """Bytes of all columns."""
         return self.charged + sum(pack.nbytes for pack in self.packs)
+
+
+UNCOVERED = ChunkResults(None, covered_before=0, evicted=True)
+"""Of a chunk in the archive: whoever asks evaluates."""

@@ -1,7 +1,7 @@
 """CREATE STREAM and ALTER STREAM: from their syntax to a `StreamSpec`, and to the columns that one is given.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit]]
-        [RETENTION n unit | n ROWS]
+        [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …
 
 Whether a stream of that name is there already, and which columns it has, is admission's question.
@@ -16,7 +16,7 @@ from sqlglot import exp
 from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
 from psoup.sql.source import Source, nearest
 from psoup.sql.types import data_type
-from psoup.sql.windows import duration, is_rows, row_count
+from psoup.sql.windows import MAX_TIME, duration, is_rows, row_count
 
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128
@@ -61,7 +61,7 @@ def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
         position,
         0 if lateness is None else duration(source, lateness, "LATENESS"),
         idle_after,
-        _retention(source, node.args.get("retention")),
+        _retention(source, node.args.get("retention"), node.args.get("archive")),
     )
 
 
@@ -116,12 +116,26 @@ def _time_attribute(source: Source, schema: Schema, node: exp.Expr | None) -> in
     return position
 
 
-def _retention(source: Source, node: exp.Expr | None) -> Retention:
+def _retention(source: Source, node: exp.Expr | None, archive: exp.Expr | None) -> Retention:
     if node is None:
+        if archive is not None:
+            hint = "say how much stays in memory: RETENTION 7 DAYS ARCHIVE 400 DAYS"
+            raise source.error("ARCHIVE needs RETENTION", archive, hint=hint)
         return Retention()
+    if archive is not None and is_rows(node) != is_rows(archive):
+        raise source.error("RETENTION and ARCHIVE count in the same way", archive, hint="both in time, or both in ROWS")
+    hot, cold = _amount(source, node, "RETENTION"), 0 if archive is None else _amount(source, archive, "ARCHIVE")
+    if hot + cold >= MAX_TIME:
+        assert archive is not None
+        raise source.error("RETENTION and ARCHIVE together are out of range", archive)
+    return Retention(rows=hot + cold, archive=cold) if is_rows(node) else Retention(hot + cold, archive=cold)
+
+
+def _amount(source: Source, node: exp.Expr, what: str) -> int:
+    """Rows, or microseconds."""
     if is_rows(node):
-        return Retention(rows=row_count(source, node, "RETENTION"))
-    kept = duration(source, node, "RETENTION")
+        return row_count(source, node, what)
+    kept = duration(source, node, what)
     if not kept:
-        raise source.error("RETENTION must be longer than 0", node)
-    return Retention(duration=kept)
+        raise source.error(f"{what} must be longer than 0", node)
+    return kept

@@ -67,6 +67,7 @@ class CreateStream(exp.Expression):
         "lateness": False,
         "idle": False,
         "retention": False,
+        "archive": False,
     }
 
 
@@ -311,7 +312,9 @@ class PSoupParser(parser.Parser):
             return "idle", self._parse_duration("IDLE AFTER needs a duration, as in IDLE AFTER 1 MINUTE")
         if self._match_text_seq("RETENTION"):
             return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
-        self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, RETENTION or the end")
+        if self._match_text_seq("ARCHIVE"):
+            return "archive", self._parse_duration("ARCHIVE needs a duration or ROWS, as in ARCHIVE 400 DAYS")
+        self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, RETENTION, ARCHIVE or the end")
 
     def _name(self, problem: str) -> Any:
         if not self._curr:
@@ -323,7 +326,7 @@ class PSoupParser(parser.Parser):
         return name
 
 
-_AFTER_DURATION = frozenset({"LATENESS", "IDLE", "RETENTION", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"})
+_AFTER_DURATION = frozenset({"LATENESS", "IDLE", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"})
 """Words that follow a duration without a unit, so they are not its unit."""
 
 

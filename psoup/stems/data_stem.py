@@ -1,7 +1,7 @@
 """The Data SteM: the tuples of one stream within its retention, in stream order, chunk by chunk.
 
-    push ─> ReorderBuffer ─release─> open chunk ─full─> closed chunks ─expired─> gone
-                                        │
+    push ─> ReorderBuffer ─release─> open chunk ─full─> closed chunks ─stored─> archived chunks ─expired─> gone
+                                        │                              (if the stream has an archive)
                                         └─ pieces: what was just appended, at most `piece_rows`, never across a chunk
 
 It stores and hands out; it knows nothing of queries or results.
@@ -10,7 +10,10 @@ It stores and hands out; it knows nothing of queries or results.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import chain
 
+from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.events import Stored
@@ -27,6 +30,10 @@ class DataSteM:
         self.spec = spec
         self._config = config
         self.pending = ReorderBuffer()
+        self.archived: deque[ArchivedChunk] = deque()
+        """Chunks on disk, all older than those in memory."""
+        self.leaving: deque[ArchivedChunk] = deque()
+        """How the oldest of the closed chunks are read once they have left the memory: those that are stored."""
         self.closed: deque[ChunkView] = deque()
         self.open = OpenChunk(spec.schema, 0, 0, config.chunk_rows)
         self.last_time: int | None = None
@@ -37,6 +44,8 @@ class DataSteM:
         """The greatest physical ID of a dropped chunk."""
         self.closed_bytes = 0
         """Bytes charged for the closed chunks."""
+        self.archived_bytes = 0
+        """Bytes on disk of the archived chunks."""
 
     @property
     def next_id(self) -> int:
@@ -85,51 +94,90 @@ class DataSteM:
     def load(self, stored: Stored) -> None:
         """Take back what a store has of the stream, before anything else is released."""
         self.first_time, self.dropped_time = stored.first_time, stored.dropped_time
+        hot = stored.chunks[0].number if stored.chunks else 2**62
+        for entry in stored.archive:
+            if entry.number < hot:
+                self._archive(entry)
+                self._follow(entry)
         for chunk in stored.chunks:
             batch = chunk.batch
             view = ChunkView(chunk.number, chunk.first_id, batch.times, batch.columns, batch.nbytes)
             self.closed.append(view)
             self.closed_bytes += view.nbytes
-            self.last_time = int(batch.times[-1])
-            self.open = OpenChunk(self.spec.schema, view.number + 1, view.end_id, self._config.chunk_rows)
+            self._follow(view)
+
+    def _follow(self, chunk: Chunk) -> None:
+        self.last_time = chunk.last_time
+        self.open = OpenChunk(self.spec.schema, chunk.number + 1, chunk.end_id, self._config.chunk_rows)
 
     def expired(self, now: int | None) -> int:
-        """How many of the oldest closed chunks lie wholly before the retention edge at `now`."""
-        retention = self.spec.retention
+        """How many of the oldest chunks, without the open one, lie wholly before the retention edge at `now`."""
+        return self._before_edge(chain(self.archived, self.closed), now, 0)
+
+    def cold(self, now: int | None) -> int:
+        """How many of the closed chunks lie wholly in the archive's part of the retention at `now`."""
+        archive = self.spec.retention.archive
+        return self._before_edge(self.closed, now, archive) if archive else 0
+
+    def _before_edge(self, chunks: Iterable[Chunk], now: int | None, archive: int) -> int:
+        rows = self.spec.retention.rows
+        least = None if rows is None else self.next_id - rows + archive
         count = 0
-        for chunk in self.closed:
-            by_rows = retention.rows is not None and chunk.end_id <= self.next_id - retention.rows
-            if not (by_rows or self._outlived(int(chunk.times[-1]), now)):
+        for chunk in chunks:
+            by_rows = least is not None and chunk.end_id <= least
+            if not (by_rows or self._outlived(chunk.last_time, now, archive)):
                 break
             count += 1
         return count
 
     def open_expired(self, now: int | None) -> bool:
         """Whether the open chunk has tuples and all lie before the retention edge at `now`."""
-        return self.open.length > 0 and self.last_time is not None and self._outlived(self.last_time, now)
+        return self.open.length > 0 and self.last_time is not None and self._outlived(self.last_time, now, 0)
 
-    def _outlived(self, time: int, now: int | None) -> bool:
+    def _outlived(self, time: int, now: int | None, archive: int) -> bool:
         duration = self.spec.retention.duration
-        return duration is not None and now is not None and time < now - duration
+        return duration is not None and now is not None and time < now - duration + archive
 
-    def drop_oldest(self) -> ChunkView:
-        """Forget the oldest closed chunk."""
-        chunk = self.closed.popleft()
-        self.closed_bytes -= chunk.nbytes
-        self.dropped_time = int(chunk.times[-1])
+    def drop_oldest(self) -> Chunk:
+        """Forget the oldest chunk but the open one."""
+        chunk: Chunk
+        if self.archived:
+            chunk = entry = self.archived.popleft()
+            self.archived_bytes -= entry.source.nbytes
+        else:
+            chunk = self.closed.popleft()
+            self.closed_bytes -= chunk.nbytes
+        self.dropped_time = chunk.last_time
         return chunk
+
+    def archive_oldest(self, entry: ArchivedChunk) -> int:
+        """Let the oldest closed chunk leave the memory: `entry` reads it from now on. Returns the bytes given back."""
+        chunk = self.closed.popleft()
+        assert chunk.number == entry.number, f"chunk {chunk.number} cannot be read as chunk {entry.number}"
+        self.closed_bytes -= chunk.nbytes
+        self._archive(entry)
+        return chunk.nbytes
+
+    def _archive(self, entry: ArchivedChunk) -> None:
+        self.archived.append(entry)
+        self.archived_bytes += entry.source.nbytes
 
     def check(self) -> None:
         """Chunks are consecutive in number, ID and time; the open one follows the last."""
         self.pending.check()
         assert self.closed_bytes == sum(chunk.nbytes for chunk in self.closed), self.closed_bytes
-        previous: ChunkView | None = None
-        for chunk in [*self.closed, self.open.view()]:
-            assert (chunk.times[:-1] <= chunk.times[1:]).all(), f"chunk {chunk.number} is out of time order"
+        previous: Chunk | None = None
+        chunks: list[Chunk] = [*self.archived, *self.closed, self.open.view()]
+        for chunk in chunks:
             if previous is not None:
                 assert chunk.number == previous.number + 1, (previous.number, chunk.number)
                 assert chunk.first_id == previous.end_id, (previous.end_id, chunk.first_id)
-                assert not len(chunk) or chunk.times[0] >= previous.times[-1], f"chunk {chunk.number} goes back in time"
+                assert not len(chunk) or chunk.first_time >= previous.last_time, (
+                    f"chunk {chunk.number} goes back in time"
+                )
+            previous = chunk
+            if not chunk.in_memory:
+                continue
+            assert (chunk.times[:-1] <= chunk.times[1:]).all(), f"chunk {chunk.number} is out of time order"
             for column in chunk.columns:
                 assert len(column) == len(chunk), (chunk.number, len(column), len(chunk))
-            previous = chunk

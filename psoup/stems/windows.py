@@ -35,6 +35,8 @@ class Timeline:
     """The first ID whose time is above the argument."""
     time_of: Callable[[int], int]
     """The time of a kept tuple ID."""
+    after: Position
+    """An ID that `before` is not above; found without reading a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +55,44 @@ def apply_window(
 ) -> WindowRange:
     """The tuple IDs of `window` with NOW := `now`; retention counts from `current`. O(log n).
 
-    `now` is None while a stream has no time yet: then nothing is in the window.
+    `now` is None while a stream has no time yet: then nothing is in the window. Chunks are read (see `psoup.archive`)
+    only if the window reaches into the archive.
     """
-    edge = retention_edge(timeline, retention, current)
     if now is None:
+        edge = retention_edge(timeline, retention, current)
         return WindowRange(edge, edge, None, None, False)
-    begin: int | None = None
-    end: int | None = now
     if window.by_rows:
-        low, high, wanted = _rows(window, timeline, edge, now)
-        lost = wanted < edge and edge > 0
+        low, high, lost = _rows(window, timeline, retention, current, now)
+        return WindowRange(low, max(low, high), None, now, lost)
+    begin, end = _time(window.begin, now), _time(window.end, now)
+    assert end is not None
+    if begin is None:
+        low, lost = retention_edge(timeline, retention, current), False
     else:
-        begin, end = _time(window.begin, now), _time(window.end, now)
-        assert end is not None
-        low = edge if begin is None else max(edge, timeline.before(begin))
-        high = timeline.through(end)
-        lost = begin is not None and _lost_after(timeline, edge, begin)
-    return WindowRange(low, max(low, high), begin, end, lost)
+        low, lost = timeline.before(begin), False
+        if not _clear(low, timeline, retention, current):
+            edge = retention_edge(timeline, retention, current)
+            low, lost = max(edge, low), _lost_after(timeline, edge, begin)
+    return WindowRange(low, max(low, timeline.through(end)), begin, end, lost)
 
 
 def retention_edge(timeline: Timeline, retention: Retention, current: int | None) -> int:
-    """The oldest tuple ID that answers may contain. Exact, whatever is still in memory."""
+    """The oldest tuple ID that answers may contain. Exact, whatever is still there."""
+    return _edge(timeline, retention, current, timeline.before)
+
+
+def _edge(timeline: Timeline, retention: Retention, current: int | None, before: Position) -> int:
     edge = timeline.first_id
     if retention.rows is not None:
         edge = max(edge, timeline.next_id - retention.rows)
     if retention.duration is not None and current is not None:
-        edge = max(edge, timeline.before(current - retention.duration))
+        edge = max(edge, before(current - retention.duration))
     return edge
+
+
+def _clear(low: int, timeline: Timeline, retention: Retention, current: int | None) -> bool:
+    """Whether `low` is surely behind the retention edge, with kept tuples before it: nothing is lost then."""
+    return low > timeline.first_id and low >= _edge(timeline, retention, current, timeline.after)
 
 
 def refuse_truncation(stream: str, found: WindowRange) -> None:
@@ -99,16 +112,22 @@ def _time(bound: Bound, now: int) -> int | None:
     return bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset
 
 
-def _rows(window: WindowClause, timeline: Timeline, edge: int, now: int) -> tuple[int, int, int]:
-    """[low, high) and the low that was asked for: the last n tuples up to `now` without the last m."""
+def _rows(
+    window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int
+) -> tuple[int, int, bool]:
+    """[low, high) and whether tuples are missing: the last n tuples up to `now` without the last m."""
     if timeline.first_time is None or now < timeline.first_time:  # dropped tuples are not among those up to `now`
-        return edge, edge, edge
+        edge = retention_edge(timeline, retention, current)
+        return edge, edge, False
     last = timeline.through(now)
-    high = max(edge, last - (window.end.rows or 0))
-    wanted = edge
+    high = last - (window.end.rows or 0)
     if window.begin.anchor is Anchor.NOW:
         wanted = max(0, last - (window.begin.rows or 0))
-    return max(edge, wanted), high, wanted
+        if _clear(wanted, timeline, retention, current):
+            return wanted, high, False
+        edge = retention_edge(timeline, retention, current)
+        return max(edge, wanted), high, wanted < edge and edge > 0
+    return retention_edge(timeline, retention, current), high, False
 
 
 def _lost_after(timeline: Timeline, edge: int, begin: int) -> bool:

@@ -18,6 +18,7 @@ from psoup_service.service import Service
 from psoup_service.settings import Settings, load
 from psoup_storage import open_store
 
+_MIB = 1024 * 1024
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,12 @@ def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> 
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int:
-    store = open_store(settings.data_dir, reserve_bytes=settings.disk_reserve_mib * 1024 * 1024)
+    store = open_store(
+        settings.data_dir,
+        reserve_bytes=settings.disk_reserve_mib * _MIB,
+        cache_bytes=settings.archive_cache_mib * _MIB,
+        hot_bytes=settings.memory_mib * _MIB // 2,
+    )
     service = Service(settings, store=store)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -64,7 +64,7 @@ class Service:
         self._store = store or MemoryStore()
         self.host: Host[Snapshot] = Host(
             Engine(config, self._pool, self._store.keep if self._store.durable else None),
-            Admission(config),
+            Admission(config, archive=self._store.durable),
             self._store,
             clock,
             queue_bytes=settings.queue_mib * 1024 * 1024,

@@ -68,6 +68,9 @@ class Settings(BaseModel):
     results_mib: int = Field(default=4_096, ge=0)
     """budget for kept results; what is over it is evaluated again when asked for"""
 
+    archive_cache_mib: int = Field(default=256, ge=0)
+    """columns of archived tuples that are kept in memory after they were read"""
+
     queue_mib: int = Field(default=256, ge=1)
     """pushed data that may wait to be applied"""
 

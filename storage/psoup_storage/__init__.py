@@ -9,15 +9,18 @@ Knows events, and neither the engine's state nor the network.
 
 from psoup_storage.contract import Store
 from psoup_storage.durable import DurableStore
+from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
 
 IN_MEMORY = ":memory:"
 """The name of a data directory that is none."""
 
 
-def open_store(place: str, *, reserve_bytes: int) -> Store:
+def open_store(place: str, *, reserve_bytes: int, cache_bytes: int = CACHE_BYTES, hot_bytes: int = 2**62) -> Store:
     """The store in the directory `place`, or one in memory for `:memory:`; raises as `DurableStore` does."""
-    return MemoryStore() if place == IN_MEMORY else DurableStore(place, reserve_bytes=reserve_bytes)
+    if place == IN_MEMORY:
+        return MemoryStore()
+    return DurableStore(place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes)
 
 
 __all__ = ["IN_MEMORY", "DurableStore", "MemoryStore", "Store", "open_store"]

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from psoup.archive import ArchivedChunk
 from psoup.events import Event
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
@@ -76,7 +77,7 @@ class Store(Protocol):
         """
         ...
 
-    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
+    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk, so that its tuples need not be replayed; see `psoup.stems.chunk.Keep`.
 
         Only a durable store has a use for it. Raises whatever the medium raises. Any thread, beside `append`.

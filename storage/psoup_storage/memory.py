@@ -78,7 +78,7 @@ class MemoryStore:
         return (event for event in self._kept.values() if event.sequence > after)
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
-        """Nothing: the tuples are in memory already."""
+        """Nothing: the tuples are in memory already, and stay there."""
 
     def close(self) -> None:
         """Take no more events; what is kept can still be read."""

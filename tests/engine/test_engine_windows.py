@@ -24,6 +24,7 @@ def timeline(dropped: int | None = 9) -> Timeline:
         lambda time: FIRST + bisect_left(TIMES, time),
         lambda time: FIRST + bisect_right(TIMES, time),
         lambda tuple_id: TIMES[tuple_id - FIRST],
+        lambda time: FIRST + -(-bisect_left(TIMES, time) // 4) * 4,
     )
 
 

@@ -8,7 +8,7 @@ Every difference is an AssertionError that shows the query, the window and the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -39,6 +39,8 @@ from psoup_testing.oracle import Oracle, difference
 from psoup_testing.queries import Query
 from psoup_testing.values import arrow_array, plain_values
 
+Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -52,13 +54,15 @@ class Standing:
 class Duel:
     """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry.
 
-    `beside`: another duel, whose PSoup (and clock) this one's stream shares.
+    `beside`: another duel, whose PSoup (and clock) this one's stream shares. `make` makes another kind of PSoup.
     """
 
-    def __init__(self, declaration: Declaration, config: EngineConfig, beside: Duel | None = None) -> None:
+    def __init__(
+        self, declaration: Declaration, config: EngineConfig, beside: Duel | None = None, make: Make = LocalPSoup
+    ) -> None:
         self.declaration = declaration
         self.clock: VirtualClock = VirtualClock(BASE) if beside is None else beside.clock
-        self.psoup: LocalPSoup = LocalPSoup(config, self.clock) if beside is None else beside.psoup
+        self.psoup: LocalPSoup = make(config, self.clock) if beside is None else beside.psoup
         self.psoup.execute(declaration.sql())
         self.model = ModelStream(declaration, config.max_ahead)
         self.oracle = Oracle(declaration.schema)
@@ -256,9 +260,9 @@ def expected_refusal(call: Any) -> str | None:
     return None
 
 
-def play(history: History) -> int:
+def play(history: History, make: Make = LocalPSoup) -> int:
     """A whole history against the model; returns how many answers were compared."""
-    duel = Duel(history.declaration, history.config)
+    duel = Duel(history.declaration, history.config, make=make)
     try:
         duel.run(history.actions)
         return duel.compared

@@ -22,13 +22,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine import Engine
 from psoup.errors import PSoupError
 from psoup.events import Acknowledgement, Command, Push
 from psoup.local import LocalPSoup
-from psoup.model import SECOND
+from psoup.model import SECOND, Retention
 from psoup_storage import DurableStore
 from psoup_storage.durable import database
 
@@ -64,6 +65,8 @@ class Soup(LocalPSoup):
         self.store = DurableStore(path)
         if "keep" in inspect.signature(Engine).parameters:
             self.engine = Engine(CONFIG, keep=self.store.keep)
+        if "archive" in inspect.signature(Admission).parameters:
+            self.admission = Admission(CONFIG, archive=True)
         for event in self.store.read():
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)
@@ -106,6 +109,8 @@ def recent(step: int) -> pa.Table:
 def tell(soup: Soup) -> None:
     """The story of the directory."""
     for statement in CREATE:
+        if hasattr(Retention(), "archive"):
+            statement = statement.replace("RETENTION 200 SECONDS", "RETENTION 50 SECONDS ARCHIVE 150 SECONDS")
         soup.execute(statement)
     asked = [soup.register(text, f"request {number}") for number, text in enumerate(QUERIES)]
     soup.unregister(soup.register("SELECT x FROM gone"))

@@ -31,6 +31,8 @@ class Declaration:
     lateness: int = 0
     keep_seconds: int | None = None
     keep_rows: int | None = None
+    archive: int = 0
+    """How much of what is kept is the archive's part."""
 
     def sql(self) -> str:
         """The CREATE STREAM statement."""
@@ -41,10 +43,14 @@ class Declaration:
             if self.lateness:
                 text += f" LATENESS {self.lateness} SECONDS"
         if self.keep_seconds is not None:
-            text += f" RETENTION {self.keep_seconds} SECONDS"
+            text += self._retention(self.keep_seconds, "SECONDS")
         if self.keep_rows is not None:
-            text += f" RETENTION {self.keep_rows} ROWS"
+            text += self._retention(self.keep_rows, "ROWS")
         return text
+
+    def _retention(self, kept: int, unit: str) -> str:
+        archive = f" ARCHIVE {self.archive} {unit}" if self.archive else ""
+        return f" RETENTION {kept - self.archive} {unit}{archive}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ soup.restart()                                  a new store, admission and engin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from psoup.admission import Admission
@@ -19,13 +20,26 @@ from psoup_testing.recording import RecordingPSoup
 
 
 class RestartingPSoup(RecordingPSoup):
-    """`every`: restart by itself after so many events; 0 is never. `restarts` counts them."""
+    """`every`: restart by itself after so many events; 0 is never. `restarts` counts them.
 
-    def __init__(self, config: EngineConfig, clock: VirtualClock, path: Path, every: int = 0) -> None:
+    `hot_bytes`: memory that the engine and a start aim at for tuples; admission refuses nothing for it. `cache_bytes`
+    is of archived columns.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        clock: VirtualClock,
+        path: Path,
+        every: int = 0,
+        hot_bytes: int = 2**40,
+        cache_bytes: int = 2**20,
+    ) -> None:
         super().__init__(config, clock)
         self.config, self.path, self.every = config, path, every
+        self.hot_bytes, self.cache_bytes = hot_bytes, cache_bytes
         self.restarts = 0
-        self.store = DurableStore(path)
+        self.store = self._open()
         self._replay()
 
     def submit(self, command: Command) -> Acknowledgement:
@@ -42,7 +56,7 @@ class RestartingPSoup(RecordingPSoup):
         """Forget everything but the directory, and read it."""
         before = self.admission.state()
         self.store.close()
-        self.store = DurableStore(self.path)
+        self.store = self._open()
         self._replay()
         self.restarts += 1
         self.engine.check()
@@ -52,9 +66,12 @@ class RestartingPSoup(RecordingPSoup):
         assert after.pop("reserved") >= before.pop("reserved")  # type: ignore[operator]
         assert after == before
 
+    def _open(self) -> DurableStore:
+        return DurableStore(self.path, cache_bytes=self.cache_bytes, hot_bytes=self.hot_bytes)
+
     def _replay(self) -> None:
-        self.admission = Admission(self.config)
-        self.engine = Engine(self.config, keep=self.store.keep)
+        self.admission = Admission(self.config, archive=True)
+        self.engine = Engine(replace(self.config, memory_bytes=self.hot_bytes), keep=self.store.keep)
         for event in self.store.read():
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)

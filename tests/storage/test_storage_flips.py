@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -28,7 +29,7 @@ def flip(path: Path, place: int) -> None:
     path.write_bytes(content)
 
 
-def open_and_ask(path: Path) -> object:
+def open_and_ask(path: Path) -> list[Any]:
     soup = Soup(path, END)
     try:
         return ask(soup)
@@ -52,8 +53,10 @@ def test_a_flipped_bit_is_detected_or_harmless(tmp_path: Path) -> None:
             assert problem.reason in REASONS, f"flip {number}, bit {place} of {file}: {problem!r}"
             found["detected"] += 1
         else:
-            assert said == expected, f"flip {number}, bit {place} of {file}: a silent wrong answer"
-            found["harmless"] += 1
+            refused = [one == "Internal" for one in said]  # an archived chunk is read when it is asked for
+            same = [one == known or bad for one, known, bad in zip(said, expected, refused, strict=True)]
+            assert all(same), f"flip {number}, bit {place} of {file}: a silent wrong answer"
+            found["detected" if any(refused) else "harmless"] += 1
         shutil.rmtree(path)
     assert min(found.values()) > FLIPS // 10, found
 

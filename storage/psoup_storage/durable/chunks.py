@@ -4,6 +4,7 @@
                                                                                     └ before it: an orphan, removed at
                                                                                       the next start
     load     manifest rows in order ─> files, each verified by the checksum of all its bytes
+    archived a manifest row as the entry of a chunk that stays on disk; see `archive`
 
 A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of just
 that time. Nothing here writes to the database; `store` does that.
@@ -11,22 +12,28 @@ that time. Nothing here writes to the database; `store` does that.
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from psoup.archive import ArchivedChunk, Zone
 from psoup.columns import Array, Batch, arrow_type, column_from_arrow
-from psoup.errors import Internal, PSoupError
+from psoup.errors import PSoupError
 from psoup.events import StoredChunk
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.stems.chunk import ChunkView
+from psoup.stems.zones import Zones
+from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, damaged
 from psoup_storage.durable.directory import sync_directory
 
 FOLDER = "chunks"
@@ -43,7 +50,11 @@ _ENCODINGS = {
 
 
 class ChunkRow(NamedTuple):
-    """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks."""
+    """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
+
+    Of streams with an archive also: `memory`, what the tuples are charged there; `footer`, the bytes at the end of the
+    file that describe it, and their checksum; `zones`, JSON: schema position to [least, greatest, has NULL].
+    """
 
     stream: int
     number: int
@@ -54,13 +65,20 @@ class ChunkRow(NamedTuple):
     crc: int
     last_time: int
     ties: int
+    first_time: int | None = None
+    memory: int | None = None
+    footer: int | None = None
+    footer_crc: int | None = None
+    zones: str | None = None
 
 
 class ChunkFolder:
-    """The files of all chunks of a data directory."""
+    """The files of all chunks of a data directory. `cache`: of columns that were read from archived ones."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, cache: ColumnCache) -> None:
         self.path = directory / FOLDER
+        self.cache = cache
+        self._in_use: WeakValueDictionary[str, StoredColumns] = WeakValueDictionary()
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
             sync_directory(directory)
@@ -88,7 +106,18 @@ class ChunkFolder:
             zlib.crc32(content),
             int(chunk.times[-1]),
             _ties(chunk.times, before),
+            *(_archive_facts(chunk, content) if spec.retention.archive else ()),
         )
+
+    def archived(self, spec: StreamSpec, row: ChunkRow) -> ArchivedChunk:
+        """How the chunk of a row of an archived stream is read. O(attributes)."""
+        assert row.first_time is not None and row.footer is not None and row.footer_crc is not None
+        footer = row.footer, row.footer_crc
+        source = self._in_use[row.file] = StoredColumns(self.path / row.file, row.rows, row.bytes, footer, self.cache)
+        zones = {int(index): Zone(*zone) for index, zone in json.loads(row.zones or "{}").items()}
+        zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
+        zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
+        return ArchivedChunk(spec, row.number, row.first_id, row.rows, row.first_time, row.last_time, zones, source)
 
     def load(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> tuple[StoredChunk, ...]:
         """The chunks of one stream; raises Internal, reason DATA_DAMAGED, that names the first bad file."""
@@ -96,12 +125,19 @@ class ChunkFolder:
             return tuple(pool.map(lambda row: self._load(spec, row), rows))
 
     def remove(self, names: Iterable[str]) -> int:
-        """Remove files that the manifest does not name any more; returns their bytes. O(files)."""
+        """Remove files that the manifest does not name any more; returns their bytes. O(files).
+
+        A file that a snapshot can still ask for goes with the last such snapshot.
+        """
         removed = 0
         for path in (self.path / name for name in names):
             if path.exists():
                 removed += path.stat().st_size
-                path.unlink()
+                source = self._in_use.get(path.name)
+                if source is None:
+                    path.unlink()
+                else:
+                    finalize(source, path.unlink, missing_ok=True).atexit = False
         return removed
 
     def remove_orphans(self, known: set[str]) -> list[str]:
@@ -115,14 +151,14 @@ class ChunkFolder:
         try:
             content = path.read_bytes()
             if len(content) != row.bytes or zlib.crc32(content) != row.crc:
-                raise _damaged(path, f"it has {len(content):,} bytes, and not the {row.bytes:,} that were written")
+                raise damaged(path, f"it has {len(content):,} bytes, and not the {row.bytes:,} that were written")
             batch = decode_chunk(spec, pa.py_buffer(content))
         except OSError as problem:
-            raise _damaged(path, problem.strerror or str(problem)) from problem
+            raise damaged(path, problem.strerror or str(problem)) from problem
         except (pa.ArrowException, PSoupError) as problem:
-            raise _damaged(path, str(problem)) from problem
+            raise damaged(path, str(problem)) from problem
         if len(batch) != row.rows:
-            raise _damaged(path, f"it has {len(batch):,} rows, and not {row.rows:,}")
+            raise damaged(path, f"it has {len(batch):,} rows, and not {row.rows:,}")
         return StoredChunk(row.number, row.first_id, batch)
 
 
@@ -141,7 +177,8 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView) -> pa.Buffer:
         pa.Table.from_arrays(arrays, schema=pa.schema(fields)),
         sink,
         compression="zstd",
-        row_group_size=len(chunk),
+        row_group_size=GROUP_ROWS if spec.retention.archive else len(chunk),
+        write_page_checksum=bool(spec.retention.archive),
         store_decimal_as_integer=True,
         use_dictionary=[name for name, kind in kinds.items() if kind is Kind.TEXT],
         column_encoding={name: _ENCODINGS[kind] for name, kind in kinds.items() if kind in _ENCODINGS},
@@ -174,9 +211,9 @@ def _write_all(handle: int, content: memoryview) -> None:
         content = content[os.write(handle, content) :]
 
 
-def _damaged(path: Path, why: str) -> Internal:
-    return Internal(
-        f"the chunk {path} is damaged: {why}; restore a copy of the data directory",
-        reason="DATA_DAMAGED",
-        file=path.name,
-    )
+def _archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
+    """The last columns of a row of the manifest."""
+    size = int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little") + 8
+    zones = {str(i): [z.least, z.greatest, z.has_null] for i, z in Zones(chunk).items() if i >= 0}
+    footer = zlib.crc32(content.slice(content.size - size))
+    return chunk.first_time, chunk.nbytes, size, footer, json.dumps(zones, separators=(",", ":"))

@@ -26,7 +26,7 @@ from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 
-FORMAT = 2
+FORMAT = 3
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -53,7 +53,11 @@ CREATE TABLE stored (
     late INTEGER NOT NULL DEFAULT 0, ahead INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 """
-_UPGRADES = {1: _CHUNKS}
+_ARCHIVE = "".join(
+    f"ALTER TABLE chunks ADD COLUMN {column};"
+    for column in ("first_time INTEGER", "memory INTEGER", "footer INTEGER", "footer_crc INTEGER", "zones TEXT")
+)
+_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE}
 """What leads from each older format to the next."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that a directory of this format is made of."""

@@ -13,12 +13,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from psoup.archive import ArchivedChunk
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events import Event, Stored, StreamDropped
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
+from psoup_storage.durable.archive import ColumnCache
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, encode
 from psoup_storage.durable.database import Database
@@ -26,6 +29,7 @@ from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.forgetting import forget_chunks, forget_stored, forget_stream, forget_the_dead
 
 RESERVE_BYTES = 64 * 1024 * 1024
+CACHE_BYTES = 256 * 1024 * 1024
 _LOOK_SECONDS = 0.2
 _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
@@ -39,23 +43,34 @@ _log = logging.getLogger(__name__)
 class DurableStore:
     """Events in one data directory; see the module, and `DataDirectory` and `Database` for what opening raises.
 
-    `reserve_bytes`: free space of the disk below which commands are refused. `vfs`: SQLite's file system, for tests.
+    `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: of columns of archived
+    chunks. `hot_bytes`: of tuples of streams with an archive, the most that a start loads; what is over it stays on
+    disk. `vfs`: SQLite's file system, for tests.
     """
 
     name = "disk"
     durable = True
 
-    def __init__(self, path: Path | str, *, reserve_bytes: int = RESERVE_BYTES, vfs: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        reserve_bytes: int = RESERVE_BYTES,
+        cache_bytes: int = CACHE_BYTES,
+        hot_bytes: int = 2**62,
+        vfs: str | None = None,
+    ) -> None:
         self._directory = DataDirectory(path)
         try:
             self._database = Database(self._directory, vfs)
             self.incarnation = self._database.meta("incarnation")
             self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
-            self._chunks = ChunkFolder(self._directory.path)
+            self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes))
             self._clean()
         except BaseException:
             self._directory.close()
             raise
+        self._hot_bytes = hot_bytes
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS
@@ -74,6 +89,11 @@ class DurableStore:
     def bytes(self) -> int:
         """Bytes of the files."""
         return self._database.bytes + self._chunk_bytes
+
+    @property
+    def archive_reads(self) -> int:
+        """How often columns of archived chunks were read from files, since the start."""
+        return self._chunks.cache.reads
 
     def check_room(self, size: int) -> None:
         """Raise ResourceExhausted, reason DISK_FULL, if the disk would have less than its reserve left."""
@@ -108,7 +128,7 @@ class DurableStore:
         self._last = last
         self._remove(files)
 
-    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
+    def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.stems.chunk.Keep`); raises OSError or Internal if the disk fails.
 
         A stream that has been dropped meanwhile needs none.
@@ -116,12 +136,13 @@ class DurableStore:
         row = self._chunks.write(stream, spec, chunk, self._stored.get(stream))
         with self._database.transaction() as connection:
             if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (stream,)).get is not None:
-                files = [row.file]
+                files, entry = [row.file], None
             else:
                 connection.execute(f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(row))})", row)
                 first = int(chunk.times[0])
                 connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
                 files = forget_chunks(connection, stream, oldest)
+                entry = self._chunks.archived(spec, row) if spec.retention.archive else None
         self._stored[stream] = row
         self._chunk_bytes += row.bytes
         self._remove(files)
@@ -129,6 +150,7 @@ class DurableStore:
         while start is not None:  # in small transactions: acknowledgements wait for one of them, not for all
             with self._database.transaction() as connection:
                 start = forget_stored(connection, row, start)
+        return entry
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
@@ -165,8 +187,25 @@ class DurableStore:
         rows = list(self._manifest("WHERE stream = ? ORDER BY number", stream))
         if not rows:
             return None
+        entries: tuple[ArchivedChunk, ...] = ()
+        if spec.retention.archive:
+            entries = tuple(self._chunks.archived(spec, row) for row in rows)
+            rows = rows[self._cold(spec, rows) :]
         known = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
-        return Stored(self._chunks.load(spec, rows), *next(self._database.query(known, (stream,))))
+        stored = Stored(self._chunks.load(spec, rows), *next(self._database.query(known, (stream,))))
+        return replace(stored, archive=entries)
+
+    def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
+        """How many of the stored chunks of an archived stream stay on disk."""
+        kept, last = spec.retention, rows[-1]
+        for count, row in reversed(list(enumerate(rows, 1))):
+            by_time = kept.duration is not None and row.last_time < last.last_time - kept.duration + kept.archive
+            behind = last.first_id + last.rows - row.first_id - row.rows
+            by_rows = kept.rows is not None and behind >= kept.rows - kept.archive
+            self._hot_bytes -= row.memory or 0
+            if by_time or by_rows or self._hot_bytes < 0:
+                return count
+        return 0
 
     def _remove(self, files: list[str]) -> None:
         self._chunk_bytes -= self._chunks.remove(files)

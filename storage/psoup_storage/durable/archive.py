@@ -1,0 +1,138 @@
+"""Columns of stored chunks, read when somebody asks for them: the disk's side of `psoup.archive`.
+
+    column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
+    take(a, k)  the row groups that hold the rows k, if they are few; these are not cached
+
+The cache is bounded in bytes and shared by all readers; what was used least lately goes. Any thread, no lock is held
+while the disk is read. A file that the manifest forgets stays until nobody can ask for it: `Source`s keep it.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from psoup.columns import DTYPES, Array, Column, arrow_type, column_from_arrow
+from psoup.errors import Internal, PSoupError
+from psoup.model import Attribute, Kind
+
+GROUP_ROWS = 16_384
+"""Rows of a row group of an archived chunk: what must be read for one row."""
+
+
+class ColumnCache:
+    """Columns by (file, name), at most `limit` bytes of them. Two threads may read the same column at once."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        self.reads = 0
+        """Columns, or parts of them, that were read from files."""
+        self._columns: OrderedDict[tuple[str, str], Column] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, key: tuple[str, str]) -> Column | None:
+        """The column if it is here."""
+        with self._lock:
+            column = self._columns.get(key)
+            if column is not None:
+                self._columns.move_to_end(key)
+            return column
+
+    def get(self, key: tuple[str, str], read: Callable[[], Column]) -> Column:
+        """The column, read if it is not here."""
+        column = self.known(key)
+        if column is None:
+            column = read()
+            self._put(key, column)
+        return column
+
+    def _put(self, key: tuple[str, str], column: Column) -> None:
+        with self._lock:
+            before = self._columns.pop(key, None)
+            self.bytes += column.nbytes - (0 if before is None else before.nbytes)
+            self._columns[key] = column
+            while self.bytes > self.limit and self._columns:
+                self.bytes -= self._columns.popitem(last=False)[1].nbytes
+
+
+class StoredColumns:
+    """The columns of one file (`psoup.archive.Source`); raises Internal, reason DATA_DAMAGED, for a bad one.
+
+    `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum.
+    """
+
+    def __init__(self, path: Path, rows: int, nbytes: int, footer: tuple[int, int], cache: ColumnCache) -> None:
+        self.path = path
+        self.nbytes = nbytes
+        self._rows = rows
+        self._footer = footer
+        self._cache = cache
+
+    def column(self, attribute: Attribute) -> Column:
+        """All values of an attribute."""
+        return self._cache.get((self.path.name, attribute.name), lambda: self._read(attribute, None))
+
+    def take(self, attribute: Attribute, rows: Array) -> Column:
+        """The values at positions `rows`, ascending."""
+        groups = np.unique(rows // GROUP_ROWS)
+        known = self._cache.known((self.path.name, attribute.name))
+        if known is None and 2 * len(groups) * GROUP_ROWS > self._rows:
+            known = self.column(attribute)
+        if known is not None:
+            return known.take(rows)
+        inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
+        return self._read(attribute, [int(group) for group in groups]).take(inside)
+
+    def _read(self, attribute: Attribute, groups: list[int] | None) -> Column:
+        self._cache.reads += 1
+        try:
+            with pa.OSFile(str(self.path)) as file:
+                meta = self._metadata(file)
+                if attribute.name not in meta.schema.to_arrow_schema().names:
+                    return null_column(attribute, self._rows)
+                opened = pq.ParquetFile(file, metadata=meta, page_checksum_verification=True)
+                names = [attribute.name]
+                table = (
+                    opened.read(names, use_threads=False)
+                    if groups is None
+                    else opened.read_row_groups(groups, names, use_threads=False)
+                )
+            array = table.column(0).cast(arrow_type(attribute.type))
+            return column_from_arrow(attribute.name, attribute.type, array)
+        except OSError as problem:
+            raise damaged(self.path, problem.strerror or str(problem)) from problem
+        except (pa.ArrowException, PSoupError) as problem:
+            raise damaged(self.path, str(problem)) from problem
+
+    def _metadata(self, file: pa.NativeFile) -> pq.FileMetaData:
+        size, checksum = self._footer
+        file.seek(max(0, self.nbytes - size))
+        footer = file.read(size)
+        if zlib.crc32(footer) != checksum:
+            raise damaged(self.path, "its footer is not as it was written")
+        return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
+
+
+def null_column(attribute: Attribute, rows: int) -> Column:
+    """NULL in every row: of a chunk that is older than the attribute."""
+    valid = np.zeros(rows, np.bool_)
+    if attribute.type.kind is Kind.TEXT:
+        return Column(attribute.type, np.zeros(rows + 1, np.int64), valid, np.zeros(0, np.uint8))
+    return Column(attribute.type, np.zeros(rows, DTYPES[attribute.type.kind]), valid)
+
+
+def damaged(path: Path, why: str) -> Internal:
+    """A chunk's file that is not as it was written."""
+    return Internal(
+        f"the chunk {path} is damaged: {why}; restore a copy of the data directory",
+        reason="DATA_DAMAGED",
+        file=path.name,
+    )

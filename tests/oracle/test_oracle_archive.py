@@ -1,0 +1,58 @@
+"""Streams that are mostly on disk, restarted at any time: every answer against DuckDB and the naive model."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import note
+from hypothesis import strategies as st
+
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup_testing.budget import Budget, run_cases
+from psoup_testing.duel import play
+from psoup_testing.histories import Action, Maintain, draw_history
+from psoup_testing.model import Declaration
+from psoup_testing.restarting import RestartingPSoup
+
+
+def archived(draw: Any, declaration: Declaration) -> Declaration:
+    """The same stream with a retention of which only a part is in memory."""
+    if draw(st.booleans()):
+        kept = draw(st.sampled_from((100, 300)))
+        return replace(declaration, keep_seconds=None, keep_rows=kept, archive=kept - draw(st.sampled_from((1, 70))))
+    kept = draw(st.sampled_from((120, 400, 5_000)))
+    return replace(declaration, keep_rows=None, keep_seconds=kept, archive=kept - draw(st.sampled_from((1, 40, 100))))
+
+
+def test_answers_out_of_the_archive_equal_the_query_run_once_over_its_window(tmp_path: Path) -> None:
+    budget, numbers, seen = Budget("T10 archive", seconds=12, least=25), itertools.count(), [0, 0]
+
+    def case(draw: Any) -> int:
+        history = draw_history(draw, events=16)
+        actions: list[Action] = []
+        for action in history.actions:
+            actions += [action, Maintain()] if draw(st.booleans()) else [action]
+        history = replace(history, declaration=archived(draw, history.declaration), actions=tuple(actions))
+        every, hot = draw(st.sampled_from((0, 3))), draw(st.sampled_from((2**40, 4_000, 0)))
+        note(f"{history!r}\nevery {every}, hot {hot}")
+        made: list[RestartingPSoup] = []
+
+        def make(config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
+            cache = draw(st.sampled_from((2**20, 1_000, 0)))
+            made.append(RestartingPSoup(config, clock, tmp_path / str(next(numbers)), every, hot, cache))
+            return made[0]
+
+        try:
+            compared = play(history, make)
+            seen[0] += made[0].restarts
+            seen[1] += made[0].store.archive_reads
+        finally:
+            made[0].store.close()
+        return compared
+
+    run_cases(budget, case)
+    assert min(seen) > 5, f"{seen[0]} restarts and {seen[1]} columns read from disk are too few to say anything"
