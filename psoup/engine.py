@@ -322,7 +322,8 @@ class Engine:
                 self._named[_name(view)] = view
         self._touched.clear()
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
-        return Snapshot(self._sequence, streams, by_id, self._queries.freeze(), self._clauses.freeze(), self.config)
+        queries, clauses = self._queries.freeze(), self._clauses.freeze()
+        return Snapshot(self._sequence, streams, by_id, queries, clauses, self.config, self._run)
 
 
 def _name(view: StreamView) -> tuple[str, str]:

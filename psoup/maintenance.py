@@ -1,7 +1,7 @@
 """Work that keeps the structures small and the answers ready, none of which changes an answer.
 
     store    a closed chunk goes to whoever keeps it, through a port; from then on the log may forget its tuples
-    seal     the open results of a full chunk become a pack
+    seal     the open results of a full chunk become a pack, and its columns are made ready to be searched
     merge    the recent clauses' index goes into the main one
     tidy     the open results forget clauses that are gone, and their slots become free
     cover    clauses born after a chunk was closed are evaluated over it (new queries, old data)
@@ -34,6 +34,7 @@ from psoup.results.sealed import seal
 from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.piece import Runner, serial, threads_of
 from psoup.stems.query_stem import MergeResult, MergeTask, Subset
+from psoup.stems.zones import narrow_all
 from psoup.stream_state import StreamState
 
 COVER_AT_ONCE = 8_192
@@ -147,7 +148,8 @@ class _Seal:
 
     def compute(self, run: Runner = serial) -> Installable:
         results = self.entry.results
-        assert results.open is not None
+        assert results.open is not None and isinstance(self.entry.data, ChunkView)
+        narrow_all(self.entry.data)
         pack = seal(results.open, results.open.sqc_of_slot, self.list_limit)
         return _Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
 

@@ -175,7 +175,7 @@ def invoke(
     if not accept_truncation:
         refuse_truncation(view.spec.name, found)
     clause = snapshot.clause(record.sqc_id)
-    matched = list(matches_in(view, clause, found.low, found.high))
+    matched = matches_in(view, clause, found.low, found.high, snapshot.run)
     completeness = _completeness(snapshot, view, window, found, instant, sum(m.errors for m in matched))
     return Answer(record, matched, completeness, snapshot.config.sort_rows)
 

@@ -25,6 +25,7 @@ from psoup.model import StreamSpec
 from psoup.query import Factor, StandingQuery
 from psoup.results.chunk_results import ChunkResults
 from psoup.stems.paged import PagedMap
+from psoup.stems.piece import Runner, serial
 from psoup.stems.windows import Timeline
 
 Side = Literal["left", "right"]
@@ -170,6 +171,8 @@ class Snapshot:
     queries: PagedMap[QueryRecord]
     clauses: PagedMap[ClauseRecord]
     config: EngineConfig
+    run: Runner = serial
+    """The threads that a reader may use, beside its own."""
 
     def stream(self, name: str, tenant: str) -> StreamView:
         """The stream of that name (any case); NotFound names the nearest."""

@@ -25,7 +25,7 @@ from psoup.query import Factor, Interval
 from psoup.stems.chunk import ChunkView
 from psoup.stems.narrow import Narrow, Span
 from psoup.stems.scan import scan, zone_excludes
-from psoup.stems.zones import narrowed, zones_of
+from psoup.stems.zones import Zones, narrowed
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _UNREAD = empty_column(BIGINT)
@@ -58,6 +58,7 @@ class Search:
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._timed = any(TIME_INDEX in attributes_of(t.attribute) for f in factors for t in f.terms)
         self._ranges: list[tuple[int, Interval]] = []
+        ranged = []
         self._ordered: list[tuple[int, Interval]] = []
         rest = []
         for factor in factors:
@@ -66,16 +67,18 @@ class Search:
                 rest.append(factor)
             else:
                 (self._ranges if known[0] >= 0 else self._ordered).append(known)
-        self._rest = tuple(rest)
+                ranged.append(factor)
+        self._rest, self._ranged = tuple(rest), tuple(ranged)
 
     def find(self, chunk: Chunk, start: int, stop: int) -> Found:
         """The rows of a closed chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         if not self._plain:
             return self._scan(self._factors, chunk, start, stop)
-        if zone_excludes(self._factors, zones_of(chunk)):
-            return Found(_NOTHING)
         if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
-            return self._scan(self._factors, chunk, start, stop)
+            excluded = zone_excludes(self._factors, chunk.zones)
+            return Found(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop)
+        if (self._rest and zone_excludes(self._rest, Zones(chunk))) or self._excluded(chunk):
+            return Found(_NOTHING)
         for index, interval in self._ordered:
             start, stop = _cut(chunk, index, interval, start, stop)
         if start >= stop:
@@ -90,6 +93,11 @@ class Search:
         if not tests:
             return self._scan(self._rest, chunk, start, stop)
         return self._finish(chunk, _passing(tests, start, stop), tests)
+
+    def _excluded(self, chunk: ChunkView) -> bool:
+        """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
+        known = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
+        return not known and zone_excludes(self._ranged, Zones(chunk))
 
     def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int) -> Found:
         """All rows, by their values."""
