@@ -80,22 +80,81 @@ def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator
     read = pyarrow.csv.ReadOptions(column_names=names, block_size=_READ_BYTES)
     done = len(header)
     try:
-        with pyarrow.csv.open_csv(file, read_options=read, convert_options=convert) as batches:
+        with pyarrow.csv.open_csv(_Unclosed(file), read_options=read, convert_options=convert) as batches:
             for batch in batches:
                 done += batch.nbytes
                 yield batch, _position(file, done)
     except pa.ArrowInvalid as problem:
         if "Empty CSV file" not in str(problem):  # rows are what is missing, not the header
-            raise InvalidData(_csv_problem(str(problem), names)) from problem
+            raise InvalidData(_csv_problem(str(problem), names, file, convert)) from problem
 
 
-def _csv_problem(message: str, names: list[str]) -> str:
-    """Arrow's message, with the column by its name, and the way out if the value stands for NULL."""
+def _csv_problem(message: str, names: list[str], file: BinaryIO, convert: pyarrow.csv.ConvertOptions) -> str:
+    """Arrow's message, with the column by its name, the row, and the way out if the value stands for NULL."""
     first = message.splitlines()[0].removeprefix("In CSV ")
     found = re.match(r"column #(\d+): (.*)", first)
     if found is None:
         return f"this cannot be read as csv: {first}"
-    return f"column {names[int(found[1])]!r}: {found[2]}; if that stands for NULL, name it with --null"
+    name = names[int(found[1])]
+    place, said = f"column {name!r}", found[2].removesuffix(".")
+    if file.seekable():
+        row, value = _bad_value(file, names, name, convert)
+        place = f"row {row:,} (the first below the header is row 1), {place}, {value!r}"
+    return f"{place}: {said}; if that stands for NULL, name it with --null"
+
+
+def _bad_value(file: BinaryIO, names: list[str], name: str, convert: pyarrow.csv.ConvertOptions) -> tuple[int, str]:
+    """The first row whose value in a column cannot be read, from 1, and the value. Reads the file again."""
+    file.seek(0)
+    file.readline()
+    read = pyarrow.csv.ReadOptions(column_names=names, block_size=_READ_BYTES)
+    texts = pyarrow.csv.ConvertOptions(column_types={name: pa.string()}, include_columns=[name])
+    before = 0
+    with pyarrow.csv.open_csv(_Unclosed(file), read_options=read, convert_options=texts) as batches:
+        for batch in batches:
+            values = batch.column(0)
+            if not _readable(values, name, convert):
+                low, high = 0, len(values)
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    bad = not _readable(values.slice(low, middle - low), name, convert)
+                    low, high = (low, middle) if bad else (middle, high)
+                return before + low + 1, values[low].as_py()
+            before += len(values)
+    return before, ""
+
+
+def _readable(values: pa.Array, name: str, convert: pyarrow.csv.ConvertOptions) -> bool:
+    """Whether values can be read as the column's type: written as a CSV of this column, and read as before."""
+    sink = io.BytesIO()
+    pyarrow.csv.write_csv(pa.table({name: values}), sink)
+    own = pyarrow.csv.ConvertOptions(
+        column_types={name: convert.column_types[name]},
+        null_values=convert.null_values,
+        strings_can_be_null=True,
+        true_values=convert.true_values,
+        false_values=convert.false_values,
+    )
+    try:
+        pyarrow.csv.read_csv(io.BytesIO(sink.getvalue()), convert_options=own)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+class _Unclosed(io.RawIOBase):
+    """A file that a reader may close without its owner losing it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """From the file."""
+        return self._file.read(size)
 
 
 def _csv_type(arrow: pa.DataType) -> pa.DataType:
@@ -186,11 +245,15 @@ def _size(file: BinaryIO) -> int:
 # Queries in bulk -----------------------------------------------------------------------------------------
 
 
+def read_lines(path: str) -> list[str]:
+    """The lines of a text ("-": standard input), without empty ones."""
+    with contextlib.nullcontext(sys.stdin) if path == "-" else open(path, encoding="utf-8") as file:
+        return [line.strip() for line in file if line.strip()]
+
+
 def read_statements(path: str) -> list[str]:
     """One statement a line ("-": standard input), without empty lines and lines of comment."""
-    with contextlib.nullcontext(sys.stdin) if path == "-" else open(path, encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
-    found = [line for line in lines if line and not line.startswith("--")]
+    found = [line for line in read_lines(path) if not line.startswith("--")]
     if not found:
         raise ValueError(f"{path} holds no statements; write one on each line")
     return found

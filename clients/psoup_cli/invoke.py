@@ -1,4 +1,4 @@
-"""psoup invoke: the answer of a standing query, now."""
+"""psoup invoke: the answer of a standing query, now; or of many."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, Timeout, connect, message
-from psoup_cli.output import counted, numeric, print_batches, print_table
-from psoup_client import AnswerStream
+from psoup_cli.files import read_lines
+from psoup_cli.output import counted, numeric, print_batches, print_json, print_table, rows_of
+from psoup_client import Answer, AnswerStream, PSoupError
 from psoup_client.times import to_micros
 
 SHOWN_ROWS = 100
@@ -27,7 +28,12 @@ class Format(StrEnum):
 
 
 def invoke(
-    query_id: Annotated[str, typer.Argument(metavar="ID", help="The query.", show_default=False)],
+    query_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID...", help="The query, or some.", show_default=False)
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="FILE", help="IDs, one on each line; - for standard input.")
+    ] = None,
     as_of: Annotated[
         str | None, typer.Option("--as-of", metavar="TIME", help="Evaluate with NOW at this time (ISO 8601, else UTC).")
     ] = None,
@@ -38,7 +44,7 @@ def invoke(
         bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
     ] = False,
     format: Annotated[
-        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV.")
+        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV; JSON for several.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json: an object on each line.")] = False,
     rows: Annotated[int, typer.Option("--rows", min=0, help="Rows shown in a table; 0 means all.")] = SHOWN_ROWS,
@@ -50,26 +56,88 @@ def invoke(
       psoup invoke ID
       psoup invoke ID --as-of 2013-07-04T12:00:00Z
       psoup invoke ID --window "BEGIN (NOW - 7 DAYS)" --format csv > week.csv
+      psoup invoke --file ids.txt --json
 
     Print the answer of a query. How complete it is goes to standard error.
+
+    With several IDs or --file, the answers come in their order: tables with a heading, or as JSON a line for each
+    query, {"query_id", "rows", "final"} or {"query_id", "error"}. The exit code is that of the first error; the other
+    answers are printed.
     """
     if as_json and format not in (None, Format.json):
         raise typer.BadParameter("--json and another --format exclude each other")
-    form = Format.json if as_json else format or (Format.table if sys.stdout.isatty() else Format.csv)
+    names = _names(query_ids or [], file)
+    one = len(names) == 1 and file is None
+    form = Format.json if as_json else format or _usual(one)
     if form is Format.arrow and sys.stdout.isatty():
         raise typer.BadParameter("Arrow is binary: send it to a file, --format arrow > answer.arrow")
+    if not one and (window or form in (Format.csv, Format.arrow)):
+        raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
     try:
         now = None if as_of is None else to_micros(as_of)
     except ValueError as problem:
         raise typer.BadParameter(f"--as-of: {problem}") from None
     with connect(address, timeout) as client:
-        query = client.query(query_id)
-        with query.stream(as_of=now, window=window, accept_truncation=accept_truncation) as answer:
-            if form is Format.table:
-                count = _table(answer, rows)
-            else:
-                count = print_batches(form.value, answer.schema, answer)
+        if one:
+            query = client.query(names[0])
+            with query.stream(as_of=now, window=window, accept_truncation=accept_truncation) as answer:
+                _print(answer, form, rows)
+        else:
+            answers = client.invoke_many(names, as_of=now, accept_truncation=accept_truncation, return_errors=True)
+            _print_many(names, answers, form, rows)
+
+
+def _names(query_ids: list[str], file: str | None) -> list[str]:
+    if bool(query_ids) == (file is not None):
+        raise typer.BadParameter("give the ID of a query, some IDs, or --file")
+    if file is None:
+        return query_ids
+    try:
+        names = read_lines(file)
+    except (OSError, ValueError) as problem:
+        raise typer.BadParameter(str(problem)) from None
+    if not names:
+        raise typer.BadParameter(f"{file} holds no IDs; write one on each line")
+    return names
+
+
+def _usual(one: bool) -> Format:
+    """The format if none is asked for."""
+    if sys.stdout.isatty():
+        return Format.table
+    return Format.csv if one else Format.json
+
+
+def _print(answer: AnswerStream, form: Format, rows: int) -> None:
+    if form is Format.table:
+        count = _table(answer, rows)
+    else:
+        count = print_batches(form.value, answer.schema, answer)
     message(f"{counted(count, 'row')}. {answer.completeness.sentence()}")
+
+
+def _print_many(names: list[str], answers: Iterator[Answer | PSoupError], form: Format, rows: int) -> None:
+    """Each answer as it comes; the first error is raised again when all are printed."""
+    errors: list[PSoupError] = []
+    count = 0
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, PSoupError):
+            errors.append(answer)
+            if form is Format.json:
+                print_json({"query_id": name, "error": answer.message})
+        elif form is Format.json:
+            final = answer.completeness.final
+            print_json({"query_id": name, "rows": list(answer), "final": final})
+        else:
+            print(f"{name}: {counted(len(answer), 'row')}. {answer.completeness.sentence()}")
+            table = answer.to_arrow()
+            print_table(answer.columns, rows_of(table.slice(0, rows or len(answer))), numeric(table.schema))
+            print()
+        count += 0 if isinstance(answer, PSoupError) else len(answer)
+    message(f"{counted(count, 'row')} of {counted(len(names) - len(errors), 'query')}.")
+    if errors:
+        message(f"{counted(len(errors), 'query')} without an answer; of the first:")
+        raise errors[0]
 
 
 def _table(answer: AnswerStream, shown: int) -> int:
@@ -79,8 +147,7 @@ def _table(answer: AnswerStream, shown: int) -> int:
     def first_rows() -> Iterator[tuple[object, ...]]:
         nonlocal count
         for batch in answer:
-            wanted = batch if not shown else batch.slice(0, max(0, shown - count))
-            yield from zip(*(column.to_pylist() for column in wanted.columns), strict=True)
+            yield from rows_of(batch if not shown else batch.slice(0, max(0, shown - count)))
             count += batch.num_rows
 
     print_table(answer.schema.names, first_rows(), numeric(answer.schema))

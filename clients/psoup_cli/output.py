@@ -9,15 +9,23 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from itertools import islice
 from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.csv
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+SAMPLE = 1_000
+"""Rows that decide how wide the columns of a table are."""
+
+_GAP = "   "
+"""Between columns, as in the part of a table that Rich prints."""
 
 WIDE = 10_000  # columns when nobody looks: a table that is read by a program is not folded
 
@@ -49,6 +57,8 @@ def counted(count: int, noun: str) -> str:
     """
     if count == 1:
         return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count:,} {noun[:-1]}ies"
     return f"{count:,} {noun}es" if noun.endswith("ch") else f"{count:,} {noun}s"
 
 
@@ -80,14 +90,29 @@ def print_json(row: Mapping[str, Any]) -> None:
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[bool] = ()) -> None:
-    """A table without borders; `right` says which columns are aligned to the right."""
+    """A table without borders; `right` says which columns are aligned to the right.
+
+    The first SAMPLE rows decide how wide the columns are; the others follow as they come, and a longer value pushes
+    what is right of it. So any number of rows takes the memory of the sample.
+    """
+    left = iter(rows)
+    sample = [[show(value) for value in row] for row in islice(left, SAMPLE)]
+    widths = [max(map(cell_len, column)) for column in zip(names, *sample, strict=True)]
+    aligned = [position < len(right) and right[position] for position in range(len(names))]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for position, name in enumerate(names):
-        aligned = position < len(right) and right[position]
-        table.add_column(Text(name), justify="right" if aligned else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(show(value)) for value in row))
+    for name, to_right in zip(names, aligned, strict=True):
+        table.add_column(Text(name), justify="right" if to_right else "left", overflow="fold")
+    for texts in sample:
+        table.add_row(*map(Text, texts))
     console().print(table)
+    for row in left:
+        cells = zip(map(show, row), widths, aligned, strict=True)
+        print(_GAP.join(_padded(text, width, to_right) for text, width, to_right in cells).rstrip())
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    missing = " " * (width - (len(text) if text.isascii() else cell_len(text)))
+    return missing + text if right else text + missing
 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
@@ -98,6 +123,11 @@ def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
     for name, value in pairs:
         table.add_row(Text(name, style="bold"), Text(show(value)))
     console().print(table)
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The rows, as Python values."""
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def numeric(schema: pa.Schema) -> list[bool]:
@@ -115,8 +145,7 @@ def print_batches(format: str, schema: pa.Schema, batches: Iterable[pa.RecordBat
 def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     count = 0
     for batch in batches:
-        columns = [column.to_pylist() for column in batch.columns]
-        for row in zip(*columns, strict=True):
+        for row in rows_of(batch):
             print_json(dict(zip(schema.names, row, strict=True)))
         count += batch.num_rows
     return count

@@ -20,19 +20,22 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from psoup_client.answer import Answer
 from psoup_client.bulk import Progress, parameters_of, requests_of
 from psoup_client.connection import Connection
 from psoup_client.convert import to_table
-from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, Unavailable
+from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, OutOfRange, PSoupError, Unavailable
+from psoup_client.many import invoke_many
 from psoup_client.payload import split
 from psoup_client.producer import Producer
 from psoup_client.push import DirectPusher, PushResult
 from psoup_client.query import Query
 from psoup_client.schema import QueryInfo, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
+from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, from_proto, to_proto
 from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2
 
@@ -45,6 +48,7 @@ _CREATE_ATTEMPTS = 5
 T = TypeVar("T")
 
 
+@refusing_surrogates
 class Client:
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
@@ -274,6 +278,30 @@ class Client:
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         return [Query(self, QueryInfo.of(message)) for message in pages]
 
+    def invoke_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        as_of: Instant | None = None,
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        return_errors: bool = False,
+        timeout: float | None = None,
+    ) -> Iterator[Answer | PSoupError]:
+        """The answers of many queries, or of their IDs, in their order: far cheaper than a call for each.
+
+        They come some at a time, the next ones while the caller looks at those before; answers of one reply belong to
+        one snapshot, later ones may reflect more. What is wrong with a query is raised where its answer would come, or
+        with `return_errors` takes its place. The other arguments are those of `Query.invoke`; `timeout` is for a call.
+        """
+        answers = invoke_many(
+            self, queries, as_of=as_of, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
+        )
+        for answer in answers:
+            if isinstance(answer, PSoupError) and not return_errors:
+                raise answer
+            yield answer
+
     def unregister(self, query_id: str) -> None:
         """Forget a query; raises NotFound if there is none of that ID."""
         self.query(query_id)
@@ -286,6 +314,18 @@ class Client:
         return list(self._pages(self.connection.queries.Matches, request, "query_ids"))
 
     # Inside ----------------------------------------------------------------------------------------------
+
+    def reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
+        """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here."""
+        if wait_for is not None:
+            return attempt(wait_for)
+        try:
+            return attempt(self.last_sequence)
+        except OutOfRange as problem:
+            if problem.reason != "UNKNOWN_SEQUENCE":
+                raise
+            self.last_sequence = 0  # the service has restarted since, and counts anew
+            return attempt(0)
 
     def _call(self, method: Callable[..., Any], request: Any, timeout: float | None = None) -> Any:
         return self.connection.call(method, request, timeout)

@@ -28,6 +28,8 @@ from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
+from psoup_proto.v1 import queries_pb2
+
 
 class PSoupError(Exception):
     """Base of every error that the SDK raises.
@@ -196,6 +198,15 @@ def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; allow more time with timeout="
     return kind(message, reason=info.reason or None, facts=dict(info.metadata), retry_after=retry_after)
+
+
+def from_failure(failure: queries_pb2.Failure) -> PSoupError:
+    """The error of one query among many."""
+    kind = _BY_NUMBER.get(failure.code, ServerFault)
+    return kind(failure.message, reason=failure.reason or None, facts=dict(failure.facts))
+
+
+_BY_NUMBER = {code.value[0]: kind for code, kind in BY_CODE.items()}
 
 
 class _Details:

@@ -15,27 +15,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import MessageToDict
 
 from psoup_client.answer import Answer, AnswerStream, Completeness
-from psoup_client.errors import OutOfRange
 from psoup_client.payload import read
 from psoup_client.schema import QueryInfo
+from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
 
 if TYPE_CHECKING:
     from psoup_client.client import Client
 
-T = TypeVar("T")
-
 ONE_MESSAGE_BYTES = 1024 * 1024
 """Answers up to this size come in one message; larger ones in pieces."""
 
 
+@refusing_surrogates
 class Query:
     """A registered query.
 
@@ -101,9 +99,9 @@ class Query:
             request.min_sequence = sequence
             return connection.call(connection.queries.Invoke, request, timeout)
 
-        reply = self._reflecting(wait_for, attempt)
+        reply = self._client.reflecting(wait_for, attempt)
         if not reply.too_large:
-            return Answer(read(reply.arrow_ipc), Completeness.of(reply.completeness))
+            return answer_of(reply)
         with self.stream(
             as_of=as_of, window=window, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
         ) as pieces:
@@ -128,7 +126,7 @@ class Query:
             request.min_sequence = sequence
             return AnswerStream(connection, connection.open(connection.queries.InvokeStream, request, timeout))
 
-        return self._reflecting(wait_for, attempt)
+        return self._client.reflecting(wait_for, attempt)
 
     def explain(self) -> Explanation:
         """How the service keeps the query, and what an invocation would read."""
@@ -140,17 +138,10 @@ class Query:
         """Forget the query, for every client."""
         self._client.unregister(self.id)
 
-    def _reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
-        """Call `attempt` with the sequence that the answer must reflect."""
-        if wait_for is not None:
-            return attempt(wait_for)
-        try:
-            return attempt(self._client.last_sequence)
-        except OutOfRange as problem:
-            if problem.reason != "UNKNOWN_SEQUENCE":
-                raise
-            self._client.last_sequence = 0  # the service has restarted since, and counts anew
-            return attempt(0)
+
+def answer_of(reply: queries_pb2.InvokeResponse) -> Answer:
+    """An answer that came in one message."""
+    return Answer(read(reply.arrow_ipc), Completeness.of(reply.completeness))
 
 
 def _whole(value: Any) -> Any:

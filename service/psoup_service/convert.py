@@ -12,14 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
+from google.rpc import error_details_pb2
 
 from psoup.answer import Completeness, QueryRecord, StreamDescription
 from psoup.columns import arrow_type
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, PSoupError
 from psoup.model import SECOND, DataType, Kind, Schema
 from psoup.sql import describe_window
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
+from psoup_service.status import status_of
 
 KINDS: dict[Kind, types_pb2.Kind.ValueType] = {
     Kind.BOOLEAN: types_pb2.KIND_BOOLEAN,
@@ -142,6 +144,14 @@ def completeness(found: Completeness) -> types_pb2.Completeness:
         errors=found.errors,
         window_kind=WINDOW_KINDS[found.window_kind],
     )
+
+
+def failure(error: PSoupError) -> queries_pb2.Failure:
+    """What is wrong with one query of many: the same that a call for it alone would end with."""
+    status = status_of(error)
+    info = error_details_pb2.ErrorInfo()
+    status.details[0].Unpack(info)
+    return queries_pb2.Failure(code=status.code, message=status.message, reason=info.reason, facts=info.metadata)
 
 
 def rows(batch: pa.RecordBatch, record: QueryRecord) -> list[types_pb2.Row]:

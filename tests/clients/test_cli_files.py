@@ -38,7 +38,10 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("Order ID,naïve\n1,x\n".encode("latin-1"), "not UTF-8"),
-        (b"Order ID,price\n1,NA\n", "column 'price': The string 'NA'.*--null"),
+        (b"Order ID,price\n1,NA\n", "row 1 .*column 'price', 'NA': The string 'NA'.*--null"),
+        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"row 3 \(the first below .* 'price', '1.555': .* data loss"),
+        (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "row 2 .* 'price', '12345678901'"),
+        (b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000, "row 30,001 .* 'Order ID', 'x7'"),
         (b"Order ID,price\n1\n", "cannot be read as csv: CSV parse error: Expected 2 columns"),
     ],
 )

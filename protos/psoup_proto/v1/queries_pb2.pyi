@@ -514,6 +514,160 @@ class InvokeResponse(_message.Message):
 Global___InvokeResponse: _TypeAlias = InvokeResponse  # noqa: Y015
 
 @_typing.final
+class InvokeManyRequest(_message.Message):
+    """Which answers are wanted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    accept_truncation: _builtins.bool
+    """As in InvokeRequest."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    max_bytes: _builtins.int
+    """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The queries, 10,000 at most. An ID may come twice."""
+
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """As in InvokeRequest, for all of them."""
+
+    def __init__(
+        self,
+        *,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
+        accept_truncation: _builtins.bool = ...,
+        min_sequence: _builtins.int = ...,
+        max_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_ids", b"query_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvokeManyRequest: _TypeAlias = InvokeManyRequest  # noqa: Y015
+
+@_typing.final
+class InvokeManyResponse(_message.Message):
+    """Of InvokeMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___InvokeOutcome]:
+        """What became of the first IDs of the request, in its order. Fewer than were asked for: call again for the rest."""
+
+    def __init__(
+        self,
+        *,
+        outcomes: _abc.Iterable[Global___InvokeOutcome] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InvokeManyResponse: _TypeAlias = InvokeManyResponse  # noqa: Y015
+
+@_typing.final
+class InvokeOutcome(_message.Message):
+    """What became of one query of an InvokeMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answer(self) -> Global___InvokeResponse:
+        """Its answer; `too_large` if it alone takes more than `max_bytes`."""
+
+    @_builtins.property
+    def failure(self) -> Global___Failure:
+        """The status that Invoke would have ended with."""
+
+    def __init__(
+        self,
+        *,
+        answer: Global___InvokeResponse | None = ...,
+        failure: Global___Failure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "failure", b"failure", "outcome", b"outcome"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "failure", b"failure", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["answer", "failure"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___InvokeOutcome: _TypeAlias = InvokeOutcome  # noqa: Y015
+
+@_typing.final
+class Failure(_message.Message):
+    """Why one of many has no answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FactsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
+    code: _builtins.int
+    """The canonical gRPC code, for instance 5 for NOT_FOUND."""
+    message: _builtins.str
+    """For people."""
+    reason: _builtins.str
+    """A stable upper-case word, as in ErrorInfo."""
+    @_builtins.property
+    def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The names and values that the message mentions, as in ErrorInfo."""
+
+    def __init__(
+        self,
+        *,
+        code: _builtins.int = ...,
+        message: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        facts: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "facts", b"facts", "message", b"message", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Failure: _TypeAlias = Failure  # noqa: Y015
+
+@_typing.final
 class InvokeStreamRequest(_message.Message):
     """Which answer is wanted; as in InvokeRequest."""
 

@@ -73,6 +73,11 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeResponse.FromString,
                 _registered_method=True)
+        self.InvokeMany = channel.unary_unary(
+                '/psoup.v1.QueryService/InvokeMany',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeManyRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeManyResponse.FromString,
+                _registered_method=True)
         self.InvokeStream = channel.unary_stream(
                 '/psoup.v1.QueryService/InvokeStream',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeStreamRequest.SerializeToString,
@@ -167,6 +172,18 @@ class QueryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def InvokeMany(self, request, context):
+        """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
+        as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
+        least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+        The outcomes of one reply belong to one snapshot and one NOW.
+
+        What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def InvokeStream(self, request, context):
         """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
         the completeness and the schema, the following ones record batches of about 1 MiB (a single row may be larger,
@@ -239,6 +256,11 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.Invoke,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeResponse.SerializeToString,
+            ),
+            'InvokeMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.InvokeMany,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeManyRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.InvokeManyResponse.SerializeToString,
             ),
             'InvokeStream': grpc.unary_stream_rpc_method_handler(
                     servicer.InvokeStream,
@@ -454,6 +476,33 @@ class QueryService(object):
             '/psoup.v1.QueryService/Invoke',
             psoup__proto_dot_v1_dot_queries__pb2.InvokeRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.InvokeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InvokeMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/InvokeMany',
+            psoup__proto_dot_v1_dot_queries__pb2.InvokeManyRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.InvokeManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

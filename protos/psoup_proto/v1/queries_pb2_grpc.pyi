@@ -70,6 +70,14 @@ class QueryServiceStub:
     RESOURCE_EXHAUSTED: ORDER BY or DISTINCT would hold more rows than the budget.
     DEADLINE_EXCEEDED: `min_sequence` was not applied in time.
     """
+    InvokeMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.InvokeManyRequest, _queries_pb2.InvokeManyResponse]
+    """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
+    as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
+    least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+    The outcomes of one reply belong to one snapshot and one NOW.
+
+    What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.
+    """
     InvokeStream: _grpc.UnaryStreamMultiCallable[_queries_pb2.InvokeStreamRequest, _queries_pb2.InvokeStreamResponse]
     """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
     the completeness and the schema, the following ones record batches of about 1 MiB (a single row may be larger,
@@ -130,6 +138,14 @@ class QueryServiceAsyncStub(QueryServiceStub):
     OUT_OF_RANGE: the window or `as_of` lies outside what is retained or known; the message names the edge.
     RESOURCE_EXHAUSTED: ORDER BY or DISTINCT would hold more rows than the budget.
     DEADLINE_EXCEEDED: `min_sequence` was not applied in time.
+    """
+    InvokeMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.InvokeManyRequest, _queries_pb2.InvokeManyResponse]  # type: ignore[assignment]
+    """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
+    as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
+    least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+    The outcomes of one reply belong to one snapshot and one NOW.
+
+    What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.
     """
     InvokeStream: _aio.UnaryStreamMultiCallable[_queries_pb2.InvokeStreamRequest, _queries_pb2.InvokeStreamResponse]  # type: ignore[assignment]
     """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
@@ -230,6 +246,20 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         OUT_OF_RANGE: the window or `as_of` lies outside what is retained or known; the message names the edge.
         RESOURCE_EXHAUSTED: ORDER BY or DISTINCT would hold more rows than the budget.
         DEADLINE_EXCEEDED: `min_sequence` was not applied in time.
+        """
+
+    @_abc_1.abstractmethod
+    def InvokeMany(
+        self,
+        request: _queries_pb2.InvokeManyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queries_pb2.InvokeManyResponse, _abc.Awaitable[_queries_pb2.InvokeManyResponse]]:
+        """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
+        as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
+        least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+        The outcomes of one reply belong to one snapshot and one NOW.
+
+        What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.
         """
 
     @_abc_1.abstractmethod

@@ -1,6 +1,7 @@
 """The invoking half of QueryService: the answer in one message, in pieces, or as pages of rows.
 
     Invoke        on the loop if the query's last answer was quick, else on a reader thread (the common case)
+    InvokeMany    on a reader thread: as many answers as fit the reply and a fraction of a second
     InvokeStream  piece by piece on a reader thread; the client's pace is the pace
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
@@ -12,11 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from psoup.answer import Answer, Snapshot, invoke
-from psoup.errors import FailedPrecondition, InvalidInput, NotFound
+from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError
 from psoup.model import WindowClause
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2
@@ -29,6 +30,9 @@ _QUICK_S = 0.000_5
 
 _REMEMBERED = 65_536
 """Queries whose cost is remembered."""
+
+_MANY, _MANY_S = 10_000, 0.25
+"""Most IDs of an InvokeMany, and seconds after which it replies with what it has."""
 
 _DEFAULT_BYTES = 1024 * 1024
 _ROWS, _MAX_ROWS = 100, 10_000
@@ -80,9 +84,7 @@ class Invocation:
 
     async def Invoke(self, request: queries_pb2.InvokeRequest, context: Context) -> queries_pb2.InvokeResponse:
         """The answer in one message."""
-        if request.max_bytes < 0:
-            raise InvalidInput(f"max_bytes is {request.max_bytes}; it must not be negative", field="max_bytes")
-        max_bytes = min(request.max_bytes or _DEFAULT_BYTES, self._backend.limits.answer_bytes)
+        max_bytes = self._max_bytes(request.max_bytes)
         wanted = await self._wanted(request, context)
 
         def make(snapshot: Snapshot) -> queries_pb2.InvokeResponse:
@@ -95,6 +97,25 @@ class Invocation:
         else:
             response = await self._backend.host.read(lambda snapshot: self._timed(wanted, make, snapshot))
         self._backend.metrics.answered(response.rows)
+        return response
+
+    async def InvokeMany(
+        self, request: queries_pb2.InvokeManyRequest, context: Context
+    ) -> queries_pb2.InvokeManyResponse:
+        """The answers of the first queries, each with its outcome."""
+        if not 0 < len(request.query_ids) <= _MANY:
+            raise InvalidInput(
+                f"query_ids has {len(request.query_ids):,} IDs; it must be from 1 to {_MANY:,}", field="query_ids"
+            )
+        max_bytes, as_of = self._max_bytes(request.max_bytes), await self._instant(request)
+        tenant, now, accept = self._backend.tenant(context), self._backend.now(), request.accept_truncation
+
+        def make(name: str, snapshot: Snapshot, room: int) -> queries_pb2.InvokeResponse:
+            query_id = self._backend.ids.read_query(name)
+            return answers.whole(_Wanted(query_id, name, tenant, now, as_of, None, accept).answer(snapshot), room)
+
+        response = await self._backend.host.read(lambda snapshot: _some(request.query_ids, snapshot, make, max_bytes))
+        self._backend.metrics.answered(sum(outcome.answer.rows for outcome in response.outcomes))
         return response
 
     async def InvokeStream(
@@ -135,16 +156,12 @@ class Invocation:
         """Read the request, and wait for `min_sequence`."""
         backend = self._backend
         query_id = backend.ids.read_query(request.query_id)
-        as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
         if len(request.window) > _MAX_WINDOW:  # it is parsed on the loop
             raise InvalidInput(
                 f"window has {len(request.window):,} characters; {_MAX_WINDOW:,} is the most", field="window"
             )
         window = window_clause(request.window) if request.window else None
-        if request.min_sequence < 0:
-            raise InvalidInput(f"min_sequence is {request.min_sequence}; events count from 1", field="min_sequence")
-        if request.min_sequence:
-            await backend.visible(request.min_sequence)
+        as_of = await self._instant(request)
         return _Wanted(
             query_id,
             request.query_id,
@@ -154,6 +171,20 @@ class Invocation:
             window,
             request.accept_truncation,
         )
+
+    async def _instant(self, request: Request | queries_pb2.InvokeManyRequest) -> int | None:
+        """Wait for `min_sequence`; `as_of`, if it is set."""
+        as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
+        if request.min_sequence < 0:
+            raise InvalidInput(f"min_sequence is {request.min_sequence}; events count from 1", field="min_sequence")
+        if request.min_sequence:
+            await self._backend.visible(request.min_sequence)
+        return as_of
+
+    def _max_bytes(self, asked: int) -> int:
+        if asked < 0:
+            raise InvalidInput(f"max_bytes is {asked}; it must not be negative", field="max_bytes")
+        return min(asked or _DEFAULT_BYTES, self._backend.limits.answer_bytes)
 
     def _timed(
         self, wanted: _Wanted, make: Callable[[Snapshot], queries_pb2.InvokeResponse], snapshot: Snapshot
@@ -165,6 +196,33 @@ class Invocation:
             if len(self._costs) >= _REMEMBERED:
                 self._costs.clear()
             self._costs[wanted.query_id] = time.perf_counter() - started
+
+
+def _some(
+    names: Sequence[str],
+    snapshot: Snapshot,
+    make: Callable[[str, Snapshot, int], queries_pb2.InvokeResponse],
+    max_bytes: int,
+) -> queries_pb2.InvokeManyResponse:
+    """The outcomes of the first names, at least of one: as many as take `max_bytes` and about _MANY_S seconds."""
+    response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + _MANY_S
+    for name in names:
+        try:
+            answer = make(name, snapshot, room)
+        except Internal:
+            raise
+        except PSoupError as error:
+            failure = convert.failure(error)
+            response.outcomes.add(failure=failure)
+            room -= failure.ByteSize()
+        else:
+            if answer.too_large and room < max_bytes:
+                break
+            response.outcomes.add(answer=answer)
+            room -= len(answer.arrow_ipc)
+        if room <= 0 or time.perf_counter() > end:
+            break
+    return response
 
 
 @dataclass(frozen=True, slots=True)
