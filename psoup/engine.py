@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from psoup.alteration import alter
 from psoup.answer.members import add, remove, since
 from psoup.answer.snapshot import ClauseRecord, QueryRecord, Snapshot, StreamView
 from psoup.collector import without_collector
@@ -26,6 +27,7 @@ from psoup.events import (
     Pushed,
     Registered,
     RegisteredMany,
+    StreamAltered,
     StreamCreated,
     StreamDropped,
     Unregistered,
@@ -87,10 +89,11 @@ class Engine:
                     state.take(event)
                     fed[event.stream_id] = state
                 case StreamCreated():
-                    state = StreamState(event, self.config, self._next_sqc, self._keep)
-                    self._streams[event.stream_id] = self._touched[event.stream_id] = state
-                    if event.spec.retention.archive:
-                        self._archiving[event.stream_id] = state
+                    self._create(event)
+                case StreamAltered():
+                    freed += self._advance(fed, released)
+                    state = self._touched[event.stream_id] = self._streams[event.stream_id]
+                    freed -= alter(state, event, self._run)
                 case StreamDropped():
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
@@ -203,6 +206,12 @@ class Engine:
                 freed += given
                 self._touched[stream_id] = self._due[stream_id] = state
         return freed
+
+    def _create(self, event: StreamCreated) -> None:
+        state = StreamState(event, self.config, self._next_sqc, self._keep)
+        self._streams[event.stream_id] = self._touched[event.stream_id] = state
+        if event.spec.retention.archive:
+            self._archiving[event.stream_id] = state
 
     def _drop(self, stream_id: int) -> int:
         for states in (self._touched, self._due, self._archiving):

@@ -30,6 +30,14 @@ class CreateStream:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterStream:
+    """ALTER STREAM … ADD COLUMN …"""
+
+    sql: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
 class DropStream:
     """Forget a stream and its tuples; refused while queries use it.
 
@@ -121,7 +129,7 @@ class Unregister:
     tenant: str = DEFAULT_TENANT
 
 
-Command = CreateStream | DropStream | Push | Recall | Heartbeat | Register | RegisterMany | Unregister
+Command = CreateStream | AlterStream | DropStream | Push | Recall | Heartbeat | Register | RegisterMany | Unregister
 
 # Events --------------------------------------------------------------------------------------------------
 
@@ -168,6 +176,22 @@ class StreamCreated:
     sql: str
     time: int
     stored: Stored | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAltered:
+    """A stream has more columns from here on, NULL in the tuples of before.
+
+    `spec` and `sql` are the stream's as a whole, `added` is the statement that adds just what is new.
+    """
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    spec: StreamSpec
+    sql: str
+    added: str
+    time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +296,16 @@ class Unregistered:
     query_id: int
 
 
-Event = StreamCreated | StreamDropped | Pushed | WatermarkRaised | Registered | RegisteredMany | Unregistered
+Event = (
+    StreamCreated
+    | StreamAltered
+    | StreamDropped
+    | Pushed
+    | WatermarkRaised
+    | Registered
+    | RegisteredMany
+    | Unregistered
+)
 
 # What the caller is told ---------------------------------------------------------------------------------
 
@@ -287,7 +320,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class StreamAcknowledgement(Acknowledgement):
-    """Of CreateStream and DropStream."""
+    """Of CreateStream, AlterStream and DropStream."""
 
     stream_id: int = 0
 

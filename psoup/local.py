@@ -26,6 +26,7 @@ from psoup.engine import Engine
 from psoup.errors import ResourceExhausted
 from psoup.events import (
     Acknowledgement,
+    AlterStream,
     Command,
     CreateStream,
     DropStream,
@@ -86,10 +87,12 @@ class LocalPSoup:
             return self.admission.prepare(command, now)
 
     def execute(self, sql: str) -> None:
-        """CREATE STREAM … or DROP STREAM name."""
+        """CREATE STREAM …, ALTER STREAM … or DROP STREAM name."""
         words = sql.split()
         if not is_create(sql) and len(words) == 3 and [w.upper() for w in words[:2]] == ["DROP", "STREAM"]:
             self.submit(DropStream(words[2].rstrip(";"), self.tenant))
+        elif words[:1] and words[0].upper() == "ALTER":
+            self.submit(AlterStream(sql, self.tenant))
         else:
             self.submit(CreateStream(sql, self.tenant))
 

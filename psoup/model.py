@@ -8,7 +8,7 @@ are int64, or UTF-8 bytes for TEXT, so that all comparisons of the engine are co
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000
@@ -115,6 +115,10 @@ class StreamSpec:
     lateness: int = 0
     idle_after: int | None = None
     retention: Retention = Retention()
+
+    def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
+        """This stream with more columns at the end."""
+        return replace(self, schema=Schema((*self.schema.attributes, *added)))
 
     @property
     def event_time(self) -> bool:

@@ -69,7 +69,7 @@ class StreamState:
         self.settled = True
         """Whether maintenance looked, found nothing due, and nothing has happened since that could make it due."""
         self._subset: tuple[list[int], Subset] | None = None
-        self._event = event
+        self._event, self.sql = event, event.sql
         self._watermark: int | None = None
         self._late, self._ahead = 0, 0
         self._new: dict[int, tuple[Factor, ...]] = {}
@@ -106,7 +106,7 @@ class StreamState:
                 piece, rest = self.data.append(rest)
                 self.clauses.probe(piece, self.open, run)
                 if self.data.full:
-                    self._close()
+                    self.close_open()
         return sum(len(batch) for batch in ready)
 
     def _load(self, stored: Stored) -> None:
@@ -129,7 +129,7 @@ class StreamState:
             if now is not None and not self.data.spec.event_time:
                 now = max(now, clock)
             if self.data.open_expired(now):
-                self._close()
+                self.close_open()
         freed, count = 0, self.data.expired(now)
         if self.keep is not None and count:  # what is dropped before it is stored would come back from the log
             count = min(count, self.stored - self.oldest)
@@ -176,8 +176,8 @@ class StreamState:
         self._trim_deaths()
         self.changed = True
 
-    def _close(self) -> None:
-        """The open chunk is full: its results stay in the open form until maintenance has sealed them."""
+    def close_open(self) -> None:
+        """The open chunk is full, or must end: its results stay in the open form until maintenance has sealed them."""
         data = self.data.close()
         view = self.open.view(len(data), self.slots.live_mapping())
         errors = MappingProxyType(self.used_errors(self.open.errors))
@@ -311,7 +311,7 @@ class StreamState:
             stream_id=self.stream_id,
             tenant=self._event.tenant,
             spec=data.spec,
-            sql=self._event.sql,
+            sql=self.sql,
             created=self._event.time,
             watermark=self._watermark,
             last_time=data.last_time,

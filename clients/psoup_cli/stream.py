@@ -1,4 +1,4 @@
-"""psoup stream create|list|describe|drop: streams."""
+"""psoup stream create|alter|list|describe|drop: streams."""
 
 from __future__ import annotations
 
@@ -49,6 +49,29 @@ def create(
     else:
         columns = counted(len(info.columns), "column")
         message(f"Created stream {info.name} with {columns}.")
+
+
+@app.command("alter", short_help="Add columns to a stream.")
+def alter(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="ALTER STREAM ...", show_default=False)],
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
+      psoup stream alter "ALTER STREAM clicks ADD COLUMN IF NOT EXISTS country TEXT, ADD COLUMN bot BOOLEAN"
+
+    Add columns to a stream. The tuples that are there have NULL in them, and so have batches that come without them.
+    Queries that stand already do not see them; register a query anew to select them.
+    """
+    with connect(address, timeout) as client:
+        info = client.alter_stream(sql)
+    if as_json:
+        print_json(facts(info))
+    else:
+        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now.")
 
 
 @app.command("list", short_help="List the streams.")

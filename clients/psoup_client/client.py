@@ -129,6 +129,19 @@ class Client:
         self._schemas[info.name.lower()] = info
         return info
 
+    def alter_stream(self, sql: str) -> StreamInfo:
+        """Give a stream more columns: `ALTER STREAM readings ADD COLUMN room TEXT`. Its tuples have NULL in them.
+
+        Queries that stand already do not see the columns. Raises AlreadyExists for a column that is there; with
+        `ADD COLUMN IF NOT EXISTS` only if it has another type. Raises InvalidStatement that shows the place.
+        """
+        request = streams_pb2.AlterStreamRequest(statement=sql)
+        reply = self.connection.call(self.connection.streams.AlterStream, request, repeat=False)
+        self.note_sequence(reply.sequence)
+        info = StreamInfo.of(reply.stream)
+        self._schemas[info.name.lower()] = info
+        return info
+
     def streams(self) -> list[StreamInfo]:
         """All streams in the order of their names."""
         return [
@@ -197,9 +210,9 @@ class Client:
         if known is not None:
             try:
                 return to_table(data, known)
-            except InvalidData:  # perhaps the stream was dropped and made anew with other columns
+            except InvalidData:  # perhaps the stream has other columns by now
                 fresh = self.describe(stream)
-                if fresh.stream_id == known.stream_id:
+                if fresh.columns == known.columns:
                     raise
                 return to_table(data, fresh)
         return to_table(data, self.describe(stream))

@@ -27,7 +27,7 @@ MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
 
 _SERVICES = ("StreamService", "IngestService", "StagingService", "QueryService", "ServerService")
-_NOT_REPEATED = (("StreamService", "CreateStream"), ("IngestService", "PushStream"))
+_NOT_REPEATED = (("StreamService", "CreateStream"), ("StreamService", "AlterStream"), ("IngestService", "PushStream"))
 _RETRY = {
     "maxAttempts": 3,
     "initialBackoff": "0.1s",

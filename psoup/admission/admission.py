@@ -15,13 +15,13 @@ import itertools
 
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.catalog import StreamState, Tenant
+from psoup.admission.definitions import decide_alter, decide_create
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import bind_many, bind_one, block_digest, check_block
 from psoup.admission.windows import check_archive
 from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.errors import (
-    AlreadyExists,
     FailedPrecondition,
     Internal,
     InvalidInput,
@@ -32,6 +32,7 @@ from psoup.errors import (
 )
 from psoup.events import (
     STAGED,
+    AlterStream,
     Command,
     CreateStream,
     DropStream,
@@ -50,6 +51,7 @@ from psoup.events import (
     RegisteredMany,
     RegisterMany,
     StreamAcknowledgement,
+    StreamAltered,
     StreamCreated,
     StreamDropped,
     Unregister,
@@ -57,7 +59,6 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.model import StreamSpec, time_text
-from psoup.sql import create_stream
 
 _EXAMPLES = 3
 
@@ -176,23 +177,20 @@ class Admission:
                 return self._decide_unregister(command)
             case CreateStream():
                 return self._decide_create(command, now)
+            case AlterStream():
+                return self._decide_alter(command, now)
             case DropStream():
                 return self._decide_drop(command)
 
     def _decide_create(self, command: CreateStream, now: int) -> Prepared:
-        spec = create_stream(command.sql)
-        known = self._tenant(command.tenant).find(spec.name)
-        if known is not None:
-            raise AlreadyExists(
-                f"stream {known.spec.name!r} exists; drop it first or choose another name",
-                reason="STREAM_EXISTS",
-                stream=known.spec.name,
-                stream_id=known.stream_id,
-                identical="true" if known.spec == spec else "false",
-            )
-        check_archive(spec, self._archive)
-        event = StreamCreated(self._sequence + 1, command.tenant, self._next_stream, spec, command.sql, now)
+        event = decide_create(self._tenant(command.tenant), command, self._next_stream, self._sequence + 1, now)
+        check_archive(event.spec, self._archive)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
+
+    def _decide_alter(self, command: AlterStream, now: int) -> Prepared:
+        stream_id, event = decide_alter(self._tenant(command.tenant), command, self._sequence + 1, now)
+        sequence = self._sequence if event is None else event.sequence
+        return Prepared(StreamAcknowledgement(sequence, event is None, stream_id), event)
 
     def _decide_drop(self, command: DropStream) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.name)
@@ -370,6 +368,9 @@ class Admission:
                 self._queries.pop(event.query_id).queries -= 1
             case StreamCreated():
                 self._adopt_stream(event)
+            case StreamAltered():
+                stream = self._streams[event.stream_id]
+                stream.spec, stream.sql = event.spec, event.sql
             case StreamDropped():
                 stream = self._streams.pop(event.stream_id)
                 del self._tenants[event.tenant].streams[stream.spec.name.lower()]

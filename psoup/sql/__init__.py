@@ -1,14 +1,17 @@
 """SQL text to bound queries: the only user of sqlglot. See `statement` for the ways in."""
 
-from psoup.sql.ddl import AddedColumns
+from psoup.sql.ddl import MAX_ATTRIBUTES, AddedColumns, alter_statement, create_statement
 from psoup.sql.statement import alter_stream, create_stream, is_create, prepare, standing_query, window_clause
 from psoup.sql.template import Template
 from psoup.sql.windows import describe_duration, describe_window
 
 __all__ = [
+    "MAX_ATTRIBUTES",
     "AddedColumns",
     "Template",
+    "alter_statement",
     "alter_stream",
+    "create_statement",
     "create_stream",
     "describe_duration",
     "describe_window",

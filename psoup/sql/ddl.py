@@ -9,18 +9,55 @@ Whether a stream of that name is there already, and which columns it has, is adm
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
+from psoup.sql.dialect import PSoup
 from psoup.sql.source import Source, nearest
 from psoup.sql.types import data_type
-from psoup.sql.windows import MAX_TIME, duration, is_rows, row_count
+from psoup.sql.windows import MAX_TIME, describe_duration, duration, is_rows, row_count
 
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128
 """Longest name of a stream or an attribute, in characters."""
+_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+def create_statement(spec: StreamSpec) -> str:
+    """CREATE STREAM for `spec`: the inverse of `stream_spec`."""
+    columns = ", ".join(_column_text(attribute) for attribute in spec.schema.attributes)
+    parts = [f"CREATE STREAM {name_text(spec.name)} ({columns})"]
+    if spec.time_attribute is not None:
+        parts.append(f"TIMESTAMP BY {name_text(spec.schema.attributes[spec.time_attribute].name)}")
+    if spec.lateness:
+        parts.append(f"LATENESS {describe_duration(spec.lateness)}")
+    if spec.idle_after is not None:
+        parts.append(f"IDLE AFTER {describe_duration(spec.idle_after)}")
+    kept = spec.retention
+    whole, text = (kept.duration, describe_duration) if kept.rows is None else (kept.rows, "{} ROWS".format)
+    if whole is not None:
+        parts.append(f"RETENTION {text(whole - kept.archive)}")
+        parts.extend([f"ARCHIVE {text(kept.archive)}"] if kept.archive else [])
+    return " ".join(parts)
+
+
+def alter_statement(stream: str, added: tuple[Attribute, ...]) -> str:
+    """ALTER STREAM that adds these columns: the inverse of `added_columns`."""
+    columns = ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in added)
+    return f"ALTER STREAM {name_text(stream)} {columns}"
+
+
+def _column_text(attribute: Attribute) -> str:
+    return f"{name_text(attribute.name)} {attribute.type}{'' if attribute.nullable else ' NOT NULL'}"
+
+
+def name_text(name: str) -> str:
+    """A name as it is written in a statement: between quotes, so that no word of it is reserved, unless it is plain."""
+    plain = _PLAIN.fullmatch(name) and name.upper() not in PSoup.Tokenizer.KEYWORDS
+    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView, OpenChunk
 from psoup.stems.piece import Piece
 from psoup.stems.reorder import ReorderBuffer
+from psoup.stems.widening import widen_chunk
 
 
 class DataSteM:
@@ -90,6 +91,16 @@ class DataSteM:
         self.closed_bytes += view.nbytes
         self.open = OpenChunk(self.spec.schema, view.number + 1, view.end_id, self._config.chunk_rows)
         return view
+
+    def alter(self, spec: StreamSpec) -> None:
+        """`spec` has more columns at the end; tuples have NULL in them. The open chunk must be empty. O(chunks)."""
+        assert not self.open.length, "a chunk has one schema"
+        self.spec = spec
+        self.pending.widen(spec.schema)
+        self.closed = deque(widen_chunk(chunk, spec) for chunk in self.closed)
+        self.archived = deque(widen_chunk(chunk, spec) for chunk in self.archived)
+        self.leaving = deque(widen_chunk(chunk, spec) for chunk in self.leaving)
+        self.open = OpenChunk(spec.schema, self.open.number, self.open.first_id, self._config.chunk_rows)
 
     def load(self, stored: Stored) -> None:
         """Take back what a store has of the stream, before anything else is released."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Batch, concat_batches
+from psoup.model import Schema
+from psoup.stems.widening import widen_batch
 
 _MAX_RUNS = 32
 _JOIN_RATIO = 4
@@ -52,6 +54,10 @@ class ReorderBuffer:
         released = _sorted(concat_batches(ready))
         self._count -= len(released)
         return released
+
+    def widen(self, schema: Schema) -> None:
+        """Give the buffered tuples the columns that `schema` has more, with NULL in them."""
+        self._runs = [widen_batch(run, schema) for run in self._runs]
 
     def _join_latest(self) -> None:
         first = len(self._runs) - 1

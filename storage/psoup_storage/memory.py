@@ -10,6 +10,7 @@ would only double the memory; it grows with what stands, not with what has happe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from psoup.errors import Internal
 from psoup.events import (
@@ -17,6 +18,7 @@ from psoup.events import (
     Pushed,
     Registered,
     RegisteredMany,
+    StreamAltered,
     StreamCreated,
     StreamDropped,
     Unregistered,
@@ -97,6 +99,12 @@ class MemoryStore:
         match event:
             case StreamCreated():
                 self._put(("stream", event.stream_id), event)
+            case StreamAltered():
+                created = self._kept["stream", event.stream_id]
+                assert isinstance(created, StreamCreated)
+                altered = replace(created, spec=event.spec, sql=event.sql)
+                self._bytes += _size(altered) - _size(created)
+                self._kept["stream", event.stream_id] = altered  # in the place of the first: queries follow it
             case Registered():
                 self._put(("query", event.query_id), event)
             case RegisteredMany():

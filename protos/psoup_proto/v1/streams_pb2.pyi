@@ -53,7 +53,7 @@ class Stream(_message.Message):
     name: _builtins.str
     """Its name."""
     statement: _builtins.str
-    """The CREATE STREAM statement."""
+    """The CREATE STREAM statement, as it was sent; written anew when columns were added."""
     time_column: _builtins.str
     """The column that carries the time of a tuple. Empty: the time is the clock's when a tuple arrives."""
     retention_rows: _builtins.int
@@ -200,6 +200,60 @@ class CreateStreamResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateStreamResponse: _TypeAlias = CreateStreamResponse  # noqa: Y015
+
+@_typing.final
+class AlterStreamRequest(_message.Message):
+    """Of AlterStream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATEMENT_FIELD_NUMBER: _builtins.int
+    statement: _builtins.str
+    """ALTER STREAM name ADD [COLUMN] [IF NOT EXISTS] column TYPE, ADD …; at most 64 KiB."""
+    def __init__(
+        self,
+        *,
+        statement: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["statement", b"statement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterStreamRequest: _TypeAlias = AlterStreamRequest  # noqa: Y015
+
+@_typing.final
+class AlterStreamResponse(_message.Message):
+    """Of AlterStream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The event's place in the service's order."""
+    duplicate: _builtins.bool
+    """All columns had been there before (see IF NOT EXISTS)."""
+    @_builtins.property
+    def stream(self) -> Global___Stream:
+        """The stream as it is now."""
+
+    def __init__(
+        self,
+        *,
+        stream: Global___Stream | None = ...,
+        sequence: _builtins.int = ...,
+        duplicate: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stream", b"stream"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "sequence", b"sequence", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterStreamResponse: _TypeAlias = AlterStreamResponse  # noqa: Y015
 
 @_typing.final
 class ListStreamsRequest(_message.Message):

@@ -44,6 +44,11 @@ class StreamServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_streams__pb2.CreateStreamRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_streams__pb2.CreateStreamResponse.FromString,
                 _registered_method=True)
+        self.AlterStream = channel.unary_unary(
+                '/psoup.v1.StreamService/AlterStream',
+                request_serializer=psoup__proto_dot_v1_dot_streams__pb2.AlterStreamRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_streams__pb2.AlterStreamResponse.FromString,
+                _registered_method=True)
         self.ListStreams = channel.unary_unary(
                 '/psoup.v1.StreamService/ListStreams',
                 request_serializer=psoup__proto_dot_v1_dot_streams__pb2.ListStreamsRequest.SerializeToString,
@@ -79,6 +84,18 @@ class StreamServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterStream(self, request, context):
+        """Gives a stream more columns, from an ALTER STREAM statement. The tuples that are there have NULL in them, and so
+        have batches that come without them; queries that stand already do not see them, `SELECT *` among them. Replies
+        once every later call sees the columns.
+
+        INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
+        that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListStreams(self, request, context):
         """The streams in the order of their names, page by page.
         """
@@ -108,6 +125,11 @@ def add_StreamServiceServicer_to_server(servicer, server):
                     servicer.CreateStream,
                     request_deserializer=psoup__proto_dot_v1_dot_streams__pb2.CreateStreamRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_streams__pb2.CreateStreamResponse.SerializeToString,
+            ),
+            'AlterStream': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterStream,
+                    request_deserializer=psoup__proto_dot_v1_dot_streams__pb2.AlterStreamRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_streams__pb2.AlterStreamResponse.SerializeToString,
             ),
             'ListStreams': grpc.unary_unary_rpc_method_handler(
                     servicer.ListStreams,
@@ -157,6 +179,33 @@ class StreamService(object):
             '/psoup.v1.StreamService/CreateStream',
             psoup__proto_dot_v1_dot_streams__pb2.CreateStreamRequest.SerializeToString,
             psoup__proto_dot_v1_dot_streams__pb2.CreateStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.StreamService/AlterStream',
+            psoup__proto_dot_v1_dot_streams__pb2.AlterStreamRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_streams__pb2.AlterStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

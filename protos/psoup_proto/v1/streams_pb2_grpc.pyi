@@ -44,6 +44,14 @@ class StreamServiceStub:
     INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
     The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
     """
+    AlterStream: _grpc.UnaryUnaryMultiCallable[_streams_pb2.AlterStreamRequest, _streams_pb2.AlterStreamResponse]
+    """Gives a stream more columns, from an ALTER STREAM statement. The tuples that are there have NULL in them, and so
+    have batches that come without them; queries that stand already do not see them, `SELECT *` among them. Replies
+    once every later call sees the columns.
+
+    INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
+    that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
+    """
     ListStreams: _grpc.UnaryUnaryMultiCallable[_streams_pb2.ListStreamsRequest, _streams_pb2.ListStreamsResponse]
     """The streams in the order of their names, page by page."""
     GetStream: _grpc.UnaryUnaryMultiCallable[_streams_pb2.GetStreamRequest, _streams_pb2.GetStreamResponse]
@@ -68,6 +76,14 @@ class StreamServiceAsyncStub(StreamServiceStub):
 
     INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
     The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
+    """
+    AlterStream: _aio.UnaryUnaryMultiCallable[_streams_pb2.AlterStreamRequest, _streams_pb2.AlterStreamResponse]  # type: ignore[assignment]
+    """Gives a stream more columns, from an ALTER STREAM statement. The tuples that are there have NULL in them, and so
+    have batches that come without them; queries that stand already do not see them, `SELECT *` among them. Replies
+    once every later call sees the columns.
+
+    INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
+    that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
     """
     ListStreams: _aio.UnaryUnaryMultiCallable[_streams_pb2.ListStreamsRequest, _streams_pb2.ListStreamsResponse]  # type: ignore[assignment]
     """The streams in the order of their names, page by page."""
@@ -96,6 +112,20 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
         The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
+        """
+
+    @_abc_1.abstractmethod
+    def AlterStream(
+        self,
+        request: _streams_pb2.AlterStreamRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_streams_pb2.AlterStreamResponse, _abc.Awaitable[_streams_pb2.AlterStreamResponse]]:
+        """Gives a stream more columns, from an ALTER STREAM statement. The tuples that are there have NULL in them, and so
+        have batches that come without them; queries that stand already do not see them, `SELECT *` among them. Replies
+        once every later call sees the columns.
+
+        INVALID_ARGUMENT: the statement cannot be understood. NOT_FOUND: no such stream. ALREADY_EXISTS: it has a column of
+        that name; with IF NOT EXISTS in the statement only if that is of another type, which makes a retry safe.
         """
 
     @_abc_1.abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psoup.answer import describe_stream, list_streams
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
-from psoup.events import CreateStream, DropStream, StreamAcknowledgement
+from psoup.events import AlterStream, CreateStream, DropStream, StreamAcknowledgement
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service import convert
 from psoup_service.ids import page_size, page_token, read_page_token
@@ -40,6 +40,19 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
         found = describe_stream(snapshot, name, tenant=tenant, now=backend.now())
         return streams_pb2.CreateStreamResponse(stream=convert.stream(found, backend.ids), sequence=done.sequence)
+
+    async def AlterStream(
+        self, request: streams_pb2.AlterStreamRequest, context: Context
+    ) -> streams_pb2.AlterStreamResponse:
+        """Add columns, and wait until they are visible."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        done, snapshot = await backend.change(AlterStream(request.statement, tenant))
+        assert isinstance(done, StreamAcknowledgement)
+        name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
+        found = describe_stream(snapshot, name, tenant=tenant, now=backend.now())
+        return streams_pb2.AlterStreamResponse(
+            stream=convert.stream(found, backend.ids), sequence=done.sequence, duplicate=done.duplicate
+        )
 
     async def ListStreams(
         self, request: streams_pb2.ListStreamsRequest, context: Context

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.columns import DTYPES, Array, Column, arrow_type, column_from_arrow
+from psoup.columns import Array, Column, arrow_type, column_from_arrow
 from psoup.errors import Internal, PSoupError
-from psoup.model import Attribute, Kind
+from psoup.model import Attribute
+from psoup.stems.widening import null_column
 
 GROUP_ROWS = 16_384
 """Rows of a row group of an archived chunk: what must be read for one row."""
@@ -97,7 +98,7 @@ class StoredColumns:
             with pa.OSFile(str(self.path)) as file:
                 meta = self._metadata(file)
                 if attribute.name not in meta.schema.to_arrow_schema().names:
-                    return null_column(attribute, self._rows)
+                    return null_column(attribute.type, self._rows)  # older than the attribute
                 opened = pq.ParquetFile(file, metadata=meta, page_checksum_verification=True)
                 names = [attribute.name]
                 table = (
@@ -119,14 +120,6 @@ class StoredColumns:
         if zlib.crc32(footer) != checksum:
             raise damaged(self.path, "its footer is not as it was written")
         return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
-
-
-def null_column(attribute: Attribute, rows: int) -> Column:
-    """NULL in every row: of a chunk that is older than the attribute."""
-    valid = np.zeros(rows, np.bool_)
-    if attribute.type.kind is Kind.TEXT:
-        return Column(attribute.type, np.zeros(rows + 1, np.int64), valid, np.zeros(0, np.uint8))
-    return Column(attribute.type, np.zeros(rows, DTYPES[attribute.type.kind]), valid)
 
 
 def damaged(path: Path, why: str) -> Internal:

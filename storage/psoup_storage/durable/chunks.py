@@ -32,6 +32,7 @@ from psoup.events import StoredChunk
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.stems.chunk import ChunkView
+from psoup.stems.widening import null_column
 from psoup.stems.zones import Zones
 from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, damaged
 from psoup_storage.durable.directory import sync_directory
@@ -189,8 +190,11 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView) -> pa.Buffer:
 def decode_chunk(spec: StreamSpec, content: pa.Buffer) -> Batch:
     """The tuples of `encode_chunk`, without a second copy."""
     table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+    there = set(table.column_names)
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, table.column(attribute.name).cast(arrow_type(attribute.type)))
+        if attribute.name in there
+        else null_column(attribute.type, table.num_rows)  # the stream got it later
         for attribute in spec.schema.attributes
     )
     if spec.time_attribute is not None:

@@ -32,6 +32,7 @@ from psoup.events import (
     Registered,
     RegisteredMany,
     Stored,
+    StreamAltered,
     StreamCreated,
     StreamDropped,
     Unregistered,
@@ -39,7 +40,7 @@ from psoup.events import (
 )
 from psoup.model import StreamSpec
 from psoup.query import StandingQuery
-from psoup.sql import create_stream, prepare, standing_query
+from psoup.sql import alter_stream, create_statement, create_stream, prepare, standing_query
 
 _INT64 = np.dtype("<i8")
 
@@ -64,6 +65,8 @@ def encode(event: Event) -> Row:
             return _encode_push(event)
         case StreamCreated():
             return _row(event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time)
+        case StreamAltered():
+            return _row(event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time)
         case StreamDropped():
             return _row(event.sequence, "drop", event.stream_id, tenant=event.tenant)
         case WatermarkRaised():
@@ -266,6 +269,10 @@ class Decoder:
                 return StreamCreated(
                     row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"], stored
                 )
+            case "alter":
+                spec = self._streams[row.stream] = altered(self._streams[row.stream], facts["sql"])
+                text = create_statement(spec)
+                return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
             case "drop":
                 return StreamDropped(row.sequence, facts["tenant"], row.stream)
             case "watermark":
@@ -351,6 +358,11 @@ class Decoder:
         batch = batch if times is None else replace(batch, times=times)
         behind = None if edge is None else edge.split(batch.times)
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
+
+
+def altered(spec: StreamSpec, sql: str) -> StreamSpec:
+    """The stream after the ALTER STREAM of an event."""
+    return spec.with_columns(alter_stream(sql).attributes)
 
 
 def damaged(sequence: int, why: str) -> Internal:

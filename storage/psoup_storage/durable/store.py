@@ -23,7 +23,7 @@ from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.archive import ColumnCache
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
-from psoup_storage.durable.codec import Decoder, Edge, Row, encode
+from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.forgetting import forget_chunks, forget_stored, forget_stream, forget_the_dead
@@ -34,6 +34,7 @@ _LOOK_SECONDS = 0.2
 _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
 _MANIFEST = ", ".join(ChunkRow._fields)
+_ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
 _COPIES = 3
 """What a byte of an event may take on the disk at most: in the write-ahead log, in the database, in pages."""
 
@@ -187,6 +188,8 @@ class DurableStore:
         rows = list(self._manifest("WHERE stream = ? ORDER BY number", stream))
         if not rows:
             return None
+        for (sql,) in list(self._database.query(_ALTERATIONS, (stream,))):
+            spec = altered(spec, sql)
         entries: tuple[ArchivedChunk, ...] = ()
         if spec.retention.archive:
             entries = tuple(self._chunks.archived(spec, row) for row in rows)

@@ -1,0 +1,65 @@
+"""What streams are: CREATE STREAM and ALTER STREAM, judged against the streams of the tenant.
+
+Looks only; the events that are returned have changed nothing yet.
+"""
+
+from __future__ import annotations
+
+from psoup.admission.catalog import Tenant
+from psoup.errors import AlreadyExists, InvalidInput
+from psoup.events import AlterStream, CreateStream, StreamAltered, StreamCreated
+from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
+
+
+def decide_create(tenant: Tenant, command: CreateStream, stream_id: int, sequence: int, now: int) -> StreamCreated:
+    """A new stream; raises AlreadyExists, with the fact whether the one that exists is the same."""
+    spec = create_stream(command.sql)
+    known = tenant.find(spec.name)
+    if known is not None:
+        raise AlreadyExists(
+            f"stream {known.spec.name!r} exists; drop it first or choose another name",
+            reason="STREAM_EXISTS",
+            stream=known.spec.name,
+            stream_id=known.stream_id,
+            identical="true" if known.spec == spec else "false",
+        )
+    return StreamCreated(sequence, command.tenant, stream_id, spec, command.sql, now)
+
+
+def decide_alter(tenant: Tenant, command: AlterStream, sequence: int, now: int) -> tuple[int, StreamAltered | None]:
+    """(stream ID, what changes): None if all columns are there already, and may be.
+
+    Raises NotFound; AlreadyExists that names a column which is there, or is there with another type.
+    """
+    asked = alter_stream(command.sql)
+    stream = tenant.stream(asked.stream)
+    schema = stream.spec.schema
+    added = []
+    for attribute in asked.attributes:
+        position = schema.index(attribute.name)
+        if position is None:
+            added.append(attribute)
+            continue
+        known = schema.attributes[position]
+        if attribute.name in asked.lenient and known.type == attribute.type:
+            continue
+        raise AlreadyExists(
+            f"stream {stream.spec.name!r} has a column {known.name!r} of type {known.type} already; choose another name"
+            + ("" if attribute.name in asked.lenient else ", or say IF NOT EXISTS"),
+            reason="COLUMN_EXISTS",
+            stream=stream.spec.name,
+            column=known.name,
+        )
+    if not added:
+        return stream.stream_id, None
+    if len(schema.attributes) + len(added) > MAX_ATTRIBUTES:
+        raise InvalidInput(
+            f"stream {stream.spec.name!r} has {len(schema.attributes):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
+            f" {len(added)} more do not fit",
+            reason="TOO_MANY_COLUMNS",
+        )
+    spec = stream.spec.with_columns(tuple(added))
+    text = alter_statement(spec.name, tuple(added))
+    return stream.stream_id, StreamAltered(
+        sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now
+    )

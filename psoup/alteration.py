@@ -1,0 +1,40 @@
+"""ALTER STREAM inside the engine: a stream gets columns, and its old tuples NULL in them.
+
+    open chunk     closed early: a chunk has one schema
+    closed chunks  wider views of the same tuples (`psoup.stems.widening`)
+    buffered       wider batches, which the memory budget is charged for
+
+Clauses and results stay as they are: queries of before do not know the new columns, `SELECT *` among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from psoup.answer.snapshot import ChunkEntry
+from psoup.archive import Chunk
+from psoup.events import StreamAltered
+from psoup.stems.piece import Runner
+from psoup.stream_state import StreamState
+
+
+def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
+    """Carry out `event`, all that came before it being released; returns the bytes of tuples charged in addition.
+
+    O(chunks + buffered tuples).
+    """
+    state.cover_new(run)
+    if state.data.open.length:
+        state.close_open()
+    before = state.data.pending.nbytes
+    state.data.alter(event.spec)
+    state.archived = _with_chunks(state.archived, state.data.archived)
+    state.closed = _with_chunks(state.closed, state.data.closed)
+    state.sql = event.sql
+    state.changed = True
+    return state.data.pending.nbytes - before
+
+
+def _with_chunks(entries: Sequence[ChunkEntry], chunks: Iterable[Chunk]) -> list[ChunkEntry]:
+    """The results of the entries beside these views of their chunks."""
+    return [ChunkEntry(chunk, entry.results) for entry, chunk in zip(entries, chunks, strict=True)]

@@ -1,0 +1,121 @@
+"""Streams that get columns while tuples and queries come and go, held against DuckDB, with restarts in between."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.model import SECOND
+from psoup_testing.budget import Budget
+from psoup_testing.restarting import RestartingPSoup
+
+BUDGET = Budget("altered streams", seconds=6, least=50)
+TYPES = {"BIGINT": pa.int64(), "TEXT": pa.string(), "DOUBLE": pa.float64(), "DECIMAL(9,2)": pa.decimal128(9, 2)}
+VALUES = {"BIGINT": "{}", "TEXT": "'{}'", "DOUBLE": "{}.5", "DECIMAL(9,2)": "{}.25"}
+NOW = 1_000 * SECOND
+
+
+class Altered:
+    """A stream, what was pushed to it, and queries with the columns that `*` meant when they were registered."""
+
+    def __init__(self, draw: random.Random, path: Path) -> None:
+        self.draw = draw
+        self.event_time = draw.random() < 0.7
+        config = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=2, sparse_floor=draw.choice([0, 8]))
+        self.soup = RestartingPSoup(config, VirtualClock(NOW), path)
+        self.soup.execute(
+            "CREATE STREAM s (x BIGINT NOT NULL, t TIMESTAMP NOT NULL)"
+            + (" TIMESTAMP BY t LATENESS 5 SECONDS" if self.event_time else "")
+            + draw.choice(["", " RETENTION 100 ROWS ARCHIVE 1000000 ROWS"])
+        )
+        self.columns: dict[str, str] = {}
+        self.rows: list[dict[str, object]] = []
+        self.queries: list[tuple[int, str, list[str]]] = []
+        self.time = 0
+
+    def alter(self) -> None:
+        added = {f"c{len(self.columns) + i}": self.draw.choice(list(TYPES)) for i in range(self.draw.randint(1, 2))}
+        self.soup.execute("ALTER STREAM s " + ", ".join(f"ADD COLUMN {name} {kind}" for name, kind in added.items()))
+        self.columns.update(added)
+
+    def push(self) -> None:
+        count = self.draw.randint(1, 50)
+        self.time += self.draw.randint(0, 3)
+        rows = []
+        for _ in range(count):
+            row: dict[str, object] = {
+                "x": len(self.rows) + len(rows),
+                "t": (self.time + self.draw.randint(0, 4)) * SECOND,
+            }
+            for name, kind in self.columns.items():
+                if self.draw.random() < 0.7:
+                    row[name] = VALUES[kind].format(self.draw.randint(0, 3)).strip("'")
+            rows.append(row)
+        present = [name for name in self.columns if self.draw.random() < 0.7]
+        table = {
+            "x": pa.array([r["x"] for r in rows]),
+            "t": pa.array([r["t"] for r in rows], pa.timestamp("us", "UTC")),
+        }
+        for name in present:
+            table[name] = pa.array([r.get(name) for r in rows], pa.string()).cast(TYPES[self.columns[name]])
+        for row in rows:
+            for name in set(self.columns) - set(present):
+                row.pop(name, None)
+        self.soup.push("s", pa.table(table))
+        self.rows.extend(rows)
+
+    def register(self) -> None:
+        where = ["x % 3 <> 0"] if self.draw.random() < 0.3 else []
+        for name, kind in self.columns.items():
+            value = VALUES[kind].format(self.draw.randint(0, 3))
+            where.append(self.draw.choice([f"{name} = {value}", f"{name} IS NULL", f"({name} <> {value} OR x < 40)"]))
+        self.draw.shuffle(where)
+        condition = " AND ".join(where[: self.draw.randint(0, 2)]) or "x >= 0"
+        query = self.soup.register(f"SELECT * FROM s WHERE {condition}")
+        self.queries.append((query, condition, ["x", "t", *self.columns]))
+
+    def compare(self) -> int:
+        """Each query's answer is DuckDB's over all tuples released, as multisets."""
+        if not self.rows:
+            return 0
+        connection = duckdb.connect(config={"threads": 1})
+        names = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+        connection.execute(f"CREATE TABLE s (x BIGINT, t BIGINT{', ' if names else ''}{names})")
+        places = ", ".join("?" * (2 + len(self.columns)))
+        rows = [(r["x"], r["t"], *(r.get(name) for name in self.columns)) for r in self.rows]
+        connection.executemany(f"INSERT INTO s VALUES ({places})", rows)
+        edge = max(int(str(r["t"])) for r in self.rows) - 5 * SECOND if self.event_time else 2**62
+        for query, condition, columns in self.queries:
+            found = self.soup.invoke(query).to_table()
+            assert found.column_names == columns, (condition, columns)
+            at = found.column("t").cast(pa.int64()).to_pylist()
+            ours = sorted(
+                zip(*[at if n == "t" else found.column(n).to_pylist() for n in columns], strict=True), key=str
+            )
+            sql = f"SELECT {', '.join(columns)} FROM s WHERE t <= {edge} AND {condition}"
+            assert ours == sorted(connection.execute(sql).fetchall(), key=str), condition
+        connection.close()
+        return len(self.queries)
+
+
+def test_altered_streams_answer_as_duckdb() -> None:
+    for number in BUDGET.rounds():
+        draw = random.Random(number)
+        with tempfile.TemporaryDirectory() as folder:
+            stream = Altered(draw, Path(folder))
+            steps = [stream.alter, stream.push, stream.push, stream.push, stream.register, stream.register]
+            steps += [stream.soup.maintain, stream.soup.restart]
+            for _ in range(18):
+                draw.choice(steps)()
+                stream.soup.check()
+            BUDGET.count(stream.compare())
+            stream.soup.restart()
+            stream.soup.maintain()
+            BUDGET.count(stream.compare())
+            stream.soup.store.close()
