@@ -12,8 +12,8 @@ import pytest
 from hypothesis import note
 
 from psoup.admission import Admission
-from psoup.answer.invoke import invoke
 from psoup.answer.by_tuple import matches
+from psoup.answer.invoke import invoke
 from psoup.answer.snapshot import Snapshot
 from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
@@ -130,7 +130,9 @@ def test_snapshots_never_change() -> None:
     def ask(snapshot: Snapshot, query_id: int, now: int) -> object:
         answer = invoke(snapshot, query_id, tenant="default", now=now, accept_truncation=True)
         view = snapshot.by_id[snapshot.query(query_id, "default").stream_id]
-        newest = matches(snapshot, "s", view.next_id - 1, tenant="default", now=0) if view.next_id > view.first_id else []
+        newest = (
+            matches(snapshot, "s", view.next_id - 1, tenant="default", now=0) if view.next_id > view.first_id else []
+        )
         return normal_rows(rows_of(answer)), newest
 
     run_cases(budget, case)
