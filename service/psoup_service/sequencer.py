@@ -2,11 +2,10 @@
 
     waiting  c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
              prepare each, in order        refusals cost nobody else anything
-             append e1 e2 e4               one call: the group shares the wait for the disk
-             answer all, then hand e1 e2 e4 to the writer
+             hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
 
-It alone owns admission, so admission may run ahead of what is applied. If the log fails, nothing of the group is
-acknowledged and the stage ends: admission already counts events that nobody knows.
+It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
+fails, nothing of the group is acknowledged and the stage ends: admission already counts events that nobody knows.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from dataclasses import dataclass
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Register, RegisterMany
+from psoup.events import Acknowledgement, Command, CreateStream, Prepared, Push, Register, RegisterMany
+from psoup_service.committer import Committer, Group
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
-from psoup_service.wakeups import Outcome, deliver
+from psoup_service.wakeups import deliver
 from psoup_service.writer import Writer
 from psoup_storage.contract import Store
 
@@ -63,11 +63,38 @@ class Sequencer(Stage):
         self._writer = writer
         self._room = room
         self._error = error
+        self._committer = Committer(store, writer, room, error, failed)
         self._waiting: deque[Submission] = deque()
         self._group: list[Submission] = []
         self._ended = False
-        self.groups = 0
-        self.events = 0
+
+    @property
+    def groups(self) -> int:
+        """Groups that are logged."""
+        return self._committer.groups
+
+    @property
+    def events(self) -> int:
+        """Events that are logged."""
+        return self._committer.events
+
+    def start(self) -> None:
+        """Start both threads; a store without a disk needs only one."""
+        if self._store.durable:
+            self._committer.start()
+        super().start()
+
+    def stop(self, *, finish: bool) -> None:
+        """End after the work in hand, or (`finish`) after the last command that waits is answered."""
+        super().stop(finish=finish)
+        if not finish:
+            self._committer.stop(finish=False)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for both threads."""
+        end = None if timeout is None else time.monotonic() + timeout
+        ended = super().join(timeout)
+        return self._committer.join(None if end is None else max(0.0, end - time.monotonic())) and ended
 
     def put(self, submission: Submission) -> None:
         """Take a command in, to be answered later. From any thread."""
@@ -88,44 +115,43 @@ class Sequencer(Stage):
             self._process()
 
     def wind_up(self) -> None:
-        """Refuse what still waits, and the group at which the log failed."""
+        """Refuse what still waits, and the group at which a defect struck; the committer ends after this thread."""
         with self.condition:
             self._ended = True
             left = [*self._group, *self._waiting]
             self._waiting.clear()
         self._refuse(left)
+        self._committer.give_up()
+        self._committer.stop(finish=self._finishing)
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
-        group, events, outcomes = self._group, list[tuple[Event, int]](), list[Outcome]()
-        done = 0
+        group = Group()
         end = time.perf_counter() + GROUP_SECONDS
-        while self._waiting and (not group or time.perf_counter() < end):
+        while self._waiting and (not self._group or time.perf_counter() < end):
             submission = self._waiting.popleft()
-            group.append(submission)
+            self._group.append(submission)
             try:
-                if isinstance(submission.command, _GROWING):
-                    self._store.check_room(submission.size)
-                prepared = self._admission.prepare(submission.command, self._clock.now())
+                prepared = self._prepare(submission)
             except PSoupError as refusal:
                 if isinstance(refusal, ResourceExhausted):  # the next one may find room
                     self._writer.make_room(self._clock.now())
-                outcomes.append((submission.answer, refusal))
-                done += submission.size
+                group.outcomes.append((submission.answer, refusal))
+                group.done += submission.size
                 continue
-            outcomes.append((submission.answer, prepared.acknowledgement))
+            group.outcomes.append((submission.answer, prepared.acknowledgement))
             if prepared.event is None:
-                done += submission.size
+                group.done += submission.size
             else:
-                events.append((prepared.event, submission.size))
-        if events:
-            self._store.append([event for event, _ in events])
+                group.events.append((prepared.event, submission.size))
         self._group = []
-        self.groups += 1
-        self.events += len(events)
-        self._room.leave(len(outcomes), done)
-        deliver(outcomes)
-        self._writer.put(events)
+        self._committer.put(group)
+
+    def _prepare(self, submission: Submission) -> Prepared:
+        if isinstance(submission.command, _GROWING):
+            self._committer.check_room()
+            self._store.check_room(submission.size)
+        return self._admission.prepare(submission.command, self._clock.now())
 
     def _refuse(self, submissions: list[Submission]) -> None:
         self._room.leave(len(submissions), sum(submission.size for submission in submissions))

@@ -1,0 +1,143 @@
+"""The second half of the first stage: what was prepared goes to the log, and only then are its callers answered.
+
+    sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
+                           these were prepared while g1 and g2 were on their way to the disk
+
+The slower the disk, the more commands share one wait for it. A store that has no room keeps nothing and says so: the
+groups wait then, what is new is refused, and both go on when there is room again. Any other error ends the stage.
+A store that is not durable has no wait to share, and is written by the sequencer's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from psoup.errors import PSoupError, ResourceExhausted
+from psoup.events import Event
+from psoup_service.room import Room
+from psoup_service.stage import Failure, Stage
+from psoup_service.wakeups import Outcome, deliver
+from psoup_service.writer import Writer
+from psoup_storage.contract import Store
+
+RETRY_SECONDS = 0.5
+"""Between two attempts to write to a store that had no room."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Group:
+    """Commands that were prepared together: what to answer, what to log with its room, and room to give back."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    events: list[tuple[Event, int]] = field(default_factory=list)
+    done: int = 0
+
+    @property
+    def size(self) -> int:
+        """Room of all its commands, in bytes."""
+        return self.done + sum(size for _, size in self.events)
+
+
+class Committer(Stage):
+    """Logs and answers groups in the order they come. `error` makes what their callers get if they cannot be logged."""
+
+    def __init__(
+        self, store: Store, writer: Writer, room: Room, error: Callable[[], PSoupError], failed: Failure
+    ) -> None:
+        super().__init__("psoup-committer", failed)
+        self._store = store
+        self._writer = writer
+        self._room = room
+        self._error = error
+        self._groups: deque[Group] = deque()
+        self._taken: list[Group] = []
+        self._ended = False
+        self._full: ResourceExhausted | None = None
+        self.groups = 0
+        self.events = 0
+
+    def check_room(self) -> None:
+        """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
+        full = self._full
+        if full is not None:
+            raise ResourceExhausted(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
+
+    def put(self, group: Group) -> None:
+        """Have a group logged; on this thread if that is quick. From the sequencer's thread."""
+        if not self._store.durable:
+            self._taken = [group]
+            self._commit()
+            return
+        with self.condition:
+            if not self._ended:
+                self._groups.append(group)
+                self.condition.notify()
+                return
+        self._refuse([group])
+
+    def has_work(self) -> bool:
+        """Whether groups wait."""
+        return bool(self._groups)
+
+    def run(self) -> None:
+        """Log until stopped."""
+        while self.wait_for_work():
+            with self.condition:
+                self._taken = list(self._groups)
+                self._groups.clear()
+            self._commit()
+
+    def wind_up(self) -> None:
+        """Refuse what is left."""
+        with self.condition:
+            self._ended = True
+            left = [*self._taken, *self._groups]
+            self._groups.clear()
+        self._refuse(left)
+
+    def give_up(self) -> None:
+        """Refuse the group at which a store without a disk failed, on the caller's thread."""
+        if self._store.durable:
+            return
+        left, self._taken = self._taken, []
+        self._refuse(left)
+
+    def _commit(self) -> None:
+        events = [event for group in self._taken for event, _ in group.events]
+        if events and not self._append(events):
+            return
+        taken, self._taken = self._taken, []
+        self.groups += 1
+        self.events += len(events)
+        self._room.leave(sum(len(group.outcomes) for group in taken), sum(group.done for group in taken))
+        deliver([outcome for group in taken for outcome in group.outcomes])
+        self._writer.put([entry for group in taken for entry in group.events])
+
+    def _append(self, events: list[Event]) -> bool:
+        """Whether they are logged; False if the stage is to end while the store has no room."""
+        while True:
+            try:
+                self._store.append(events)
+            except ResourceExhausted as full:
+                if self._full is None:
+                    _log.error("commands wait for room in the store: %s", full.message)
+                self._full = full
+                with self.condition:
+                    if self._stopping and not self._finishing:
+                        return False
+                    self.condition.wait(RETRY_SECONDS)
+            else:
+                if self._full is not None:
+                    _log.warning("the store has room again")
+                    self._full = None
+                return True
+
+    def _refuse(self, groups: list[Group]) -> None:
+        for group in groups:
+            self._room.leave(len(group.outcomes), group.size)
+            deliver([(answer, self._error()) for answer, _ in group.outcomes])
