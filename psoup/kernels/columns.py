@@ -196,10 +196,3 @@ def slot_range(slots, slot):
         else:
             high = middle
     return start, low
-
-
-@njit(cache=True, nogil=True)
-def gather_int64(values, rows, out):
-    """out[i] = values[rows[i]]. values: int64[n], rows: int64[k], read; out: int64[k], written. O(k)."""
-    for i in range(rows.shape[0]):
-        out[i] = values[rows[i]]

@@ -22,6 +22,9 @@ from psoup.kernels.pack import set_bits
 _FIRST_ROWS = 16
 _TIER = 16
 """Runs of like size that are merged at once, a power of two. Merging two by two cost more than the join itself."""
+_LARGE_RUN = 16_384
+"""Pairs of a run from which on twice as many are kept side by side: shards make two or more of a piece, and all runs
+of a chunk are merged at once when it is sealed, by whoever does that."""
 _SPARSE_SLOTS = 8
 """Slots for each pair, from which on sorting the pairs beats a pass over all slots."""
 
@@ -131,8 +134,12 @@ class OpenResults:
         if not len(slots):
             return
         # Before, not after: the last piece of a chunk leaves its runs to be merged by whoever seals the chunk.
-        while len(self.runs) >= _TIER and len(self.runs[-_TIER][0]) <= _TIER * len(self.runs[-1][0]):
-            tier, self.runs[-_TIER:] = self.runs[-_TIER:], []
+        while len(self.runs) >= _TIER:
+            last = len(self.runs[-1][0])
+            width = _TIER if last < _LARGE_RUN else 2 * _TIER
+            if len(self.runs) < width or len(self.runs[-width][0]) > _TIER * last:
+                break
+            tier, self.runs[-width:] = self.runs[-width:], []
             merged = self._promote(*merge_all(tier))
             if len(merged[0]):
                 self.runs.append(merged)

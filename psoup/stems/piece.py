@@ -18,7 +18,10 @@ Task = Callable[[], None]
 Runner = Callable[[Sequence[Task]], None]
 """Runs all tasks and returns when all are done, in any order, on any threads; the tasks write disjoint ranges.
 
-A runner may have an attribute `threads`: into how many tasks a probe should be cut (default 1)."""
+A runner may have an attribute `threads`: into how many tasks a probe may be cut (default 1), and another, `handover`:
+nanoseconds of work that a task should have at least, so that it is worth another thread (default 60,000)."""
+
+_HANDOVER_NS = 60_000
 
 
 def serial(tasks: Sequence[Task]) -> None:
@@ -30,6 +33,11 @@ def serial(tasks: Sequence[Task]) -> None:
 def threads_of(run: Runner) -> int:
     """How many tasks `run` can use at once."""
     return max(1, int(getattr(run, "threads", 1)))
+
+
+def handover_of(run: Runner) -> int:
+    """The least work of a task, in nanoseconds."""
+    return int(getattr(run, "handover", _HANDOVER_NS))
 
 
 @dataclass(frozen=True, slots=True)

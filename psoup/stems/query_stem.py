@@ -23,12 +23,13 @@ from psoup.errors import Internal
 from psoup.expressions.tree import Expr
 from psoup.model import Schema
 from psoup.query import ClauseColumns, Factor, Term
-from psoup.stems.arrival import Scratch, probe
+from psoup.stems.arrival import probe
 from psoup.stems.block import block_part
 from psoup.stems.column_block import column_part
 from psoup.stems.combine import combine
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
+from psoup.stems.join import Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
 from psoup.stems.posting_lists import STANDARD, Layout
 from psoup.stems.predicate_index import Part

@@ -33,6 +33,16 @@ class Values:
     valid: Array | None = None
     error: Array | None = None
 
+    def slice(self, start: int, stop: int) -> Values:
+        """Some of the values; memory is shared."""
+        return Values(
+            self.keys[start:stop],
+            None if self.offsets is None else self.offsets[start : stop + 1],
+            self.data,
+            None if self.valid is None else self.valid[start:stop],
+            None if self.error is None else self.error[start:stop],
+        )
+
     @property
     def errors(self) -> int:
         """How many values could not be computed."""

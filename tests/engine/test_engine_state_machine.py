@@ -55,8 +55,9 @@ class EngineMachine(RuleBasedStateMachine):
         declaration = draw_declaration(make)
         self.pools = draw_pools(make, declaration)
         config = draw_config(make)
-        note(f"{declaration.sql()}\n{config}")
-        self.duel = Duel(declaration, config)
+        shards = make.number(1, 3)
+        note(f"{declaration.sql()}\n{config}\nshards: {shards}")
+        self.duel = Duel(declaration, config, shards=shards)
         self.at = 0
 
     def make(self, draw: Any) -> Maker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,10 +17,11 @@ from psoup.model import BIGINT
 from psoup.query import Factor, Interval, Term
 from psoup.results.open import OpenResults
 from psoup.stems.arrival import compile_kernels
-from psoup.stems.piece import Piece, Runner, Task, serial
+from psoup.stems.piece import Piece, Runner, serial
 from psoup.stems.posting_lists import Layout
 from psoup.stems.query_stem import QuerySteM
 from psoup_testing.calls import calls_of
+from psoup_testing.shards import Shards
 from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 
 CHUNK = 256
@@ -36,16 +36,6 @@ LAYOUTS = {
     "all in lists": Layout(points_share=1, narrow_share=1, narrow_rows=1, least=1, tests=1),
     "two tests": Layout(points_share=2, narrow_share=3, narrow_rows=4, least=2, tests=2),
 }
-
-
-class Backwards:
-    """A runner that cuts a probe into three tasks and runs the last first."""
-
-    threads = 3
-
-    def __call__(self, tasks: Sequence[Task]) -> None:
-        for task in reversed(tasks):
-            task()
 
 
 def matches(results: OpenResults, slot: int) -> list[int]:
@@ -66,7 +56,7 @@ def test_probe_agrees_with_the_naive_evaluator(seed: int, layout: Layout, config
     """Adds, removals, merges (also stale ones) and pieces in any order, over the life of a chunk."""
     rng = random.Random(seed)
     stem, results = QuerySteM(SCHEMA, config, layout), OpenResults(config, 512)
-    run: Runner = rng.choice([serial, Backwards()])
+    run: Runner = rng.choice([serial, Shards(3)])
     clauses: dict[int, tuple[Factor, ...]] = {}
     expected: dict[int, list[int]] = {}
     free, start, pending = list(range(400)), 0, []
@@ -158,13 +148,14 @@ def test_pieces_of_full_size(generous: int) -> None:
         stem.add(slot, (_between(0, low, low + width), _between(1, below, below + depth)))
         if slot == 300:
             assert stem.install(stem.merge_task().compute())
-    start = 37
+    start, shards = 37, Shards(3)
     for stop in (4133, 8229, 8300, 9000):
         ids = np.arange(start, stop)
         columns = tuple(Column(BIGINT, values[start:stop]) for values in (a, b))
-        stem.probe(Piece(columns, ids, ids, start), results, Backwards())
+        stem.probe(Piece(columns, ids, ids, start), results, shards)
         start = stop
     results.check(9000)
+    assert shards.shared > 4, "four pieces, and rows for the first"
     for slot, (low, width, below, depth) in spans.items():
         wanted = (low <= a) & (a < low + width) & (below <= b) & (b < below + depth)
         assert matches_of(results, slot, 9000) == [row for row in np.flatnonzero(wanted).tolist() if row >= 37]
@@ -172,7 +163,7 @@ def test_pieces_of_full_size(generous: int) -> None:
 
 
 @pytest.mark.parametrize("rows", [64, 4096])
-@pytest.mark.parametrize("shards", [serial, Backwards()], ids=["serial", "shards"])
+@pytest.mark.parametrize("shards", [serial, Shards(3)], ids=["serial", "shards"])
 def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
     """3,000 clauses over 2,000 values: equalities, IN lists, ranges of every narrow length, few clauses in no list."""
     rng = np.random.default_rng(23)
@@ -257,6 +248,25 @@ def _calls_of_probe(clauses: int) -> int:
 def test_python_calls_do_not_depend_on_the_number_of_clauses() -> None:
     _calls_of_probe(8)
     assert _calls_of_probe(64) == _calls_of_probe(4096) < 400
+
+
+class Counting(Shards):
+    """Shards as a pool of two threads would have them."""
+
+    handover = 60_000
+
+
+@pytest.mark.parametrize(("tuples", "clauses", "tasks"), [(64, 600, 0), (4096, 4, 0), (4096, 600, 1)])
+def test_a_piece_that_is_soon_done_stays_whole(tuples: int, clauses: int, tasks: int) -> None:
+    rng = np.random.default_rng(7)
+    stem, results, run = QuerySteM(SCHEMA, EngineConfig()), OpenResults(EngineConfig(), 600), Counting(2)
+    for slot in range(clauses):
+        stem.add(slot, (_between(0, 5 * (slot % 10), 60 + slot % 40),))
+    ids = np.arange(tuples)
+    columns = tuple(Column(BIGINT, rng.integers(0, 100, tuples)) for _ in range(2))
+    results.ensure_rows(np.arange(600))
+    stem.probe(Piece(columns, ids, ids, 0), results, run)
+    assert run.shared == tasks
 
 
 def test_a_slot_is_used_once() -> None:

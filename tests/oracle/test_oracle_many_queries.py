@@ -176,7 +176,7 @@ class Crowd:
 class Pool:
     """A runner with three threads."""
 
-    threads = 3
+    threads, handover = 3, 0
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(self.threads)

@@ -37,6 +37,7 @@ from psoup_testing.histories import (
 from psoup_testing.model import Declaration, ModelStream, Range, Refusal, Row
 from psoup_testing.oracle import Oracle, difference
 from psoup_testing.queries import Query
+from psoup_testing.shards import Shards
 from psoup_testing.values import arrow_array, plain_values
 
 Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
@@ -58,11 +59,21 @@ class Duel:
     """
 
     def __init__(
-        self, declaration: Declaration, config: EngineConfig, beside: Duel | None = None, make: Make = LocalPSoup
+        self,
+        declaration: Declaration,
+        config: EngineConfig,
+        beside: Duel | None = None,
+        make: Make | None = None,
+        shards: int = 1,
     ) -> None:
         self.declaration = declaration
         self.clock: VirtualClock = VirtualClock(BASE) if beside is None else beside.clock
-        self.psoup: LocalPSoup = make(config, self.clock) if beside is None else beside.psoup
+        if beside is not None:
+            self.psoup: LocalPSoup = beside.psoup
+        elif make is not None:
+            self.psoup = make(config, self.clock)
+        else:
+            self.psoup = LocalPSoup(config, self.clock, Shards(shards))
         self.psoup.execute(declaration.sql())
         self.model = ModelStream(declaration, config.max_ahead)
         self.oracle = Oracle(declaration.schema)
@@ -260,9 +271,9 @@ def expected_refusal(call: Any) -> str | None:
     return None
 
 
-def play(history: History, make: Make = LocalPSoup) -> int:
+def play(history: History, make: Make | None = None) -> int:
     """A whole history against the model; returns how many answers were compared."""
-    duel = Duel(history.declaration, history.config, make=make)
+    duel = Duel(history.declaration, history.config, make=make, shards=history.shards)
     try:
         duel.run(history.actions)
         return duel.compared
@@ -272,7 +283,7 @@ def play(history: History, make: Make = LocalPSoup) -> int:
 
 def play_together(one: History, two: History) -> int:
     """Two histories on two streams of one PSoup, action by action in turn; the first one's configuration holds."""
-    first = Duel(one.declaration, one.config)
+    first = Duel(one.declaration, one.config, shards=one.shards)
     second = Duel(two.declaration, one.config, first)
     try:
         for left, right in zip_longest(one.actions, two.actions):
@@ -288,7 +299,7 @@ def play_together(one: History, two: History) -> int:
 
 def play_again(one: History, two: History) -> int:
     """A history, its stream dropped, and another history on a stream of the same name."""
-    first = Duel(one.declaration, one.config)
+    first = Duel(one.declaration, one.config, shards=one.shards)
     first.run(one.actions)
     for number in list(first.standing):
         first.unregister(number)

@@ -96,13 +96,15 @@ class History:
     pools: tuple[tuple[Value, ...], ...]
     config: EngineConfig
     actions: tuple[Action, ...]
+    shards: int = 1
+    """Into how many tasks the join of a piece is cut."""
 
     def under(self, config: EngineConfig) -> History:
         """The same with another configuration."""
         return replace(self, config=config)
 
     def __repr__(self) -> str:
-        lines = [self.declaration.sql(), repr(self.config)]
+        lines = [self.declaration.sql(), repr(self.config), f"shards: {self.shards}"]
         for action in self.actions:
             if isinstance(action, Register):
                 lines.append(f"Register {action.query.sql()}")
@@ -209,7 +211,7 @@ def draw_history(draw: Any, events: int = 14, name: str = "s") -> History:
         else:
             actions.append(Unregister(standing.pop(make.number(0, len(standing) - 1))))
     actions += [Invoke(number, None, None, True) for number in standing]
-    return History(declaration, pools, config, tuple(actions))
+    return History(declaration, pools, config, tuple(actions), make.number(1, 3))
 
 
 def _another(make: Maker, declaration: Declaration, known: list[Query]) -> Query:

@@ -1,0 +1,280 @@
+"""Some consecutive tuples joined with all clauses of one index, set at a time.
+
+    values --codes--> rows --reach--> cells --match lists, sort, unpack--> pairs
+                       |  `---> clauses of hot cells --.
+                       `--count--> prefix counts --plan--> work --+--> order --> walk --> pairs
+                                  clauses in no list --'          `--> bitmaps --> AND --> rows
+
+The steps are the bodies of `Join.match` and `_plan_and_emit`, each one call of a kernel over all tuples or all clauses;
+nothing here loops over either. Clauses whose matches turn out to be many and that have no row of bits yet are left for
+`Join.match_rest`, when they have one; this happens once for a clause and chunk. It knows no threads: joins of other
+tuples, or with other clauses, may run at the same time, as they write other words and other scratch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.kernels.arrive import emit, plan
+from psoup.kernels.bitmaps import prefix_bitmaps
+from psoup.kernels.codes import count_codes, count_some, sort_tuples
+from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
+from psoup.stems.piece import OpenResults
+from psoup.stems.predicate_index import Part
+from psoup.stems.values import Values
+
+Run = tuple[Array, Array]
+_NOTHING: Array = np.zeros(0, np.int32)
+_WALK_SHARE = 4
+"""A tuple that is looked at by itself costs as much as so many that are ANDed as bits, where both are possible."""
+_SORT_COST = 16
+"""What finding a row's count among sorted tuples costs, in steps of counting through all rows."""
+_KEPT_BYTES = 1 << 26
+"""A scratch array larger than this (64 MiB) is given back after the probe instead of being kept for the next."""
+
+
+class Scratch:
+    """Arrays that one probe after the other writes over. One user at a time."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+        self._others: dict[tuple[int, int], Scratch] = {}
+
+    def of(self, shard: int, part: int) -> Scratch:
+        """The arrays of one of several joins that are under way together."""
+        if shard == part == 0:
+            return self
+        return self._others.setdefault((shard, part), Scratch())
+
+    def get(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """An array of that shape with arbitrary content, C-contiguous."""
+        size = shape if isinstance(shape, int) else math.prod(shape)
+        kept = self._arrays.get(name)
+        if kept is None or len(kept) < size:
+            kept = np.empty(size + (size >> 1), dtype)
+            if kept.nbytes <= _KEPT_BYTES:
+                self._arrays[name] = kept
+        return kept[:size].reshape(shape)
+
+    def zeros(self, name: str, size: int) -> Array:
+        """An int32 array of zeros, to be left as zeros."""
+        kept = self._arrays.get(name)
+        if kept is None or len(kept) < size:
+            kept = self._arrays[name] = np.zeros(size, np.int32)
+        return kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self._arrays.values()) + sum(o.nbytes for o in self._others.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The piece counted by the codes of one index; see `psoup.kernels.codes`."""
+
+    codes: Array
+    counts: Array
+    ranks: Array
+    starts: Array
+    order: Array
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What `plan` found; see `psoup.kernels.arrive`."""
+
+    clauses: Array
+    walked: Array
+    room: Array
+
+    def pick(self, positions: Array) -> _Work:
+        """Some of the work, to be emitted into rows: no room for pairs."""
+        return _Work(self.clauses[positions], self.walked[positions], np.zeros(len(positions) + 1, np.int64))
+
+
+@dataclass(slots=True)
+class Join:
+    """`size` tuples from offset `start` of a chunk on, and one part of the index.
+
+    `runs`: the matches that go to no row, sorted by (slot, offset), after `match`. `needs`: the slots that need a row
+    before `match_rest` can be called; it must be if there are any.
+    """
+
+    part: Part
+    values: Mapping[int, Values]
+    start: int
+    size: int
+    config: EngineConfig
+    scratch: Scratch
+    runs: list[Run] = field(default_factory=list)
+    needs: Array = field(default_factory=lambda: _NOTHING)
+    work: _Work | None = None
+    """What `match` planned, until the next probe: who counts the work of each clause reads it."""
+    cells: Array | None = None
+    """The cells of the lists that `match` tested, ~cell if hot, until the next probe."""
+    _left: tuple[_Work, _Counts, Array, int] | None = None
+
+    @property
+    def limit(self) -> int:
+        """Most tuples that are walked for a clause, and most pairs of one that is not."""
+        return max(self.size // self.config.dense_share, min(self.size, self.config.sparse_floor))
+
+    def match(self, results: OpenResults) -> None:
+        """Find all matches; those of slots that have a row are ORed into it."""
+        index = self.part.index
+        codes = self.scratch.get("codes", (len(index.bounds), self.size), np.int32)
+        base = index.base.tolist()
+        for local, attribute in enumerate(index.attributes.tolist()):
+            index.bounds[local].encode(self.values[attribute], base[local], codes[local])
+        reached = _reach(self.part, codes, self.limit, self.scratch)
+        if len(reached.candidates):
+            self._plan_and_emit(codes, reached.candidates, results)
+        if len(reached.tuples):
+            self.cells = reached.cells
+            self._match_lists(codes, reached, results)
+
+    def match_rest(self, results: OpenResults) -> None:
+        """Emit what was left, into the rows that there are now."""
+        assert self._left is not None, "nothing was left"
+        work, counted, prefix, most = self._left
+        self._emit(work, counted, prefix, most, results)
+
+    def _plan_and_emit(self, codes: Array, candidates: Array, results: OpenResults) -> None:
+        """The matches of clauses that are looked at one by one, whatever the tuples hold."""
+        index, scratch, shift, limit = self.part.index, self.scratch, self.start & 63, self.limit
+        counted = _count(self.part, codes, candidates, scratch)
+        uses = _Uses(len(index.bounds))
+        walk = max(limit // _WALK_SHARE, min(self.size, self.config.sparse_floor, limit))
+        work = _plan(self.part, counted, candidates, self.size, walk, limit, uses, scratch)
+        if not len(work.clauses):
+            return
+        self.work = work
+        if uses.order.any() and not counted.ordered:
+            cursor = scratch.get("cursor", index.rows, np.int32)
+            sort_tuples(codes, index.base, counted.counts, uses.order, cursor, counted.order)
+        bitmaps = int(counted.starts[-1]) if uses.prefix.any() else 0
+        prefix = scratch.get("prefix", (bitmaps, (shift + self.size + 63) >> 6), np.uint64)
+        if bitmaps:
+            prefix_bitmaps(codes, counted.ranks, counted.starts, uses.prefix, shift, prefix)
+        rows = len(results.rows) + int(np.count_nonzero(work.walked < 0))
+        most = limit if rows > self.config.generous_rows else limit // 2
+        needs = self._emit(work, counted, prefix, most, results)
+        if len(needs):
+            self.needs = index.slots[work.clauses[needs]].astype(np.int64)
+            self._left = work.pick(needs), counted, prefix, most
+
+    def _emit(self, work: _Work, counted: _Counts, prefix: Array, most: int, results: OpenResults) -> Array:
+        """Returns positions of work that needs rows, ascending."""
+        index, size, room = self.part.index, len(work.clauses), int(work.room[-1])
+        slots, offsets = self.scratch.get("slots", room, np.uint32), self.scratch.get("offsets", room, np.uint16)
+        needs = self.scratch.get("needs", size, np.int32)
+        pairs, needed = emit(
+            0, size, work.clauses, work.walked, work.room, index.slots, index.clause_ptr, index.factor_ptr, index.iv_lo,
+            index.iv_hi, index.iv_attr, counted.codes, counted.counts, counted.ranks, counted.order, prefix,
+            self.start, most, results.row_of_slot, results.rows, slots, offsets, needs,
+        )  # fmt: skip
+        if pairs:
+            self.runs.append((slots[:pairs].copy(), offsets[:pairs].copy()))
+        return needs[:needed]
+
+    def _match_lists(self, codes: Array, reached: _Reached, results: OpenResults) -> None:
+        """Test the lists."""
+        part, index, lists = self.part, self.part.index, self.part.index.lists
+        bits, total = max(1, (self.size - 1).bit_length()), int(reached.room[-1])
+        wide = len(index) << bits > 1 << 32
+        out = self.scratch.get("wide" if wide else "narrow", total, np.uint64 if wide else np.uint32)
+        count = match_lists(
+            0, len(reached.tuples), reached.tuples, reached.cells, reached.room, lists.cell_ptr, lists.group_ptr,
+            lists.group_kind, lists.group_test, lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries,
+            lists.tests, lists.longest, index.base, codes, index.clause_ptr, index.factor_ptr, index.iv_lo,
+            index.iv_hi, index.iv_attr, bits, out,
+        )  # fmt: skip
+        keys = out[:count]
+        keys.sort()
+        alive = part.alive if part.live < len(index) else part.alive[:0]
+        slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
+        kept = unpack_pairs(keys, bits, self.start, alive, index.slots, slots, offsets)
+        slots, offsets = slots[:kept], offsets[:kept]
+        if len(results.rows):
+            kept = pairs_to_rows(slots, offsets, results.row_of_slot, results.rows)
+        if kept:
+            self.runs.append((slots[:kept], offsets[:kept]))
+
+
+@dataclass(slots=True)
+class _Uses:
+    """For which attributes tuples must be sorted, and bitmaps made: uint8[A]."""
+
+    order: Array
+    prefix: Array
+
+    def __init__(self, attributes: int) -> None:
+        self.order, self.prefix = np.zeros(attributes, np.uint8), np.zeros(attributes, np.uint8)
+
+
+def _count(part: Part, codes: Array, candidates: Array, scratch: Scratch) -> _Counts:
+    """Counts by all codes, or where those are many, only by the codes that the candidates use."""
+    index = part.index
+    counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
+    starts = np.zeros(len(index.bounds) + 1, np.int64)
+    order = scratch.get("order", codes.shape, np.int32)
+    edges = 2 * len(candidates) * len(index.iv_lo) // len(index)
+    few = _SORT_COST * (edges + codes.size) < index.rows
+    if few:
+        keys = codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64)
+        keys.sort(axis=1)
+        count_some(
+            keys, candidates, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
+            counts, ranks, starts, order,
+        )  # fmt: skip
+    else:
+        count_codes(codes, index.base, counts, ranks, starts)
+    return _Counts(codes, counts, ranks, starts, order, few)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Candidates for the plan, and lists to test; see `psoup.kernels.postings`."""
+
+    candidates: Array
+    tuples: Array
+    cells: Array
+    room: Array
+
+
+def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
+    index, lists = part.index, part.index.lists
+    if not len(lists.entries):
+        return _Reached(index.rest, _NOTHING, _NOTHING, _NOTHING)
+    most = len(lists.grid_attr) * codes.shape[1]
+    seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)
+    tuples, cells = scratch.get("tuples", most, np.int32), scratch.get("cells", most, np.int32)
+    room = scratch.get("test_room", most + 1, np.int64)
+    size, found = reach(
+        codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
+        lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells, room,
+    )  # fmt: skip
+    looked_at = np.sort(np.concatenate([index.rest, candidates[:size]])) if size else index.rest
+    return _Reached(looked_at, tuples[:found], cells[:found], room[: found + 1])
+
+
+def _plan(
+    part: Part, counted: _Counts, candidates: Array, n: int, walk: int, limit: int, uses: _Uses, scratch: Scratch
+) -> _Work:
+    index, size = part.index, len(candidates)
+    work, walked = scratch.get("work", size, np.int32), scratch.get("walked", size, np.int32)
+    room = scratch.get("room", size + 1, np.int64)
+    found = plan(
+        candidates, part.alive, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
+        counted.counts, n, walk, limit, work, walked, room, uses.order, uses.prefix,
+    )  # fmt: skip
+    return _Work(work[:found], walked[:found], room[: found + 1])
