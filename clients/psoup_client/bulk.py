@@ -99,6 +99,12 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
+        for number, value in enumerate(values, 1):
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise InvalidData(
+                    f"parameter {name} in row {number} is {value}, which is out of the range of 64 bits",
+                    facts={"parameter": name, "row": str(number)},
+                ) from problem
         kinds: dict[str, int] = {}
         for number, value in enumerate(values, 1):
             if value is not None:
