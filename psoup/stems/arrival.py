@@ -23,6 +23,8 @@ from psoup.kernels.codes import count_some
 from psoup.kernels.columns import merge_runs, sort_by_slot
 from psoup.kernels.pack import set_bits
 from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
+from psoup.kernels.tally import tally_cells, tally_work
+from psoup.stems.costs import Costs
 from psoup.stems.join import Join, Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, Task, handover_of, threads_of
 from psoup.stems.predicate_index import Part
@@ -42,8 +44,9 @@ def probe(
     run: Runner,
     scratch: Scratch,
     config: EngineConfig,
+    costs: Costs | None = None,
 ) -> None:
-    """Join a piece with the clauses of all parts and write the matches to `results`.
+    """Join a piece with the clauses of all parts and write the matches to `results`; count the work in `costs`.
 
     Every attribute is computed once. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
     """
@@ -61,6 +64,8 @@ def probe(
         first, size = piece.start + start, stop - start
         shards.append([Join(p, mine, first, size, config, scratch.of(number, k)) for k, p in enumerate(live)])
     _each(shards, lambda join: join.match(results), run)
+    if costs is not None:
+        _count(costs, shards)
     needs = [join.needs for shard in shards for join in shard if len(join.needs)]
     if needs:
         results.ensure_rows(np.unique(np.concatenate(needs)))
@@ -70,6 +75,15 @@ def probe(
         found[-2:] = [merge_runs(*found[-2], *found[-1])]
     for slots, offsets in found:
         results.append_run(slots, offsets)
+
+
+def _count(costs: Costs, shards: Sequence[Sequence[Join]]) -> None:
+    """What was looked at for which clause, in all shards."""
+    for join in (join for shard in shards for join in shard):
+        if join.work is not None:
+            costs.planned(join.part.index, join.work.clauses, join.work.walked, join.work.room, join.size)
+        if join.cells is not None:
+            costs.reached(join.part, join.cells)
 
 
 def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> list[tuple[int, int]]:
@@ -120,3 +134,5 @@ def compile_kernels() -> None:
     count_some(bits[:0], ints[:0], *index, ints, ints, longs, codes)
     sort_by_slot(slots[:0], offsets[:0], 0, 0, slots, offsets)
     set_bits(bits, longs[:0], offsets[:0])
+    tally_work(ints[:0], ints[:0], longs[:1], slots, 0, longs, longs)
+    tally_cells(ints[:0], longs)

@@ -153,6 +153,8 @@ class Part:
     index: PredicateIndex
     alive: Array
     live: int
+    hits: Array | None = None
+    """int64, how often each cell was tested; see `psoup.stems.costs`."""
 
     @classmethod
     def of(cls, index: PredicateIndex) -> Part:

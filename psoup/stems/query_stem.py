@@ -27,6 +27,7 @@ from psoup.stems.arrival import probe
 from psoup.stems.block import block_part
 from psoup.stems.column_block import column_part
 from psoup.stems.combine import combine
+from psoup.stems.costs import Costs
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.stems.join import Scratch
@@ -101,6 +102,7 @@ class QuerySteM:
         self._exprs: dict[int, Expr] = {}
         self._next_id = 0
         self._scratch = Scratch()
+        self.costs = Costs(self._parts)
 
     def __len__(self) -> int:
         return sum(part.live for part in self._parts) + len(self._delta)
@@ -115,6 +117,8 @@ class QuerySteM:
         if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
             raise Internal(f"slot {slot} holds a clause already; remove it first")
         resolved = [(factor, [self._attribute_id(term.attribute) for term in factor.terms]) for factor in factors]
+        self.costs.recent(None)
+        self.costs.begin(np.array([slot]))
         self._delta.add(slot, resolved)
         return tuple(sorted({attribute for _, attributes in resolved for attribute in attributes}))
 
@@ -122,7 +126,9 @@ class QuerySteM:
         """`add` for some clauses (slot, factors) at once. O(n log n): many of them become a part of the index."""
         if len(clauses) <= self._config.delta_queries // 8:
             return [self.add(slot, factors) for slot, factors in clauses]
-        self._check_free(np.array([slot for slot, _ in clauses], np.int64))
+        slots = np.array([slot for slot, _ in clauses], np.int64)
+        self._check_free(slots)
+        self.costs.begin(slots)
         part, used = block_part(clauses, self._attribute_id, self._layout)
         self._append(part)
         return used
@@ -133,6 +139,7 @@ class QuerySteM:
         slots: int64[n], those of the clauses. Returns the attribute IDs that each of them uses. O(n log n).
         """
         self._check_free(slots)
+        self.costs.begin(slots)
         part, used = column_part(slots, columns, self._attribute_id, self._layout)
         self._append(part)
         return used
@@ -197,7 +204,10 @@ class QuerySteM:
 
     def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
         """Join a piece with all clauses; the matches go to `results`. See `psoup.stems.arrival`."""
-        probe(self._all_parts(), self._exprs, piece, results, run, self._scratch, self._config)
+        parts = self._all_parts()
+        self.costs.recent(parts[-1] if len(self._delta) else None)
+        self.costs.tuples += len(piece)
+        probe(parts, self._exprs, piece, results, run, self._scratch, self._config, self.costs)
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own. O(k log n)."""
@@ -268,6 +278,7 @@ class QuerySteM:
         for source, before in zip(result.sources, result.alive, strict=True):
             for position in np.flatnonzero(before & ~source.alive & 1):
                 result.merged.kill(int(source.index.slots[position]))
+        self.costs.fold(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
         self._forget_attributes()
         return True

@@ -367,6 +367,12 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
         (rng.random(320) < rng.choice([0.01, 0.5, 1.0])).view(np.uint64), int(rng.integers(0, 9)),
         np.zeros(320, np.int64),
     ),
+    "tally.tally_work": lambda rng: (
+        rng.permutation(20)[:9].astype(np.int32), rng.integers(-1, 3, 9).astype(np.int32),
+        np.cumsum(rng.integers(0, 9, 10)), rng.permutation(30)[:20].astype(np.uint32), 77,
+        np.zeros(30, np.int64), np.zeros(30, np.int64),
+    ),
+    "tally.tally_cells": lambda rng: (rng.integers(-5, 9, 40).astype(np.int32), np.zeros(9, np.int64)),
     "arrive.plan": _plan,
     "arrive.emit": _emit,
     "postings.reach": _reach,
