@@ -18,7 +18,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test soak check format protos protos-check golden bench bench-setup wheel lock clean
+.PHONY: help setup run test soak check format protos protos-check golden bench bench-setup figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ bench-setup: $(STAMP) ## Install the peers that are large (chDB, Pathway, a driv
 	@$(BIN)/python -m pip install -qq --only-binary :all: --editable '.[peers]' --no-build-isolation
 	@[ -x build/pathway/bin/python ] || $(BIN)/python -m venv build/pathway
 	@build/pathway/bin/python -m pip install -qq --only-binary :all: pathway==$(PATHWAY_VERSION)
+
+figures: $(STAMP) ## Draw build/bench.json into build/figures: growth, and ratios to the peers.
+	@$(BIN)/python -m benchmarks.figures $(ARGS)
 
 wheel: $(STAMP) ## Build dist/psoup-*.whl and the source distribution.
 	@rm -rf dist

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import arrival, invocation, registration, scale, wire
+from benchmarks import arrival, growth, invocation, registration, scale, wire
 from benchmarks.measure import Row, machine
-from benchmarks.report import markdown, print_table, write_json
+from benchmarks.report import markdown, number, print_table, write_json
 
 GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "arrival.q4096.f4": arrival.rows,
@@ -30,6 +32,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "invoke.w": invocation.rows,
     "push.grpc": wire.push_rows,
     "invoke.grpc": wire.invoke_rows,
+    "growth": growth.rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""
 
@@ -49,14 +52,11 @@ def main() -> int:
     here = machine()
     progress = Console(stderr=True)
     rows: list[Row] = []
-    for group in groups:
-        with progress.status(f"Measuring {group}"):
-            for row in GROUPS[group](options.quick):
-                if not options.only or any(row.name.startswith(name) for name in options.only):
-                    rows.append(row)
-                    progress.print(f"{row.name}: {row.sample.median:,.0f} {row.unit}, {row.ratio:.2f}x {row.peer}")
-    write_json(options.json, rows, here)
-    options.json.with_suffix(".md").write_text(markdown(rows, here))
+    for row in _measured(groups, options, progress):
+        rows.append(row)
+        # Written as it goes: a run that is ended keeps what it has measured.
+        write_json(options.json, rows, here)
+        options.json.with_suffix(".md").write_text(markdown(rows, here))
     console = Console()
     if options.markdown:
         console.print(markdown(rows, here), highlight=False, markup=False, soft_wrap=True, end="")
@@ -66,6 +66,23 @@ def main() -> int:
     if missed:
         progress.print(f"Missed: {', '.join(missed)}")
     return 1 if missed and options.strict else 0
+
+
+def _measured(groups: list[str], options: argparse.Namespace, console: Console) -> Iterator[Row]:
+    """The rows that were asked for, with a bar of the groups on a terminal, and a line for each row."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=len(groups))
+        for group in groups:
+            bar.update(task, description=f"Measuring {group}")
+            start = time.monotonic()
+            for row in GROUPS[group](options.quick):
+                if not options.only or any(row.name.startswith(name) for name in options.only):
+                    yield row
+                    theirs = "not here" if row.peer_sample is None else f"{row.ratio:.2f}x"
+                    console.print(f"{row.name}: {number(row.sample.median)} {row.unit}, {theirs} {row.peer}")
+            console.print(f"[dim]{group} took {time.monotonic() - start:.0f} s[/]")
+            bar.advance(task)
 
 
 def _wanted(group: str, only: list[str]) -> bool:

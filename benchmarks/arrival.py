@@ -77,7 +77,7 @@ def paper(
     with closing(Cores()) as cores:
         engine = Loaded(queries, batches(columns, BATCH), cores)
         turns: list[Callable[[], object]] = [partial(engine.arrive, threads, chunks) for threads in (1, 2)]
-        turns += [partial(peer.arrive, _last(columns, peer.rows)) for peer in peers]
+        turns += [partial(peer.arrive, last_of(columns, peer.rows)) for peer in peers]
         amounts = [max(chunks, 1) * CHUNK] * 2 + [peer.rows * peer.queries // len(queries) for peer in peers]
         rates = in_turns(turns, amounts, samples, engine.local.maintain)
         check(engine, queries, peers, columns)
@@ -117,7 +117,7 @@ def _named(peers: Sequence[Peer], rates: Sequence[Rate]) -> list[tuple[str, Rate
     return [(peer.name, rate) for peer, rate in zip(peers, rates, strict=True)]
 
 
-def _last(columns: Columns, rows: int) -> Columns:
+def last_of(columns: Columns, rows: int) -> Columns:
     return np.ascontiguousarray(columns[:, columns.shape[1] - rows :])
 
 
@@ -160,7 +160,7 @@ class Loaded:
 
 def check(engine: Loaded, queries: Sequence[Query], peers: Sequence[Peer], columns: Columns) -> None:
     """Every query's answer over the last batch is NumPy's, tuple by tuple; so are the masks of every peer."""
-    last = _last(columns, BATCH)
+    last = last_of(columns, BATCH)
     masks = np.stack([query.mask(last) for query in queries])
     for query_id, mask in zip(engine.ids, masks, strict=True):
         answer = engine.local.invoke(query_id).to_table()
@@ -168,6 +168,6 @@ def check(engine: Loaded, queries: Sequence[Query], peers: Sequence[Peer], colum
         if not np.array_equal(ours, last[:, mask]):
             raise AssertionError(f"query {query_id}: {answer.num_rows} rows, NumPy has {mask.sum()}")
     for peer in peers:
-        found = peer.masks(_last(columns, peer.rows))
+        found = peer.masks(last_of(columns, peer.rows))
         if not np.array_equal(found, masks[: peer.queries, BATCH - peer.rows :]):
             raise AssertionError(f"{peer.name}: {found.sum()} matches, not those of NumPy")

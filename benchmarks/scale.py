@@ -140,7 +140,7 @@ def _by_symbol(
     peers, missing = made(symbol_joins(work.bounds))
     large, small = work.batches(BATCH, tuples), work.batches(SMALL, tuples // 8)
     turns: list[Turn] = [partial(crowd.arrive, large), partial(crowd.arrive, large, 2)]
-    rates, theirs = _beside_joins(crowd, work, peers, turns, [tuples] * 2, BATCH)
+    rates, theirs = beside_joins(crowd, work, peers, turns, [tuples] * 2, BATCH)
     crowd.arrive(large)
     check(crowd, work, peers, tuples)
     if one:
@@ -148,11 +148,11 @@ def _by_symbol(
     yield from beside(name, rates[0], "tuples/s", theirs, missing, one)
     yield from beside(f"{name}.two", rates[1], "tuples/s", theirs, missing, two)
     turns = [partial(crowd.arrive, small), partial(crowd.arrive_together, small)]
-    rates, theirs = _beside_joins(crowd, work, peers, turns, [tuples // 8] * 2, SMALL)
+    rates, theirs = beside_joins(crowd, work, peers, turns, [tuples // 8] * 2, SMALL)
     target = Target(value_at_least=1e6) if one else None
     yield from beside(f"{name}.b64", rates[0], "tuples/s", theirs, missing, target)
     yield from beside(f"{name}.b64.run", rates[1], "tuples/s", theirs, missing)
-    _close(peers)
+    close(peers)
 
 
 def _with_pathway(
@@ -174,12 +174,12 @@ def _zipf(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
     turns: list[Turn] = [partial(crowd.arrive, work.batches(BATCH, tuples), threads) for threads in (1, 2)]
     wanted = np.bincount(work.bounds[:, 0], minlength=SYMBOLS)
     ours = int(wanted[work.data[0, :tuples]].sum())
-    rates, theirs = _beside_joins(crowd, work, peers, turns, [ours, ours], 256, wanted)
+    rates, theirs = beside_joins(crowd, work, peers, turns, [ours, ours], 256, wanted)
     crowd.arrive(work.batches(BATCH, tuples))
     check(crowd, work, peers, tuples)
     for suffix, rate in zip(("", ".two"), rates, strict=True):
         yield from beside(name + suffix, rate, "candidates/s", theirs, missing, Target(at_least=10))
-    _close(peers)
+    close(peers)
 
 
 def _by_range(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
@@ -187,17 +187,17 @@ def _by_range(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
     tuples = 2 * BATCH
     peers, missing = made(range_joins(work.bounds))
     turns: list[Turn] = [partial(crowd.arrive, work.batches(BATCH, tuples), threads) for threads in (1, 2)]
-    rates, theirs = _beside_joins(crowd, work, peers, turns, [tuples, tuples], BATCH)
+    rates, theirs = beside_joins(crowd, work, peers, turns, [tuples, tuples], BATCH)
     crowd.arrive(work.batches(BATCH, tuples))
     check(crowd, work, peers, tuples)
     for suffix, rate in zip(("", ".two"), rates, strict=True):
         yield from beside(name + suffix, rate, "tuples/s", theirs, missing, Target(value_at_least=4e5))
-    rates, theirs = _beside_joins(crowd, work, peers, [partial(crowd.arrive, work.batches(SMALL, 1024))], [1024], SMALL)
+    rates, theirs = beside_joins(crowd, work, peers, [partial(crowd.arrive, work.batches(SMALL, 1024))], [1024], SMALL)
     yield from beside(f"{name}.b64", rates[0], "tuples/s", theirs, missing, Target(value_at_least=5e4))
-    _close(peers)
+    close(peers)
 
 
-def _beside_joins(
+def beside_joins(
     crowd: Crowd,
     work: Workload,
     peers: Sequence[Peer],
@@ -217,7 +217,7 @@ def _beside_joins(
     return rates[: len(turns)], [(peer.name, rate) for peer, rate in zip(peers, rates[len(turns) :], strict=True)]
 
 
-def _close(peers: Sequence[Peer]) -> None:
+def close(peers: Sequence[Peer]) -> None:
     for peer in peers:
         peer.close()
 

@@ -1,0 +1,182 @@
+"""`python -m benchmarks.figures`: pictures of build/bench.json, as PNG and SVG in build/figures.
+
+    growth.<series>   cost against the number of queries, the window, the factors, the match rate; both axes logarithmic
+    ratios            for each row how many times faster than each peer; left of the line PSoup loses
+
+What a benchmark did not measure is not drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.report import number
+
+AXES = {
+    "growth.queries.eq": ("standing queries: one equality of 10,000 symbols, two ranges", "ns a tuple"),
+    "growth.queries.f4": ("standing queries: four intervals each", "ns a tuple"),
+    "growth.factors": ("intervals of each of 4,096 queries", "ns a tuple"),
+    "growth.match": ("share of the 4,096 queries that a tuple matches", "ns a tuple"),
+    "growth.window": ("tuples in the window", "µs an answer"),
+}
+SCALES = {"growth.match": 1e-6}
+"""What a point of a series is multiplied by."""
+
+LINE = 0.045
+"""Height of a name, as a share of the axes."""
+
+OURS = "PSoup"
+COLOURS = {OURS: "#c0392b", "DuckDB": "#e0a800", "Polars": "#2471a3", "NumPy": "#7f8c8d", "C uint8 AVX": "#1e8449"}
+OTHER = "#8e44ad"
+
+
+def draw(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """The pictures of some rows of the JSON file; what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mpl.use("Agg")
+    mpl.rcParams.update(
+        {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "psoup"}
+    )
+    written: list[Path] = []
+    for series in AXES:
+        points = [row for row in rows if row["details"].get("series") == series]
+        if points:
+            written += _save(_curves(series, points), folder / series)
+    others = [row for row in rows if "series" not in row["details"] and row["ratio"] is not None]
+    if others:
+        written += _save(_ratios(others), folder / "ratios")
+    return written
+
+
+def _curves(series: str, rows: Sequence[dict[str, Any]]) -> Figure:
+    lines: dict[str, dict[float, tuple[float, float, float]]] = defaultdict(dict)
+    for row in rows:
+        x = row["details"]["x"] * SCALES.get(series, 1)
+        lines[OURS][x] = _spread(row["value"], row["spread"])
+        if row["peer_value"] is not None and not row["peer"].endswith("scaled"):
+            lines[row["peer"].split(",")[0]][x] = _spread(row["peer_value"], row["peer_spread"])
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    ends = {name: _line(axes, name, points) for name, points in lines.items()}
+    label, unit = AXES[series]
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel=unit)
+    axes.set_title(f"{series}: {_machine(rows)}", fontsize=9)
+    _names(axes, ends)
+    if series == "growth.factors":
+        axes.set_xscale("linear")
+    axes.grid(alpha=0.3, which="both", linewidth=0.5)
+    return figure
+
+
+def _spread(value: float, spread: dict[str, float]) -> tuple[float, float, float]:
+    return value, spread["low"], spread["high"]
+
+
+def _line(axes: Axes, name: str, points: dict[float, tuple[float, float, float]]) -> tuple[float, float]:
+    """A curve with its spread; where it ends."""
+    xs = sorted(points)
+    values, lows, highs = zip(*(points[x] for x in xs), strict=True)
+    colour = _colour(name)
+    width = 2.5 if name == OURS else 1.2
+    axes.plot(xs, values, "o-", color=colour, linewidth=width, markersize=4 if name == OURS else 3)
+    axes.fill_between(xs, lows, highs, color=colour, alpha=0.12, linewidth=0)
+    return xs[-1], values[-1]
+
+
+def _names(axes: Axes, ends: dict[str, tuple[float, float]]) -> None:
+    """Curves are named at their right ends, for a legend would have to be looked up; names keep their distance."""
+    below = -1.0
+    for name, (x, y) in sorted(ends.items(), key=lambda end: end[1][1]):
+        _, height = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))
+        below = max(float(height), below + LINE)
+        weight = "bold" if name == OURS else "normal"
+        axes.text(1.01, below, name, transform=axes.transAxes, color=_colour(name), va="center", fontweight=weight)
+
+
+def _ratios(rows: Sequence[dict[str, Any]]) -> Figure:
+    """One line of dots for each row, the best peer of each named."""
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    figure, axes = plt.subplots(figsize=(10, 1.5 + 0.3 * len(names)), layout="constrained")
+    seen: set[str] = set()
+    for row in rows:
+        name = row["peer"].split(",")[0]
+        ratio = _times_better(row)
+        place = len(names) - names.index(row["name"])
+        label = None if name in seen else name
+        seen.add(name)
+        axes.plot(ratio, place, _marker(name), color=_colour(name), markersize=6, label=label, alpha=0.85)
+    labels = [f"{name}   {number(_value(rows, name))} {_unit(rows, name)}" for name in names]
+    axes.set_yticks(range(len(names), 0, -1), labels, fontsize=8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set(
+        xscale="log", ylim=(0.3, len(names) + 0.7), xlabel="times better than the peer; left of the line PSoup loses"
+    )
+    axes.set_title(f"PSoup beside its peers: {_machine(rows)}", fontsize=9)
+    axes.grid(alpha=0.3, axis="both", linewidth=0.5)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8, frameon=False)
+    return figure
+
+
+def _times_better(row: dict[str, Any]) -> float:
+    """A ratio with a limit from above is ours by theirs, and less is better."""
+    ratio = float(row["ratio"])
+    return 1 / ratio if (row["target"] or "").startswith("<=") and row["target"].endswith("x") else ratio
+
+
+def _value(rows: Sequence[dict[str, Any]], name: str) -> float:
+    return next(float(row["value"]) for row in rows if row["name"] == name)
+
+
+def _unit(rows: Sequence[dict[str, Any]], name: str) -> str:
+    return next(str(row["unit"]) for row in rows if row["name"] == name)
+
+
+def _colour(name: str) -> str:
+    known = [colour for peer, colour in COLOURS.items() if name.startswith(peer)]
+    return known[0] if known else OTHER
+
+
+def _marker(name: str) -> str:
+    shapes = {"SQLite": "s", "PostgreSQL": "^", "chDB": "D", "PyArrow": "v", "Pathway": "P"}
+    return next((shape for peer, shape in shapes.items() if name.startswith(peer)), "o")
+
+
+def _machine(rows: Sequence[dict[str, Any]]) -> str:
+    machine = rows[0]["machine"]
+    return f"{machine['cpu']}, {machine['cores']} cores, commit {machine['commit']}, {machine['date']}"
+
+
+def _save(figure: Figure, stem: Path) -> list[Path]:
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    for path in paths:
+        figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return paths
+
+
+def main() -> int:
+    """Draw. 0, or 1 if there is no file of rows."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description="Draw the rows of a benchmark.")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="the rows")
+    parser.add_argument("--folder", type=Path, default=Path("build/figures"), metavar="FOLDER", help="where they go")
+    options = parser.parse_args()
+    if not options.json.exists():
+        print(f"{options.json} is not there; make it with: make bench", file=sys.stderr)
+        return 1
+    for path in draw(json.loads(options.json.read_text()), options.folder):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Figures from rows: a curve for each series, dots for the ratios, and a message where there is nothing to draw."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks import figures, growth
+from benchmarks.measure import Row, Sample, Target, machine
+from benchmarks.report import write_json
+
+
+def series(name: str, points: dict[int, float]) -> list[Row]:
+    rows: list[Row] = []
+    before = None
+    for x, cost in points.items():
+        ours = Sample.of([cost, cost * 1.1])
+        rows += growth._point(name, x, ours, [("DuckDB", ours.scaled(7))], before, "ns")
+        before = (x, ours)
+    return rows
+
+
+def test_growth_beyond_the_proportional_misses_its_target() -> None:
+    rows = [row for row in series("growth.factors", {1: 100, 2: 190, 3: 600}) if row.peer.endswith("scaled")]
+    assert [(row.name, row.peer, row.met) for row in rows] == [
+        ("growth.factors.2", "1, scaled", True),
+        ("growth.factors.3", "2, scaled", False),
+    ]
+
+
+def test_figures_are_drawn_of_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = series("growth.queries.eq", {100: 50, 1_000: 200})
+    rows.append(Row("arrival", Sample.of([100]), "tuples/s", "DuckDB", Sample.of([10]), Target(at_least=2)))
+    rows.append(Row("invoke", Sample.of([5]), "us", "empty call", Sample.of([10]), Target(at_most=2)))
+    write_json(tmp_path / "bench.json", rows, machine())
+    command = ["figures", "--json", str(tmp_path / "bench.json"), "--folder", str(tmp_path / "figures")]
+    monkeypatch.setattr(sys, "argv", command)
+    assert figures.main() == 0
+    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert drawn == ["growth.queries.eq.png", "growth.queries.eq.svg", "ratios.png", "ratios.svg"]
+    assert all(path.stat().st_size > 5_000 for path in (tmp_path / "figures").iterdir())
+    taken = json.loads((tmp_path / "bench.json").read_text())
+    assert [figures._times_better(row) for row in taken if "series" not in row["details"]] == [10, 2]
+
+
+def test_without_rows_it_says_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["figures", "--json", str(tmp_path / "none.json")])
+    assert figures.main() == 1
+    assert "make bench" in capsys.readouterr().err
