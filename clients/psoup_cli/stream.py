@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from typing import Annotated, Any
 
 import typer
@@ -38,9 +39,10 @@ def create(
     Examples:
       psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
       psoup stream create "CREATE STREAM trades (at TIMESTAMP NOT NULL, symbol TEXT, price DECIMAL(12,4))
-        TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 7 DAYS"
+        TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 7 DAYS ARCHIVE 400 DAYS"
 
-    Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE.
+    Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE. RETENTION says what is kept in
+    memory, ARCHIVE what is kept on disk beyond that; queries reach into both.
     """
     with connect(address, timeout) as client:
         info = client.create_stream(sql, if_not_exists=if_not_exists)
@@ -118,7 +120,8 @@ def describe(name: Name, as_json: AsJson = False, address: Address = None, timeo
             ("created", info.created),
             ("now", info.now),
             ("watermark", info.watermark),
-            ("tuples", f"{info.tuples:,} in {info.chunks:,} chunks, {info.bytes:,} bytes"),
+            ("tuples", f"{info.tuples:,} in {info.chunks:,} chunks, {info.bytes:,} bytes in memory"),
+            *_archive(info),
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
             ("pending", f"{info.pending:,} wait for the watermark"),
             ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
@@ -137,8 +140,23 @@ def _time(info: StreamInfo) -> str:
 
 def _retention(info: StreamInfo) -> str:
     if info.retention is not None:
-        return f"{info.retention} (days, hours:minutes:seconds)" if info.retention.days else str(info.retention)
-    return f"{info.retention_rows:,} rows" if info.retention_rows is not None else "everything"
+        on_disk = "" if info.archive is None else f"; on disk before {_span(info.retention - info.archive)}"
+        return _span(info.retention) + on_disk
+    if info.retention_rows is None:
+        return "everything"
+    hot = info.retention_rows - (info.archive_rows or 0)
+    return f"{info.retention_rows:,} rows" + ("" if info.archive_rows is None else f"; on disk before the last {hot:,}")
+
+
+def _span(span: dt.timedelta) -> str:
+    return f"{span} (days, hours:minutes:seconds)" if span.days else str(span)
+
+
+def _archive(info: StreamInfo) -> list[tuple[str, str]]:
+    if info.archive is None and info.archive_rows is None:
+        return []
+    chunks, size = f"{info.archived_chunks:,} chunks", f"{info.archived_bytes:,} bytes"
+    return [("archive", f"{info.archived_tuples:,} of the tuples, in {chunks}: {size} on disk")]
 
 
 @app.command("drop", short_help="Drop a stream and its tuples.")

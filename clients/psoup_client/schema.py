@@ -48,7 +48,11 @@ class ColumnInfo:
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """A stream and its state when it was asked for; times are UTC, None where there is none."""
+    """A stream and its state when it was asked for; times are UTC, None where there is none.
+
+    `archive` and `archive_rows` are the older part of `retention` and `retention_rows`, which is on disk only; the
+    `archived_tuples`, in `archived_chunks`, take `archived_bytes` there. `bytes` are of memory.
+    """
 
     name: str
     stream_id: str
@@ -71,6 +75,11 @@ class StreamInfo:
     chunks: int
     bytes: int
     queries: int
+    archive: dt.timedelta | None = None
+    archive_rows: int | None = None
+    archived_tuples: int = 0
+    archived_chunks: int = 0
+    archived_bytes: int = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,6 +111,11 @@ class StreamInfo:
             chunks=message.chunks,
             bytes=message.bytes,
             queries=message.queries,
+            archive=message.archive.ToTimedelta() if message.HasField("archive") else None,
+            archive_rows=message.archive_rows if message.HasField("archive_rows") else None,
+            archived_tuples=message.archived_tuples,
+            archived_chunks=message.archived_chunks,
+            archived_bytes=message.archived_bytes,
         )
 
 

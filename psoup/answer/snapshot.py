@@ -21,7 +21,7 @@ from psoup.answer.members import Members
 from psoup.archive import Chunk
 from psoup.config import EngineConfig
 from psoup.errors import NotFound
-from psoup.model import StreamSpec
+from psoup.model import Anchor, StreamSpec, WindowClause
 from psoup.query import Factor, StandingQuery
 from psoup.results.chunk_results import ChunkResults
 from psoup.stems.paged import PagedMap
@@ -128,6 +128,21 @@ class StreamView:
         """The chunk that holds `tuple_id`, which must be kept. O(log chunks)."""
         at = bisect_right(self.chunks, tuple_id, key=lambda entry: entry.data.first_id) - 1
         return self.chunks[at]
+
+    def in_memory(self, window: WindowClause, clock: int) -> bool:
+        """Whether `window` at the clock's time is surely answered without reading from disk. O(1)."""
+        now = self.now(clock)
+        if not self.archived or now is None:
+            return True
+        if window.begin.anchor is Anchor.START:
+            return False
+        if window.by_rows:
+            return self.next_id - (window.begin.rows or 0) >= self.hot_id
+        edge = self.chunks[self.archived - 1].data.last_time
+        return all(
+            (bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset) > edge
+            for bound in (window.begin, window.end)
+        )
 
     def _before(self, time: int) -> int:
         return self._search(time, "left")

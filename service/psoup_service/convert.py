@@ -86,7 +86,7 @@ def query_columns(record: QueryRecord) -> list[types_pb2.Column]:
 def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
     """A stream and its state."""
     spec = description.spec
-    at = spec.time_attribute
+    at, kept = spec.time_attribute, spec.retention
     return streams_pb2.Stream(
         stream_id=ids.stream(description.stream_id),
         name=spec.name,
@@ -95,8 +95,8 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         time_column="" if at is None else spec.schema.attributes[at].name,
         lateness=duration(spec.lateness) if spec.event_time else None,
         idle_after=duration(spec.idle_after),
-        retention=duration(spec.retention.duration),
-        retention_rows=spec.retention.rows,
+        retention=duration(kept.duration),
+        retention_rows=kept.rows,
         create_time=timestamp(description.created),
         watermark=timestamp(description.watermark),
         now=timestamp(description.now),
@@ -109,6 +109,11 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         chunks=description.chunks,
         bytes=description.bytes,
         queries=description.queries,
+        archive=None if kept.duration is None else duration(kept.archive or None),
+        archive_rows=None if kept.rows is None else kept.archive or None,
+        archived_tuples=description.archived_tuples,
+        archived_chunks=description.archived_chunks,
+        archived_bytes=description.archived_bytes,
     )
 
 

@@ -48,6 +48,11 @@ class Stream(_message.Message):
     CHUNKS_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
     QUERIES_FIELD_NUMBER: _builtins.int
+    ARCHIVE_FIELD_NUMBER: _builtins.int
+    ARCHIVE_ROWS_FIELD_NUMBER: _builtins.int
+    ARCHIVED_TUPLES_FIELD_NUMBER: _builtins.int
+    ARCHIVED_CHUNKS_FIELD_NUMBER: _builtins.int
+    ARCHIVED_BYTES_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
@@ -57,7 +62,7 @@ class Stream(_message.Message):
     time_column: _builtins.str
     """The column that carries the time of a tuple. Empty: the time is the clock's when a tuple arrives."""
     retention_rows: _builtins.int
-    """Only the last so many tuples are kept. Unset: not by number."""
+    """Only the last so many tuples are kept, the archive's among them. Unset: not by number."""
     tuples: _builtins.int
     """Tuples retained and visible to queries."""
     first_tuple_id: _builtins.int
@@ -73,9 +78,17 @@ class Stream(_message.Message):
     chunks: _builtins.int
     """Chunks that hold the tuples."""
     bytes: _builtins.int
-    """Bytes that the tuples take."""
+    """Bytes of memory that the tuples take; those in the archive take none."""
     queries: _builtins.int
     """Queries that stand on this stream."""
+    archive_rows: _builtins.int
+    """The older part of `retention_rows`, which is on disk only. Unset: there is none, or it is counted in time."""
+    archived_tuples: _builtins.int
+    """Those of `tuples` that are on disk only: the oldest ones."""
+    archived_chunks: _builtins.int
+    """Those of `chunks` that are on disk only."""
+    archived_bytes: _builtins.int
+    """Bytes on disk of these."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Column]:
         """Its columns as declared. The pseudo-columns _id and _time can be selected too, and are not listed."""
@@ -90,7 +103,7 @@ class Stream(_message.Message):
 
     @_builtins.property
     def retention(self) -> _duration_pb2.Duration:
-        """Tuples older than this, counted from NOW, are forgotten. Unset: not by age."""
+        """Tuples older than this, counted from NOW, are forgotten, the archive's too. Unset: not by age."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -103,6 +116,10 @@ class Stream(_message.Message):
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
         """What NOW is for a query over this stream. Unset: nothing seen yet."""
+
+    @_builtins.property
+    def archive(self) -> _duration_pb2.Duration:
+        """The older part of `retention`, which is on disk only. Unset: there is none, or it is counted in tuples."""
 
     def __init__(
         self,
@@ -128,13 +145,23 @@ class Stream(_message.Message):
         chunks: _builtins.int = ...,
         bytes: _builtins.int = ...,
         queries: _builtins.int = ...,
+        archive: _duration_pb2.Duration | None = ...,
+        archive_rows: _builtins.int | None = ...,
+        archived_tuples: _builtins.int = ...,
+        archived_chunks: _builtins.int = ...,
+        archived_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_retention_rows", b"_retention_rows", "create_time", b"create_time", "idle_after", b"idle_after", "lateness", b"lateness", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "idle_after", b"idle_after", "lateness", b"lateness", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_retention_rows", b"_retention_rows", "ahead", b"ahead", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
+    _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015
     _WhichOneofReturnType__retention_rows: _TypeAlias = _typing.Literal["retention_rows"]  # noqa: Y015
     _WhichOneofArgType__retention_rows: _TypeAlias = _typing.Literal["_retention_rows", b"_retention_rows"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__archive_rows) -> _WhichOneofReturnType__archive_rows | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retention_rows) -> _WhichOneofReturnType__retention_rows | None: ...
 
 Global___Stream: _TypeAlias = Stream  # noqa: Y015
@@ -149,7 +176,7 @@ class CreateStreamRequest(_message.Message):
     ALLOW_EXISTING_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """CREATE STREAM name (column TYPE [NOT NULL], …) [TIMESTAMP BY column [LATENESS n unit] [IDLE AFTER n unit]]
-    [RETENTION n unit | RETENTION n ROWS]; at most 64 KiB.
+    [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]; at most 64 KiB.
     """
     allow_existing: _builtins.bool
     """If a stream of that name with the same definition exists, reply with it instead of ALREADY_EXISTS. Set it

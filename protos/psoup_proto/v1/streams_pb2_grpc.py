@@ -77,7 +77,8 @@ class StreamServiceServicer(object):
     def CreateStream(self, request, context):
         """Creates a stream from a CREATE STREAM statement. Replies once every later call sees the stream.
 
-        INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
+        INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken. FAILED_PRECONDITION: it
+        asks for an ARCHIVE, and the service keeps nothing on disk.
         The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

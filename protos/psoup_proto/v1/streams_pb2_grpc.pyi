@@ -41,7 +41,8 @@ class StreamServiceStub:
     CreateStream: _grpc.UnaryUnaryMultiCallable[_streams_pb2.CreateStreamRequest, _streams_pb2.CreateStreamResponse]
     """Creates a stream from a CREATE STREAM statement. Replies once every later call sees the stream.
 
-    INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
+    INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken. FAILED_PRECONDITION: it
+    asks for an ARCHIVE, and the service keeps nothing on disk.
     The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
     """
     AlterStream: _grpc.UnaryUnaryMultiCallable[_streams_pb2.AlterStreamRequest, _streams_pb2.AlterStreamResponse]
@@ -74,7 +75,8 @@ class StreamServiceAsyncStub(StreamServiceStub):
     CreateStream: _aio.UnaryUnaryMultiCallable[_streams_pb2.CreateStreamRequest, _streams_pb2.CreateStreamResponse]  # type: ignore[assignment]
     """Creates a stream from a CREATE STREAM statement. Replies once every later call sees the stream.
 
-    INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
+    INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken. FAILED_PRECONDITION: it
+    asks for an ARCHIVE, and the service keeps nothing on disk.
     The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
     """
     AlterStream: _aio.UnaryUnaryMultiCallable[_streams_pb2.AlterStreamRequest, _streams_pb2.AlterStreamResponse]  # type: ignore[assignment]
@@ -110,7 +112,8 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_streams_pb2.CreateStreamResponse, _abc.Awaitable[_streams_pb2.CreateStreamResponse]]:
         """Creates a stream from a CREATE STREAM statement. Replies once every later call sees the stream.
 
-        INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken.
+        INVALID_ARGUMENT: the statement cannot be understood. ALREADY_EXISTS: the name is taken. FAILED_PRECONDITION: it
+        asks for an ARCHIVE, and the service keeps nothing on disk.
         The name makes a retry safe: with `allow_existing`, an equal stream counts as the one asked for.
         """
 

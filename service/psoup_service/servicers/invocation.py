@@ -1,6 +1,7 @@
 """The invoking half of QueryService: the answer in one message, in pieces, or as pages of rows.
 
-    Invoke        on the loop if the query's last answer was quick, else on a reader thread (the common case)
+    Invoke        on the loop if the query's last answer was quick and nothing must be read from disk, else on a
+                  reader thread (the common case)
     InvokeMany    on a reader thread: as many answers as fit the reply and a fraction of a second
     InvokeStream  piece by piece on a reader thread; the client's pace is the pace
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
@@ -59,6 +60,11 @@ class _Wanted:
         """Whether it is the query's own window at the present NOW."""
         return self.as_of is None and self.window is None
 
+    def in_memory(self, snapshot: Snapshot) -> bool:
+        """Whether the query's own window is answered without waiting for a disk."""
+        record = snapshot.queries.get(self.query_id) if self.query_id >= 0 else None
+        return record is None or snapshot.by_id[record.stream_id].in_memory(record.query.window, self.now)
+
     def answer(self, snapshot: Snapshot) -> Answer:
         """Evaluate up to the matches; NotFound names the query as the client did."""
         try:
@@ -92,8 +98,10 @@ class Invocation:
 
         if not wanted.ordinary:
             response = await self._backend.host.read(make)
-        elif self._costs.get(wanted.query_id, _QUICK_S) < _QUICK_S:
-            response = self._timed(wanted, make, self._backend.host.snapshot())
+        elif self._costs.get(wanted.query_id, _QUICK_S) < _QUICK_S and wanted.in_memory(
+            snapshot := self._backend.host.snapshot()
+        ):
+            response = self._timed(wanted, make, snapshot)
         else:
             response = await self._backend.host.read(lambda snapshot: self._timed(wanted, make, snapshot))
         self._backend.metrics.answered(response.rows)
