@@ -10,7 +10,8 @@ Client and service share the machine's cores, as they do when somebody tries PSo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
@@ -30,6 +31,8 @@ ROUND = 64
 """Batches in one sample."""
 
 ANSWER_ROWS = 100
+
+CLIENTS = 16
 
 
 def push_rows(quick: bool) -> Iterator[Row]:
@@ -90,7 +93,7 @@ def _ipc(table: pa.Table) -> bytes:
 
 
 def invoke_rows(quick: bool) -> Iterator[Row]:
-    """One client, one call at a time."""
+    """Many clients at once, one alone, and one that asks for many answers in a call."""
     calls = 500 if quick else 2_000
     columns = make_columns(CHUNK)
     query = _typical(columns)
@@ -103,12 +106,30 @@ def invoke_rows(quick: bool) -> Iterator[Row]:
         _compare(handle, columns[:, matched])
         with grpc.insecure_channel(empty_address) as channel:
             empty = channel.unary_unary(EMPTY)
-            ours, theirs = [], []
-            for _ in range(calls + 100):
-                theirs.append(1e6 * seconds(lambda: empty(b"")))
-                ours.append(1e6 * seconds(handle.invoke))
-    target = Target(at_most=2)
-    yield Row("invoke.grpc", Sample.of(ours[100:]), "us", "empty call", Sample.of(theirs[100:]), target)
+            turns: list[Callable[[], object]] = [lambda: empty(b""), handle.invoke]
+            crowd = [[CLIENTS * calls / 4 / _crowd(turn, calls // 4) for turn in turns] for _ in range(6)]
+            lone = [[1e6 * seconds(turn) for turn in turns] for _ in range(calls + 100)]
+        handles = [handle] * calls
+        many = [calls / seconds(lambda: list(client.invoke_many(handles))) for _ in range(6)]
+    theirs, ours = (Sample.of(list(values)) for values in zip(*crowd[1:], strict=True))
+    yield Row("invoke.grpc", ours, "calls/s", "empty call", theirs, Target(at_least=0.75), f"{CLIENTS} clients")
+    note = "answers of one call after the other; the peer is a call for each"
+    yield Row(
+        "invoke.grpc.many", Sample.of(many[1:]), "calls/s", "empty call", theirs, Target(value_at_least=15_000), note
+    )
+    theirs, ours = (Sample.of(list(values)) for values in zip(*lone[100:], strict=True))
+    yield Row("invoke.grpc.one", ours, "us", "empty call", theirs, Target(at_most=2), "one client")
+
+
+def _crowd(call: Callable[[], object], calls: int) -> float:
+    """Seconds until each of CLIENTS threads has made `calls` calls."""
+
+    def client() -> None:
+        for _ in range(calls):
+            call()
+
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        return seconds(lambda: [done.result() for done in [threads.submit(client) for _ in range(CLIENTS)]])
 
 
 def _typical(columns: Columns) -> Query:
