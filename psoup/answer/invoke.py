@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.matches import ChunkMatches, matches_in
-from psoup.answer.message import Message, form_of, read
+from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
 from psoup.archive import Chunk
@@ -102,9 +102,10 @@ class Answer:
     def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
         """As `batches`; rows for which nothing is to be computed come as messages, gathered when they are asked to.
 
-        A message has at most `max_bytes`, or one row; batches may be larger.
+        A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
         query = self.record.query
+        max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(query.select)), 1))
         if query.order or query.distinct:
             yield from self._arranged(max_rows)
             return

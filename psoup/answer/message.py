@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ _KINDS = {
     Kind.TIMESTAMP: WIDE,
     Kind.DATE: NARROW,
 }
+_VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
+"""Bytes of a value, about: that of a text is a guess."""
+
 _REMEMBERED = 4_096
 
 Part = tuple[ChunkView, Array]
@@ -50,6 +54,8 @@ class Form:
     columns: Array
     texts: tuple[int, ...]
     """Which of the columns are texts."""
+    row_bytes: int
+    """About what a row takes."""
     exact: bool
     """Whether no value leaves padding behind it, which would have to be cleared: it leaves the process."""
     header: Array
@@ -71,7 +77,7 @@ class Message:
         assert len({len(one) for one in sources}) == 1, "chunks of one stream have the columns of its schema"
         self._sources = np.concatenate(sources)
         self._offsets = parts[0][1] if len(parts) == 1 else np.concatenate([offsets for _, offsets in parts])
-        self._stops = np.cumsum([len(offsets) for _, offsets in parts])
+        self._stops = np.array(list(accumulate(len(offsets) for _, offsets in parts)), np.int64)
         self.rows = len(self._offsets)
         columns = len(form.kinds)
         self._places: Array = np.empty((columns, 3), np.int64)
@@ -120,6 +126,12 @@ def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 
 
+def row_bytes(select: Sequence[Output]) -> int:
+    """About what a row of an answer takes."""
+    form = form_of(select)
+    return form.row_bytes if form else sum(_VALUE_BYTES[_KINDS[output.type.kind]] for output in select)
+
+
 def form_of(select: Sequence[Output]) -> Form | None:
     """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
     known = _forms.get(id(select))
@@ -165,6 +177,7 @@ def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
         np.array(kinds, np.int64),
         np.array([index for _, index, _ in columns], np.int64),
         tuple(i for i, kind in enumerate(kinds) if kind == TEXT),
+        sum(_VALUE_BYTES[kind] for kind in kinds),
         not {BITS, NARROW, TEXT}.intersection(kinds),
         np.frombuffer(raw[:size], np.int64),
         _word(start + rows),

@@ -196,3 +196,26 @@ def slot_range(slots, slot):
         else:
             high = middle
     return start, low
+
+
+@njit(cache=True, nogil=True)
+def offset_range(offsets, low, high, start, stop):
+    """Where offsets in [start, stop) lie between the places low and high: (first, last + 1).
+
+    offsets: uint16[n], ascending from low to high, read. O(log n). NumPy's own search would convert the array first.
+    """
+    first, end = low, high
+    while first < end:
+        middle = (first + end) >> 1
+        if offsets[middle] < start:
+            first = middle + 1
+        else:
+            end = middle
+    last, end = first, high
+    while last < end:
+        middle = (last + end) >> 1
+        if offsets[middle] < stop:
+            last = middle + 1
+        else:
+            end = middle
+    return first, last

@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.kernels.columns import bits_to_offsets, mask_to_bits, slot_range, sort_by_slot
+from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offset_range, slot_range, sort_by_slot
 from psoup.kernels.pack import set_bits
 
 _FIRST_ROWS = 16
@@ -68,13 +68,16 @@ class OpenView:
         for slots, offsets in self.runs:
             low, high = slot_range(slots, slot)
             if low < high:
-                run = offsets[low:high]
-                parts.append(run[np.searchsorted(run, start) : np.searchsorted(run, stop)].astype(np.int64))
+                low, high = offset_range(offsets, low, high, start, stop)
+                parts.append(offsets[low:high].astype(np.int64))
         if not parts:
             return np.zeros(0, np.int64)
         if len(parts) == 1:
             return parts[0]
-        return np.unique(np.concatenate(parts))
+        found = np.concatenate(parts)
+        found.sort()
+        new = found[1:] != found[:-1]
+        return found if new.all() else found[np.concatenate([[True], new])]
 
     def sqc_ids_at(self, offset: int) -> Array:
         """The SQC IDs that matched the tuple at `offset`, int64, in no order. O(slots + runs)."""

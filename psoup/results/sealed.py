@@ -19,7 +19,7 @@ import numpy as np
 from bitarray import frozenbitarray
 
 from psoup.columns import Array
-from psoup.kernels.columns import bits_to_offsets, count_rows, rows_to_offsets
+from psoup.kernels.columns import bits_to_offsets, count_rows, offset_range, rows_to_offsets
 from psoup.kernels.pack import set_bits
 from psoup.results.open import OpenView, merge_all
 
@@ -45,7 +45,7 @@ class Pack:
 
     def find(self, sqc_id: int) -> int:
         """The position of a clause, or -1. O(log k)."""
-        at = int(np.searchsorted(self.ids, sqc_id))
+        at = int(self.ids.searchsorted(sqc_id))
         return at if at < len(self.ids) and self.ids[at] == sqc_id else -1
 
     def is_list(self, at: int) -> bool:
@@ -56,8 +56,8 @@ class Pack:
         """Offsets in [start, stop) of the column at position `at`, ascending, int64. O(result + words)."""
         place, count = int(self.place[at]), int(self.counts[at])
         if place >= 0:
-            column = self.lists[place : place + count]
-            return column[np.searchsorted(column, start) : np.searchsorted(column, stop)].astype(np.int64)
+            low, high = offset_range(self.lists, place, place + count, start, stop)
+            return self.lists[low:high].astype(np.int64)
         found = np.empty(min(stop - start, count), np.int64)
         return found[: bits_to_offsets(self.bitmaps[~place], start, stop, found)]
 

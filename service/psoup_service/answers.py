@@ -21,9 +21,6 @@ from psoup_service.convert import completeness
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """What ends an Arrow IPC stream."""
 
-_TEXT_BYTES = 32
-"""A guess at the length of a text, for the number of rows to gather at once; pieces are cut by true sizes after."""
-
 
 def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
     """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
@@ -32,7 +29,7 @@ def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
     size, count = len(answer.schema_message) + len(END_MARK), 0
     if answer.record.query.limit is None and not answer.record.query.distinct and answer.matched > 8 * max_bytes:
         return queries_pb2.InvokeResponse(completeness=found, too_large=True)  # a row takes a bit at the least
-    for part in answer.messages(rows_in(answer.schema, max_bytes), max_bytes):
+    for part in answer.messages(max_bytes=max_bytes):
         size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)
         if size > max_bytes:
             return queries_pb2.InvokeResponse(completeness=found, too_large=True)
@@ -50,12 +47,6 @@ def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
     return part.num_rows, part.serialize().to_pybytes()
 
 
-def rows_in(schema: pa.Schema, size: int) -> int:
-    """About how many rows take `size` bytes; at least one, at most 65,536."""
-    width = sum(_TEXT_BYTES if pa.types.is_string(kind) else max(kind.bit_width // 8, 1) for kind in schema.types)
-    return max(1, min(size // max(width, 1), 65_536))
-
-
 class Pieces:
     """The messages of a streamed answer. `next` is called on a reader thread, one call at a time."""
 
@@ -70,7 +61,7 @@ class Pieces:
         yield queries_pb2.InvokeStreamResponse(
             completeness=completeness(answer.completeness), arrow_ipc=answer.schema_message
         )
-        for part in answer.messages(rows_in(answer.schema, chunk_bytes), 2 * chunk_bytes):
+        for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 rows, raw = _raw(piece)
                 yield queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)

@@ -66,6 +66,11 @@ def _run(rng: Rng) -> tuple[Any, Any]:
     return (keys >> 16).astype(np.uint32), (keys & 0xFFFF).astype(np.uint16)
 
 
+def _offset_range(rng: Rng) -> Arguments:
+    offsets, (low, high) = np.sort(rng.permutation(70)[:40]).astype(np.uint16), _span(rng, 40)
+    return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
+
+
 def _sort_by_slot(rng: Rng) -> Arguments:
     slots, offsets = rng.integers(5, 20, 60).astype(np.uint32), rng.integers(0, 99, 60).astype(np.uint16)
     return slots, offsets, int(slots.min()), int(slots.max()), np.zeros(60, np.uint32), np.zeros(60, np.uint16)
@@ -332,6 +337,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.merge_runs": lambda rng: (*_run(rng), *_run(rng)),
     "columns.sort_by_slot": _sort_by_slot,
     "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
+    "columns.offset_range": _offset_range,
     "gather.text_bytes": gathering.text_bytes,
     "gather.has_nulls": gathering.has_nulls,
     "gather.gather_bits": gathering.gather_bits,

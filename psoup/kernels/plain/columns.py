@@ -69,3 +69,9 @@ def sort_by_slot(slots: Array, offsets: Array, first: int, last: int, out_slots:
 def slot_range(slots: Array, slot: int) -> tuple[int, int]:
     """See the kernel."""
     return int(np.searchsorted(slots, slot, "left")), int(np.searchsorted(slots, slot, "right"))
+
+
+def offset_range(offsets: Array, low: int, high: int, start: int, stop: int) -> tuple[int, int]:
+    """See the kernel."""
+    own = offsets[low:high].astype(np.int64)
+    return low + int(np.searchsorted(own, start)), low + int(np.searchsorted(own, max(start, stop)))
