@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from psoup_cli import (
+    backup,
     config,
     demo,
     doctor,
@@ -80,5 +81,7 @@ app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.command("explain", short_help="Say how a query is kept.")(explain.explain)
 app.command("matches", short_help="Say which queries a tuple matched.")(matches.matches)
 app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
+app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)
+app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
 app.add_typer(config.app, name="config", help="The settings and where each came from.")

@@ -10,6 +10,7 @@ It speaks gRPC to a service and contains nothing of the engine.
 """
 
 from psoup_client.answer import Answer, AnswerStream, Completeness
+from psoup_client.backup import BackupResult
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.errors import (
     AccessDenied,
@@ -46,6 +47,7 @@ __all__ = [
     "Producer",
     "PushResult",
     "Stage",
+    "BackupResult",
     "StreamInfo",
     "QueryInfo",
     "ServerInfo",

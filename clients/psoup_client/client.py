@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from psoup_client.answer import Answer
+from psoup_client.backup import BackupResult, receive
 from psoup_client.bulk import Progress, parameters_of, requests_of
 from psoup_client.connection import Connection
 from psoup_client.convert import to_table
@@ -105,6 +106,21 @@ class Client:
         """Wait until the event with this sequence is visible to every call; returns the last one that is."""
         request = queries_pb2.WaitForSequenceRequest(sequence=sequence)
         return int(self._call(self.connection.queries.WaitForSequence, request, timeout).sequence)
+
+    def backup(
+        self,
+        destination: str | os.PathLike[str],
+        *,
+        progress: Callable[[str, int, int], None] | None = None,
+        timeout: float = 86_400.0,
+    ) -> BackupResult:
+        """Copy the data directory of the service, as of one event, to the new folder `destination`.
+
+        The service goes on meanwhile. What arrives is a data directory; the first service that runs on it gives it IDs
+        of its own. `progress` is told which file comes, and bytes done and in all. Raises FailedPrecondition if
+        the service keeps nothing on disk, FileExistsError for a place that is taken. Memory: one message.
+        """
+        return receive(self, destination, progress, timeout)
 
     # Streams ---------------------------------------------------------------------------------------------
 

@@ -18,7 +18,14 @@ from typing import Any
 import grpc
 
 from psoup_client.errors import Cancelled, Unavailable, from_rpc
-from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, staging_pb2_grpc, streams_pb2_grpc
+from psoup_proto.v1 import (
+    backup_pb2_grpc,
+    ingest_pb2_grpc,
+    queries_pb2_grpc,
+    server_pb2_grpc,
+    staging_pb2_grpc,
+    streams_pb2_grpc,
+)
 
 MAX_SEND_BYTES = 16 * 1024 * 1024
 """Largest request; the service takes no larger one."""
@@ -26,7 +33,7 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
 
-_SERVICES = ("StreamService", "IngestService", "StagingService", "QueryService", "ServerService")
+_SERVICES = ("StreamService", "IngestService", "StagingService", "QueryService", "ServerService", "BackupService")
 _NOT_REPEATED = (("StreamService", "CreateStream"), ("StreamService", "AlterStream"), ("IngestService", "PushStream"))
 _RETRY = {
     "maxAttempts": 3,
@@ -70,6 +77,7 @@ class Connection:
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
         self.server = server_pb2_grpc.ServerServiceStub(self._channel)
+        self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
 
     def call(
         self,

@@ -55,7 +55,9 @@ class Ids:
         if match[2] != self.incarnation:
             raise NotFound(
                 f"{what} {text!r} is from another incarnation of this service's data ({match[2]}, now"
-                f" {self.incarnation}): it was kept in memory only, or belongs to another service; register again",
+                f" {self.incarnation}): it was kept in memory only, or is from before a backup was restored, or belongs"
+                f" to another service; list the {'queries' if what == 'query' else 'streams'} to see what stands here,"
+                " or register again",
                 reason="FOREIGN_INCARNATION",
                 incarnation=self.incarnation,
             )

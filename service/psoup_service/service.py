@@ -24,7 +24,14 @@ from psoup.answer import Snapshot, bill
 from psoup.clock import Clock
 from psoup.engine import Engine
 from psoup.errors import Internal, InvalidInput
-from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, staging_pb2_grpc, streams_pb2_grpc
+from psoup_proto.v1 import (
+    backup_pb2_grpc,
+    ingest_pb2_grpc,
+    queries_pb2_grpc,
+    server_pb2_grpc,
+    staging_pb2_grpc,
+    streams_pb2_grpc,
+)
 from psoup_service.calls import Calls
 from psoup_service.clock import SystemClock
 from psoup_service.host import Host
@@ -32,6 +39,7 @@ from psoup_service.ids import Ids
 from psoup_service.metrics import Metrics, MetricsServer
 from psoup_service.runner import TaskPool
 from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.queries import QueryServicer
 from psoup_service.servicers.server import ServerServicer
@@ -136,6 +144,7 @@ class Service:
             ),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
+            (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
         ):
             self._services += calls.add(register, servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

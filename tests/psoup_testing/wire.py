@@ -18,8 +18,15 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 
 from psoup.clock import Clock
+from psoup_proto.v1 import (
+    backup_pb2_grpc,
+    ingest_pb2_grpc,
+    queries_pb2_grpc,
+    server_pb2_grpc,
+    staging_pb2_grpc,
+    streams_pb2_grpc,
+)
 from psoup_proto.v1 import ingest_pb2 as ingest
-from psoup_proto.v1 import ingest_pb2_grpc, queries_pb2_grpc, server_pb2_grpc, staging_pb2_grpc, streams_pb2_grpc
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.service import Service, running_service
@@ -48,6 +55,7 @@ class Wire:
         self.staging = staging_pb2_grpc.StagingServiceStub(channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(channel)
         self.server = server_pb2_grpc.ServerServiceStub(channel)
+        self.backup = backup_pb2_grpc.BackupServiceStub(channel)
 
     async def create(self, statement: str) -> streams.CreateStreamResponse:
         return await self.streams.CreateStream(streams.CreateStreamRequest(statement=statement))

@@ -25,6 +25,7 @@ from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
+from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
 FORMAT = 3
 """The form of the directory that this version writes and reads."""
@@ -139,6 +140,18 @@ class Database:
             raise self._damaged(f"{name!r} is missing in its table of contents")
         return str(found)
 
+    def copy(self, target: Path, last: Act) -> None:
+        """Copy the database to the file `target`, between transactions. `last` runs with the last page: what the copy
+        says is then as it is here, and nothing changes. Raises apsw.Error, and Internal if the database has failed.
+        """
+        copy_pages(self._connection, target, self._turn, last)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._lock:
+            self.refuse_if_failed()
+            yield
+
     def close(self) -> None:
         """Close it, after moving everything into one file if all was well; idempotent."""
         with self._lock:
@@ -180,6 +193,10 @@ class Database:
             )
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
             raise self._damaged(damage)
+        if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
+            with self.transaction():
+                connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (new_incarnation(),))
 
     def _create(self) -> None:
         facts = {"format": "1", "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}

@@ -12,6 +12,7 @@ It goes on after damage, as far as anything can be read, and says which tuples a
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -32,6 +33,7 @@ from psoup_storage.durable.directory import DATABASE, LOCK, DataDirectory
 from psoup_storage.durable.findings import Finding, Report, Severity
 from psoup_storage.durable.numbers import Numbers
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
+from psoup_storage.durable.whole_copy import MARK
 
 _KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, "lost+found"}
 _RESTORE = "restore a backup of the directory"
@@ -92,7 +94,10 @@ class Examination:
 
     def _look_at_directory(self) -> Iterator[Finding]:
         for entry in sorted(self._path.iterdir()):
-            if entry.name not in _KNOWN:
+            if entry.name.startswith("backup-"):
+                what = "is what a backup that was cut off has left"
+                yield Finding(Severity.LEFTOVER, entry.name, what, repair="the next start of the service removes it")
+            elif entry.name not in _KNOWN:
                 yield Finding(Severity.NOTE, entry.name, "does not belong to the data; the service ignores it")
 
     def _look_at_database(self, connection: apsw.Connection) -> Iterator[Finding]:
@@ -100,6 +105,13 @@ class Examination:
             yield _damage(f"{DATABASE}-wal", damage, "what was acknowledged after that frame")
         for text in damaged_pages(connection):
             yield _damage(DATABASE, text, "see the rows below")
+        if (copied := connection.execute("SELECT value FROM meta WHERE name = ?", (MARK,)).get) is not None:
+            facts = json.loads(copied)
+            what = (
+                f"is a copy of incarnation {facts['incarnation']}, made after event {facts['sequence']} at"
+                f" {time_text(facts['time'])}; the first start gives it an incarnation of its own"
+            )
+            yield Finding(Severity.NOTE, DATABASE, what)
         found = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
         if found == str(FORMAT):
             if (damage := damaged_schema(connection, SCHEMA)) is not None:

@@ -11,6 +11,7 @@ A disk that is nearly full is noticed before that, and refuses commands while th
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from psoup.events import Event, Stored, StreamDropped
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.archive import ColumnCache
+from psoup_storage.durable.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.database import Database
@@ -162,6 +164,14 @@ class DurableStore:
             if event.sequence > after:
                 yield event
 
+    def freeze(self) -> Frozen:
+        """A copy of everything as of its last event, for a backup; events go on meanwhile. Any thread.
+
+        Raises ResourceExhausted without room for a copy of the database, Internal if it cannot be written.
+        """
+        self.check_room(self._database.bytes // _COPIES)
+        return freeze(self._directory, self._database)
+
     def close(self) -> None:
         """Close the files and give the directory up; idempotent."""
         self._database.close()
@@ -171,6 +181,8 @@ class DurableStore:
 
     def _clean(self) -> None:
         """What the last life has left behind: orphans, and rows that nothing needs."""
+        for copy in self.path.glob(f"{PREFIX}*"):
+            shutil.rmtree(copy)
         rows = list(self._manifest("ORDER BY stream, number"))
         self._chunk_bytes = sum(row.bytes for row in rows)
         self._stored = {row.stream: row for row in rows}
