@@ -13,12 +13,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import arrival, growth, invocation, registration, scale, wire
+from benchmarks import arrival, calls, durability, growth, invocation, registration, scale, wire
 from benchmarks.measure import Row, machine
 from benchmarks.report import markdown, number, print_table, write_json
 
@@ -31,7 +32,9 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "register": registration.rows,
     "invoke.w": invocation.rows,
     "push.grpc": wire.push_rows,
-    "invoke.grpc": wire.invoke_rows,
+    "push.durable": durability.push_rows,
+    "recovery": durability.recovery_rows,
+    "invoke.grpc": lambda quick: chain(wire.invoke_rows(quick), calls.invoke_rows(quick)),
     "growth": growth.rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""

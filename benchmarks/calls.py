@@ -1,0 +1,122 @@
+"""Rows `invoke.grpc.service`, `invoke.grpc.many.service` and `push.durable.50x1`: what the service itself can do for
+many clients at once, beside empty calls.
+
+    invoke.grpc.service        16 clients, each with one call on its way: answers of 100 rows, calls a second
+    invoke.grpc.many.service   one client that asks for 256 such answers in a call: answers a second
+    push.durable.50x1          50 clients that push one tuple a call, on disk before it is acknowledged: calls a second
+
+Clients are coroutines of one process with a connection each; they send bytes made beforehand and look at none of the
+reply's, so that what is measured is the service. The peer is an empty call on the same stack, just as many at once;
+both take turns, a second each. Client and service share the machine's cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+
+from benchmarks.empty_service import EMPTY
+from benchmarks.measure import Row, Sample, Target
+from benchmarks.processes import empty_service, served
+from benchmarks.wire import ANSWER_ROWS, BATCH, CHUNK, as_ipc, typical
+from benchmarks.workload import CREATE, STREAM, batches, make_columns
+from psoup_client import Client
+from psoup_proto.v1 import ingest_pb2, queries_pb2
+
+INVOKE = "/psoup.v1.QueryService/Invoke"
+INVOKE_MANY = "/psoup.v1.QueryService/InvokeMany"
+PUSH = "/psoup.v1.IngestService/Push"
+MANY = 256
+SECONDS = 1.0
+"""Of one turn."""
+
+LIMIT = [("grpc.max_receive_message_length", 16 * 1024 * 1024), ("grpc.use_local_subchannel_pool", 1)]
+
+
+def invoke_rows(quick: bool) -> Iterator[Row]:
+    """Throughput of invocations."""
+    rounds = 2 if quick else 5
+    columns = make_columns(CHUNK)
+    query = typical(columns)
+    matched = np.flatnonzero(query.mask(columns))[-ANSWER_ROWS:]
+    with served(Path(), durable=False) as there, Client(there.address) as client, empty_service() as empty:
+        client.create_stream(CREATE)
+        handle = client.register(query.statement(CHUNK - int(matched[0])))
+        for table in batches(columns, BATCH):
+            client.push(STREAM, table)
+        assert len(handle.invoke()) == ANSWER_ROWS
+        one = queries_pb2.InvokeRequest(query_id=handle.id).SerializeToString()
+        ours, theirs = _beside_empty(there.address, INVOKE, one, empty, 16, rounds)
+        yield Row("invoke.grpc.service", ours, "calls/s", "empty call", theirs, Target(at_least=0.75))
+        asked = queries_pb2.InvokeManyRequest(query_ids=[handle.id] * MANY, max_bytes=3 << 20)
+        given = client.connection.queries.InvokeMany(asked)
+        assert len(given.outcomes) == MANY
+        assert all(len(outcome.answer.arrow_ipc) for outcome in given.outcomes)
+        many = asked.SerializeToString()
+        ours, theirs = _beside_empty(there.address, INVOKE_MANY, many, empty, 1, rounds)
+        target = Target(value_at_least=15_000)
+        yield Row("invoke.grpc.many.service", ours.scaled(MANY), "answers/s", "empty call", theirs, target)
+
+
+def push_rows(quick: bool, folder: Path) -> Iterator[Row]:
+    """Single tuples from 50 clients into a directory."""
+    with served(folder) as there, Client(there.address) as client, empty_service() as empty:
+        client.create_stream(CREATE)
+        table = batches(make_columns(1), 1)[0]
+        request = ingest_pb2.PushRequest(stream=STREAM, arrow_ipc=as_ipc(table)).SerializeToString()
+        ours, theirs = _beside_empty(there.address, PUSH, request, empty, 50, 2 if quick else 5)
+        query = client.register(f"SELECT * FROM {STREAM} WHERE a0 = {table.column('a0')[0].as_py()}")
+        assert len(query.invoke()) > 0
+    yield Row("push.durable.50x1", ours, "calls/s", "empty call", theirs, Target(at_least=0.6))
+
+
+def _beside_empty(
+    address: str, method: str, request: bytes, empty: str, clients: int, rounds: int
+) -> tuple[Sample, Sample]:
+    """Calls a second of ours and of empty ones, in turns; the first of each is warm-up."""
+
+    async def measured() -> tuple[list[float], list[float]]:
+        async with _Callers(address, method, clients) as ours, _Callers(empty, EMPTY, clients) as theirs:
+            rates: tuple[list[float], list[float]] = ([], [])
+            for _ in range(rounds + 1):
+                rates[0].append(await ours.rate(request, SECONDS))
+                rates[1].append(await theirs.rate(b"", SECONDS))
+            return rates
+
+    ours, theirs = asyncio.run(measured())
+    return Sample.of(ours[1:]), Sample.of(theirs[1:])
+
+
+class _Callers:
+    """Some clients of a service, each with a connection and one call on its way."""
+
+    def __init__(self, address: str, method: str, clients: int) -> None:
+        self._channels = [grpc.aio.insecure_channel(address, options=LIMIT) for _ in range(clients)]
+        self._calls = [channel.unary_unary(method) for channel in self._channels]
+
+    async def __aenter__(self) -> _Callers:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for channel in self._channels:
+            await channel.close()
+
+    async def rate(self, request: bytes, seconds: float) -> float:
+        """Calls a second that were answered."""
+        start = time.perf_counter()
+        until = start + seconds
+
+        async def client(call: grpc.aio.UnaryUnaryMultiCallable) -> int:
+            done = 0
+            while time.perf_counter() < until:
+                await call(request)
+                done += 1
+            return done
+
+        done = sum(await asyncio.gather(*(client(call) for call in self._calls)))
+        return done / (time.perf_counter() - start)
