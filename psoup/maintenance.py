@@ -26,6 +26,7 @@ from psoup.archive import ArchivedChunk
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.covering import cover
+from psoup.errors import ResourceExhausted
 from psoup.model import StreamSpec
 from psoup.query import Factor
 from psoup.results.chunk_results import ChunkResults
@@ -121,8 +122,20 @@ class _Store:
     name: str = "store"
 
     def compute(self, run: Runner = serial) -> Installable:
-        entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
+        try:
+            entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
+        except ResourceExhausted:  # it stays where it is: in memory and in the log
+            return _NoRoom(self.stream_id)
         return _Stored(self.stream_id, self.chunk.number, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _NoRoom:
+    stream_id: int
+
+    def install(self, state: StreamState) -> bool:
+        state.storing = False
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +257,7 @@ class _Merged:
 
 
 def _store_due(state: StreamState, everything: bool) -> Task | None:
-    if state.keep is None or state.stored == state.data.open.number:
+    if state.keep is None or not state.storing or state.stored == state.data.open.number:
         return None
     chunk = state.data.closed[state.stored - state.data.open.number]
     return _Store(state.stream_id, state.data.spec, chunk, state.oldest, state.keep)

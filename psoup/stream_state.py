@@ -40,8 +40,8 @@ class StreamState:
         self.stream_id = event.stream_id
         self.config = config
         self.keep = keep
-        self.stored = 0
-        """The number of the next chunk to be stored; with nobody to keep them, it stays."""
+        self.stored, self.storing = 0, True
+        """The next chunk to be stored (with nobody to keep them, 0), and False if it had no room, until tuples come."""
         self.data = DataSteM(event.spec, config)
         self.clauses = QuerySteM(event.spec.schema, config)
         self.slots = SlotTable()
@@ -83,6 +83,8 @@ class StreamState:
     def take(self, event: Pushed | WatermarkRaised) -> None:
         """Take the tuples and the watermark of an event; nothing is released yet."""
         self.changed = True
+        if not self.storing:
+            self.storing, self.settled = True, False
         if isinstance(event, Pushed):
             self._late += len(event.refused.late)
             self._ahead += len(event.refused.ahead)

@@ -124,9 +124,7 @@ class Committer(Stage):
             try:
                 self._store.append(events)
             except ResourceExhausted as full:
-                if self._full is None:
-                    _log.error("commands wait for room in the store: %s", full.message)
-                self._full = full
+                self._log_full(full)
                 with self.condition:
                     if self._stopping and not self._finishing:
                         return False
@@ -136,6 +134,11 @@ class Committer(Stage):
                     _log.warning("the store has room again")
                     self._full = None
                 return True
+
+    def _log_full(self, full: ResourceExhausted) -> None:
+        if self._full is None:
+            _log.error("commands wait for room in the store: %s", full.message)
+        self._full = full
 
     def _refuse(self, groups: list[Group]) -> None:
         for group in groups:

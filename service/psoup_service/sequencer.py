@@ -1,7 +1,7 @@
 """The first stage: commands become events, in one order, on the log, acknowledged.
 
     waiting  c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
-             prepare each, in order        refusals cost nobody else anything
+             prepare each, in order        refusals cost nobody else anything, and are told at once
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
 
 It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
@@ -23,7 +23,7 @@ from psoup.events import Acknowledgement, Command, CreateStream, Prepared, Push,
 from psoup_service.committer import Committer, Group
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
-from psoup_service.wakeups import deliver
+from psoup_service.wakeups import Outcome, deliver
 from psoup_service.writer import Writer
 from psoup_storage.contract import Store
 
@@ -126,7 +126,7 @@ class Sequencer(Stage):
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
-        group = Group()
+        group, refused, room = Group(), list[Outcome](), 0
         end = time.perf_counter() + GROUP_SECONDS
         while self._waiting and (not self._group or time.perf_counter() < end):
             submission = self._waiting.popleft()
@@ -136,8 +136,8 @@ class Sequencer(Stage):
             except PSoupError as refusal:
                 if isinstance(refusal, ResourceExhausted):  # the next one may find room
                     self._writer.make_room(self._clock.now())
-                group.outcomes.append((submission.answer, refusal))
-                group.done += submission.size
+                refused.append((submission.answer, refusal))
+                room += submission.size
                 continue
             group.outcomes.append((submission.answer, prepared.acknowledgement))
             if prepared.event is None:
@@ -145,7 +145,10 @@ class Sequencer(Stage):
             else:
                 group.events.append((prepared.event, submission.size))
         self._group = []
-        self._committer.put(group)
+        self._room.leave(len(refused), room)
+        deliver(refused)
+        if group.outcomes:
+            self._committer.put(group)
 
     def _prepare(self, submission: Submission) -> Prepared:
         if isinstance(submission.command, _GROWING):

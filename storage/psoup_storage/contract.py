@@ -6,7 +6,8 @@
 What a caller may rely on: after `append` returns, its events come back from `read`, whole and in order, as far as the
 store is `durable` also after a crash. What he gives up: the choice of when; one thread at a time calls `append`.
 What is an error: any exception of `append`. The store may then hold none, some or all of the events, and says so no
-further: nothing may be acknowledged, and nothing appended, until the next start (fail-stop).
+further: nothing may be acknowledged, and nothing appended, until the next start (fail-stop). ResourceExhausted alone
+is none: the store holds none of the events, and the same ones may be appended again.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Store(Protocol):
         """Keep `events`, all or none of them, and return when they are as safe as this store can make them.
 
         Their sequences are greater than all before, and increasing. Raises Internal if they are not or the store is
-        closed, and whatever the medium raises; after any exception every further append raises too.
+        closed, and whatever the medium raises; after that every further append raises too. ResourceExhausted: there
+        was no room, and there may be some later.
         """
         ...
 
@@ -80,7 +82,8 @@ class Store(Protocol):
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk, so that its tuples need not be replayed; see `psoup.stems.chunk.Keep`.
 
-        Only a durable store has a use for it. Raises whatever the medium raises. Any thread, beside `append`.
+        Only a durable store has a use for it. Raises whatever the medium raises, and ResourceExhausted without room:
+        nothing has changed then. Any thread, beside `append`.
         """
         ...
 

@@ -92,7 +92,9 @@ class FailingDisk(Disk):
     def _step(self, what: str) -> None:
         self.count += 1
         if self.count > self.at >= 0:
-            raise self.error(f"injected at {what} {self.count - 1}")
+            # SQLite's own files say so of every sync that fails; only a write may find the disk full
+            error = apsw.IOError if what == "sync" else self.error
+            raise error(f"injected at {what} {self.count - 1}")
 
 
 @dataclass

@@ -25,6 +25,7 @@ from psoup.errors import Internal, Unavailable
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2
 from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service import committer
 from psoup_service.host import Host
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
@@ -178,8 +179,7 @@ def test_nothing_is_answered_before_the_replay_is_done() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("error", [apsw.IOError, apsw.FullError])
-def test_a_disk_that_fails_stops_the_service(tmp_path: Path, error: Any) -> None:
+def test_a_disk_that_fails_stops_the_service(tmp_path: Path) -> None:
     async def main(disk: Any) -> None:
         store = DurableStore(tmp_path, vfs=disk.name)
         async with (
@@ -200,10 +200,50 @@ def test_a_disk_that_fails_stops_the_service(tmp_path: Path, error: Any) -> None
                 pass
             watch.cancel()
 
-    with failing(-1, error) as disk, pytest.raises(Internal, match=r"the host failed: .*injected"):
+    with failing(-1, apsw.IOError) as disk, pytest.raises(Internal, match=r"the host failed: .*injected"):
         asyncio.run(main(disk))
     store = DurableStore(tmp_path)  # the next start is clean: nothing acknowledged is lost
     assert [event.sequence for event in store.read()][:3] == [1, 2, 3]
+    store.close()
+
+
+def test_what_found_no_room_in_the_log_is_logged_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T4: a write that the free space did not foretell finds the disk full; later commands are refused at once."""
+    monkeypatch.setattr(committer, "RETRY_SECONDS", 0.02)
+
+    async def main(disk: Any) -> None:
+        store = DurableStore(tmp_path, vfs=disk.name)
+        async with (
+            running_service(Settings(port=0), store=store) as service,
+            grpc.aio.insecure_channel(service.address) as channel,
+        ):
+            wire = Wire(service, channel)
+            await wire.create("CREATE STREAM s (x BIGINT)")
+            query = await wire.register("SELECT x FROM s")
+            full = asyncio.Event()
+            loop, check = asyncio.get_running_loop(), service.host._sequencer._committer._log_full
+            service.host._sequencer._committer._log_full = lambda problem: (
+                check(problem),
+                loop.call_soon_threadsafe(full.set),
+            )
+            for number in range(3):
+                disk.at = disk.count
+                waits = asyncio.create_task(wire.push("s", pa.table({"x": [number]})))
+                await full.wait()
+                said = await refused(wire.push("s", pa.table({"x": [9]})), grpc.StatusCode.RESOURCE_EXHAUSTED)
+                assert said.reason == "DISK_FULL"
+                assert len(await wire.invoke(query)) == number
+                disk.at = -1
+                done = await waits
+                full.clear()
+                assert (await wire.invoke(query, min_sequence=done.sequence))["x"].to_pylist() == [*range(number + 1)]
+
+    with failing(-1, apsw.FullError) as disk:
+        asyncio.run(main(disk))
+    store = DurableStore(tmp_path)
+    assert [event.sequence for event in store.read()] == [1, 2, 3, 4, 5]
     store.close()
 
 

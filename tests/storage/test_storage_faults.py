@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from psoup.errors import Internal
+from psoup.errors import Internal, ResourceExhausted
 from psoup.events import Event
 from psoup_storage import DurableStore
 from psoup_storage.durable import database
@@ -72,7 +72,7 @@ def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
         path, acknowledged = tmp_path / str(at), 0
         with failing(at, ERRORS[error]) as disk:
             if at < opening:
-                with pytest.raises(Internal, match="cannot be"):
+                with pytest.raises((Internal, ResourceExhausted), match=r"cannot be|is full"):
                     DurableStore(path, vfs=disk.name)
             else:
                 acknowledged = append_until_it_fails(path, disk.name, groups)
@@ -81,16 +81,38 @@ def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
         assert len(found) >= acknowledged, f"n = {at}: {acknowledged} events acknowledged, {len(found)} kept"
 
 
+def test_a_disk_that_was_full_takes_events_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T4: every write that may find no room does, once; what had none is appended again, in the same order."""
+    monkeypatch.setattr(database, "CHECKPOINT_BYTES", 64 * 1024)
+    groups, refused = groups_of_events(60, SEED), 0
+    with failing(-1, apsw.FullError) as disk:
+        disk.syncing = lambda path: None  # type: ignore[method-assign]
+        store = DurableStore(tmp_path / "data", vfs=disk.name)
+        chance = random.Random(SEED)
+        for group in groups:
+            disk.at = disk.count + chance.randrange(12) if chance.random() < 0.5 else -1
+            try:
+                store.append(group)
+            except ResourceExhausted as full:
+                assert full.reason == "DISK_FULL"
+                refused, disk.at = refused + 1, -1
+                store.append(group)
+        store.close()
+    rows = [encode(event) for group in groups for event in group]
+    assert kept(tmp_path / "data") == rows
+    assert refused > 2
+
+
 def append_until_it_fails(path: Path, vfs: str, groups: list[list[Event]]) -> int:
     """How many events were acknowledged; after the error nothing is, whatever is tried."""
     store, acknowledged = DurableStore(path, vfs=vfs), 0
     for number, group in enumerate(groups):
         try:
             store.append(group)
-        except Internal as problem:
-            assert problem.reason == "STORAGE_FAILED"
+        except (Internal, ResourceExhausted) as problem:
+            assert problem.reason in ("STORAGE_FAILED", "DISK_FULL")
             for later in groups[number:]:
-                with pytest.raises(Internal, match="takes no events"):
+                with pytest.raises((Internal, ResourceExhausted), match=r"takes no events|is full|cannot be"):
                     store.append(later)
             break
         acknowledged += len(group)

@@ -35,7 +35,7 @@ from psoup.stems.chunk import ChunkView
 from psoup.stems.widening import null_column
 from psoup.stems.zones import Zones
 from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, damaged
-from psoup_storage.durable.directory import sync_directory
+from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
 
 FOLDER = "chunks"
 _NEW = ".new"
@@ -85,13 +85,23 @@ class ChunkFolder:
             sync_directory(directory)
 
     def write(self, stream: int, spec: StreamSpec, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
-        """Make the file of a chunk, durable under its name when this returns; `before`: the row of the last one."""
+        """Make the file of a chunk, durable under its name when this returns; `before`: the row of the last one.
+
+        Raises ResourceExhausted, reason DISK_FULL, without room for it, and OSError for any other failure.
+        """
         content = encode_chunk(spec, chunk)
         name = f"{stream}-{chunk.number}.parquet"
         new = self.path / (name + _NEW)
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             _write_all(handle, memoryview(content))
+        except OSError as problem:
+            os.close(handle)
+            if problem.errno not in NO_ROOM:
+                raise
+            new.unlink()
+            raise disk_full(self.path, f"a chunk of {content.size:,} bytes finds no room") from problem
+        try:
             os.fsync(handle)
         finally:
             os.close(handle)

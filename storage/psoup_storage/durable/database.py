@@ -8,6 +8,7 @@
 One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
 which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors.
 After any error nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown then).
+One is no failure: a disk without room for a write, of which nothing is kept and which may be tried again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import apsw
 
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
-from psoup_storage.durable.directory import DataDirectory
+from psoup_storage.durable.directory import DataDirectory, disk_full
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
@@ -32,6 +33,9 @@ FORMAT = 3
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Frames in the write-ahead log after which they are moved to the database."""
+
+PAGE_BYTES = 16 * 1024
+"""Of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step when it goes."""
 
 _APPLICATION = 0x50536F75  # "PSou"
 _SCHEMA = """
@@ -75,6 +79,7 @@ class Database:
         self._directory = directory
         self._lock = threading.RLock()
         self._frames = 0
+        self._page_bytes = PAGE_BYTES
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
         if not directory.database.exists():
@@ -112,7 +117,8 @@ class Database:
     def transaction(self) -> Iterator[apsw.Connection]:
         """Everything inside or nothing of it, on the disk when the block is left.
 
-        Raises Internal if it cannot be, and from then on.
+        Raises Internal if it cannot be, and from then on; ResourceExhausted, reason DISK_FULL, if there is no room:
+        nothing is kept then, and the next one may find some.
         """
         with self._lock:
             self.refuse_if_failed()
@@ -121,6 +127,12 @@ class Database:
                 yield self._connection
                 self._connection.execute("COMMIT")
                 self._checkpoint_if_due()
+            except apsw.FullError as problem:
+                self._roll_back()
+                if self._connection.in_transaction:
+                    self.failure = f"a transaction that found no room cannot be undone: {problem}"
+                    raise self._cannot("written", problem) from problem
+                raise disk_full(self._directory.path, str(problem)) from problem
             except BaseException as problem:
                 self.failure = f"{type(problem).__name__}: {problem}"
                 self._roll_back()
@@ -159,14 +171,18 @@ class Database:
                 self._abandon()
             else:
                 self.failure = "it is closed"
-                self._connection.close()
+                try:
+                    self._connection.close()
+                except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
+                    self._abandon()
 
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         connection = self._connection
+        settings = {"page_size": PAGE_BYTES, "locking_mode": "EXCLUSIVE", "journal_mode": "WAL", "synchronous": "FULL"}
         # Exclusive: one process, so no shared memory; the lock file has kept others out before this.
-        for name, value in (("locking_mode", "EXCLUSIVE"), ("journal_mode", "WAL"), ("synchronous", "FULL")):
+        for name, value in settings.items():
             connection.pragma(name, value)
         connection.pragma("cell_size_check", True)
         connection.pragma("trusted_schema", False)
@@ -178,6 +194,7 @@ class Database:
             raise self._damaged(damage)
         if version == 0:
             self._create()
+        self._page_bytes = int(connection.pragma("page_size"))
         if connection.pragma("application_id") != _APPLICATION:
             raise self._damaged("it is no database of PSoup")
         for damage in damaged_pages(connection):
@@ -219,9 +236,11 @@ class Database:
         return apsw.SQLITE_OK
 
     def _checkpoint_if_due(self) -> None:
-        if self._frames * 4_096 >= CHECKPOINT_BYTES:
-            self._frames = 0
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        """Without room for it the write-ahead log goes on: the next commit tries again."""
+        if self._frames * self._page_bytes >= CHECKPOINT_BYTES:
+            with suppress(apsw.FullError):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self._frames = 0
 
     def _roll_back(self) -> None:
         """So that what can still be read is what was kept; writes nothing to the disk."""

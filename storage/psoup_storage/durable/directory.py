@@ -11,12 +11,13 @@ The lock ends with the process, however that ends. Nothing here knows what the d
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 from pathlib import Path
 
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, ResourceExhausted
 
 DATABASE = "psoup.db"
 LOCK = "lock"
@@ -97,6 +98,20 @@ class DataDirectory:
             ) from problem
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+"""What a write says that found no room."""
+
+
+def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
+    """The error for a disk without room: nothing was kept, and all goes on once there is some."""
+    return ResourceExhausted(
+        f"the disk of {path} is full: {why}; free some space, and the service takes commands again",
+        reason="DISK_FULL",
+        retry_after_ms=1_000,
+        **facts,
+    )
 
 
 def sync_directory(path: Path) -> None:

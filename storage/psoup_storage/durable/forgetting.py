@@ -62,10 +62,10 @@ DELETE FROM log WHERE kind IN ('stream', 'alter', 'drop')
 """
 
 
-def forget_stored(connection: apsw.Connection, row: ChunkRow, start: int = -(2**63)) -> int | None:
+def forget_stored(connection: apsw.Connection, row: ChunkRow, start: int = -(2**63)) -> tuple[int | None, int]:
     """Forget a slice of what lies from time `start` to the end of the chunk `row`.
 
-    Returns where the next slice starts, or None if that was all.
+    Returns where the next slice starts, or None if that was all; and how many rows it had.
     """
     facts = {"stream": row.stream, "time": row.last_time, "start": start}
     facts["count"] = _slice_rows(connection, facts)
@@ -75,9 +75,8 @@ def forget_stored(connection: apsw.Connection, row: ChunkRow, start: int = -(2**
     connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [one[:1] for one in found if not one[2]])
     _add_refusals(connection, row.stream, sum(one[3] for one in gone), sum(one[4] for one in gone))
     if len(found) == facts["count"]:
-        return int(found[-1][1])
-    _forget_aged(connection, row.stream)
-    return None
+        return int(found[-1][1]), len(found)
+    return None, len(found)
 
 
 def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
@@ -90,8 +89,11 @@ def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
     return max(16, min(SLICE_ROWS, SLICE_BYTES // (1 + (size or 0))))
 
 
-def _forget_aged(connection: apsw.Connection, stream: int) -> None:
-    """Rows without tuples that neither a producer nor the watermark needs. O(such rows)."""
+def forget_aged(connection: apsw.Connection, stream: int) -> None:
+    """Forget rows without tuples that neither a producer nor the watermark needs.
+
+    O(rows without tuples), each of which is read: not after every chunk.
+    """
     facts = {"stream": stream, "kept": KEPT_ACKNOWLEDGEMENTS, "idle": PRODUCER_IDLE}
     gone = list(connection.execute(_AGED, facts))
     connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])

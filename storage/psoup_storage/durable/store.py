@@ -13,7 +13,9 @@ from __future__ import annotations
 import logging
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,13 +24,14 @@ from psoup.errors import Internal, ResourceExhausted
 from psoup.events import Event, Stored, StreamDropped
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
+from psoup_storage.durable import forgetting
 from psoup_storage.durable.archive import ColumnCache
 from psoup_storage.durable.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.database import Database
-from psoup_storage.durable.directory import DataDirectory
-from psoup_storage.durable.forgetting import forget_chunks, forget_stored, forget_stream, forget_the_dead
+from psoup_storage.durable.directory import DataDirectory, disk_full
+from psoup_storage.durable.forgetting import forget_aged, forget_chunks, forget_stored, forget_stream, forget_the_dead
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
@@ -74,6 +77,8 @@ class DurableStore:
             self._directory.close()
             raise
         self._hot_bytes = hot_bytes
+        self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
+        """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS
@@ -106,16 +111,15 @@ class DurableStore:
         self._free -= _COPIES * size
         if self._free < self._reserve:
             self._looked = -_LOOK_SECONDS
-            raise ResourceExhausted(
-                f"the disk of {self.path} is full: {self._directory.free_bytes():,} bytes are free, and"
-                f" {self._reserve:,} are kept in reserve; free some space, and the service takes commands again",
-                reason="DISK_FULL",
-                reserve=self._reserve,
-                retry_after_ms=1_000,
-            )
+            free = self._directory.free_bytes()
+            why = f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
+            raise disk_full(self.path, why, reserve=self._reserve)
 
     def append(self, events: Sequence[Event]) -> None:
-        """Keep `events` in one transaction. Raises Internal for any error, and ever after."""
+        """Keep `events` in one transaction. Raises ResourceExhausted without room for them: none is kept.
+
+        Raises Internal for any other error, and ever after.
+        """
         self._database.refuse_if_failed()
         if not events:
             return
@@ -134,26 +138,46 @@ class DurableStore:
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.stems.chunk.Keep`); raises OSError or Internal if the disk fails.
 
-        A stream that has been dropped meanwhile needs none.
+        ResourceExhausted if it has no room: nothing has changed then. A stream that has been dropped needs no chunk.
         """
         row = self._chunks.write(stream, spec, chunk, self._stored.get(stream))
-        with self._database.transaction() as connection:
-            if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (stream,)).get is not None:
-                files, entry = [row.file], None
-            else:
-                connection.execute(f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(row))})", row)
-                first = int(chunk.times[0])
-                connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
-                files = forget_chunks(connection, stream, oldest)
-                entry = self._chunks.archived(spec, row) if spec.retention.archive else None
+        try:
+            files, entry = self._admit(spec, chunk, row, oldest)
+        except ResourceExhausted:
+            self._chunks.remove([row.file])
+            raise
         self._stored[stream] = row
         self._chunk_bytes += row.bytes
         self._remove(files)
-        start: int | None = -(2**63)
-        while start is not None:  # in small transactions: acknowledgements wait for one of them, not for all
-            with self._database.transaction() as connection:
-                start = forget_stored(connection, row, start)
+        with suppress(ResourceExhausted):  # the log may as well forget when the next chunk is stored
+            self._forget(row)
         return entry
+
+    def _admit(
+        self, spec: StreamSpec, chunk: ChunkView, row: ChunkRow, oldest: int
+    ) -> tuple[list[str], ArchivedChunk | None]:
+        """Make the file of `row` part of the data; returns the files that are not any more."""
+        stream = row.stream
+        with self._database.transaction() as connection:
+            if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (stream,)).get is not None:
+                return [row.file], None
+            connection.execute(f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(row))})", row)
+            first = int(chunk.times[0])
+            connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
+            files = forget_chunks(connection, stream, oldest)
+        return files, self._chunks.archived(spec, row) if spec.retention.archive else None
+
+    def _forget(self, row: ChunkRow) -> None:
+        """In small transactions: acknowledgements wait for one of them, not for all."""
+        start: int | None = -(2**63)
+        while start is not None:
+            with self._database.transaction() as connection:
+                start, count = forget_stored(connection, row, start)
+            self._forgotten[row.stream] += count
+        if self._forgotten[row.stream] >= forgetting.KEPT_ACKNOWLEDGEMENTS // 4:
+            with self._database.transaction() as connection:
+                forget_aged(connection, row.stream)
+            self._forgotten[row.stream] = 0
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
