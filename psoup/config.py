@@ -59,6 +59,9 @@ class EngineConfig:
     block_queries: int = 131_072
     """Queries that one call may register."""
 
+    columnar_queries: int = 256
+    """Queries of a block by template from which on they are kept as columns: fewer are not worth a part of an index."""
+
     producer_idle: int = 7 * 86_400 * SECOND
     """Microseconds after which a silent producer is forgotten."""
 

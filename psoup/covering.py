@@ -9,11 +9,8 @@ caller to remember.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from psoup.archive import Chunk
 from psoup.config import EngineConfig
-from psoup.query import Factor
 from psoup.results.open import OpenResults
 from psoup.stems.piece import Piece, Runner, serial
 from psoup.stems.query_stem import Subset
@@ -25,24 +22,23 @@ COVER_TOGETHER = 8
 
 def cover(
     chunk: Chunk,
-    clauses: Sequence[tuple[int, tuple[Factor, ...]]],
     index: Subset,
     results: OpenResults,
     config: EngineConfig,
     run: Runner,
 ) -> None:
-    """Evaluate clauses (slot, factors) that have no column yet over a chunk; `index` holds the same clauses.
+    """Evaluate the clauses of `index`, which have no column yet, over a chunk.
 
     One by one where they are few, else set at a time. The errors of their attributes are counted over the whole chunk
     and replace earlier counts, which are of a part only if no clause used the attribute for a while.
     """
     counted, results.errors = results.errors, {}
-    if len(clauses) >= COVER_TOGETHER:
+    if len(index.slots) >= COVER_TOGETHER:
         for piece in pieces(chunk, config.piece_rows):
             index.probe(piece, results, run)
     else:
         ids = chunk.ids_of(0, len(chunk))
-        for slot, factors in clauses:
+        for slot, factors in index.clauses():
             found = scan(factors, chunk.columns, ids, chunk.times)
             results.add_mask(slot, found.mask)
             if found.errors:

@@ -11,15 +11,11 @@ host lends its pool, `keep` the one through which closed chunks are stored. (PSo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from psoup.alteration import alter
-from psoup.answer.members import add, remove, since
-from psoup.answer.snapshot import ClauseRecord, QueryRecord, Snapshot, StreamView
-from psoup.collector import without_collector
+from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.config import EngineConfig
 from psoup.events import (
     Effects,
@@ -34,9 +30,8 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.maintenance import Installable, Task, next_task
-from psoup.query import Factor
+from psoup.registry import Registry
 from psoup.stems.chunk import Keep
-from psoup.stems.paged import Editor, PagedMap
 from psoup.stems.piece import Runner, serial
 from psoup.stream_state import StreamState
 
@@ -56,12 +51,10 @@ class Engine:
         self._run = run
         self._keep = keep
         self._sequence = 0
-        self._next_sqc = 1
         self._streams: dict[int, StreamState] = {}
         self._archiving: dict[int, StreamState] = {}
         """Streams that have an archive."""
-        self._queries: Editor[QueryRecord] = PagedMap[QueryRecord]().edit()
-        self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord]().edit()
+        self._registry = Registry()
         self._touched: dict[int, StreamState] = {}
         """Streams of which something may have to be published."""
         self._due: dict[int, StreamState] = {}
@@ -98,13 +91,9 @@ class Engine:
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
                     freed += self._drop(event.stream_id)
-                case Registered() | Unregistered():
+                case Registered() | RegisteredMany() | Unregistered():
                     freed += self._advance(fed, released)
-                    state = self._change_queries(event)
-                    asked[state.stream_id] = state
-                case RegisteredMany():
-                    freed += self._advance(fed, released)
-                    for state in self._register_many(event):
+                    for state in self._change_queries(event):
                         asked[state.stream_id] = state
                 case _:
                     assert_never(event)
@@ -164,18 +153,11 @@ class Engine:
 
     def check(self) -> None:
         """Every invariant of every structure."""
-        clauses = dict(self._clauses.freeze().items())
-        members = {query_id for clause in clauses.values() for query_id in since(clause.members, 0)}
-        queries = {i for i, _ in self._queries.freeze().items()}
-        assert members == queries, f"clauses name {len(members)} queries, {len(queries)} stand"
-        texts = sum(len(state.texts) for state in self._streams.values())
-        assert texts == len(clauses), f"{len(clauses)} clauses have {texts} texts"
-        for state in self._streams.values():
-            state.check([c for c in clauses.values() if c.stream_id == state.stream_id])
+        self._registry.check(self._streams)
 
     def bill(self) -> dict[str, int]:
         """Bytes of each structure, live and reclaimable."""
-        total = {"queries": len(self._queries), "clauses": len(self._clauses)}
+        total = self._registry.bill()
         for state in self._streams.values():
             for name, count in state.bill().items():
                 total[name] = total.get(name, 0) + count
@@ -208,7 +190,7 @@ class Engine:
         return freed
 
     def _create(self, event: StreamCreated) -> None:
-        state = StreamState(event, self.config, self._next_sqc, self._keep)
+        state = StreamState(event, self.config, self._registry.next_sqc, self._keep)
         self._streams[event.stream_id] = self._touched[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -221,97 +203,15 @@ class Engine:
             del self._named[_name(view)]
         return self._streams.pop(stream_id).tuple_bytes
 
-    def _change_queries(self, event: Registered | Unregistered) -> StreamState:
-        state = self._register(event) if isinstance(event, Registered) else self._unregister(event.query_id)
-        state.changed = True
-        return state
-
-    def _register(self, event: Registered) -> StreamState:
-        state = self._streams[event.stream_id]
-        sqc_id = state.texts.get(event.query.clause)
-        if sqc_id is None:
-            sqc_id = state.texts[event.query.clause] = self._next_sqc
-            self._next_sqc += 1
-            clause = state.add_clause(sqc_id, event.query.factors)
-        else:
-            known = self._clauses.get(sqc_id)
-            assert known is not None
-            clause = known
-        self._clauses.set(sqc_id, replace(clause, members=add(clause.members, [event.query_id])))
-        record = QueryRecord(
-            event.query_id,
-            event.tenant,
-            event.stream_id,
-            sqc_id,
-            clause.slot,
-            event.query,
-            event.time,
-            event.sequence,
-        )
-        self._queries.set(event.query_id, record)
-        state.queries += 1
-        return state
-
-    def _register_many(self, event: RegisteredMany) -> list[StreamState]:
-        """As `_register` for each query; new clauses join the Query SteM together."""
-        with without_collector():
-            return self._register_block(event)
-
-    def _register_block(self, event: RegisteredMany) -> list[StreamState]:
-        fresh: dict[int, list[tuple[int, tuple[Factor, ...]]]] = {}
-        members: dict[int, list[int]] = {}
-        sqc_ids: list[int] = []
-        asked = list(zip(event.stream_ids, event.queries, strict=True))
-        for query_id, (stream_id, query) in enumerate(asked, event.first_id):
-            texts = self._streams[stream_id].texts
-            sqc_id = texts.get(query.clause)
-            if sqc_id is None:
-                sqc_id = texts[query.clause] = self._next_sqc
-                self._next_sqc += 1
-                fresh.setdefault(stream_id, []).append((sqc_id, query.factors))
-            members.setdefault(sqc_id, []).append(query_id)
-            sqc_ids.append(sqc_id)
-        made = {
-            clause.sqc_id: clause
-            for stream_id, clauses in fresh.items()
-            for clause in self._streams[stream_id].add_clauses(clauses)
-        }
-        slots: dict[int, int] = {}
-        for sqc_id, query_ids in members.items():
-            clause = made.get(sqc_id) or self._clauses.get(sqc_id)
-            assert clause is not None
-            slots[sqc_id] = slot = clause.slot
-            users = add(clause.members, query_ids)
-            record = ClauseRecord(sqc_id, slot, clause.stream_id, clause.factors, clause.attributes, users)
-            self._clauses.set(sqc_id, record)
-        tenant, time, sequence = event.tenant, event.time, event.sequence
-        for query_id, ((stream_id, query), sqc_id) in enumerate(zip(asked, sqc_ids, strict=True), event.first_id):
-            known = QueryRecord(query_id, tenant, stream_id, sqc_id, slots[sqc_id], query, time, sequence)
-            self._queries.set(query_id, known)
-        touched = []
-        for stream_id, count in Counter(event.stream_ids).items():
-            state = self._streams[stream_id]
-            state.queries += count
-            state.changed = True
-            touched.append(state)
-        return touched
-
-    def _unregister(self, query_id: int) -> StreamState:
-        record = self._queries.get(query_id)
-        assert record is not None, f"query {query_id} is not there"
-        self._queries.remove(query_id)
-        clause = self._clauses.get(record.sqc_id)
-        assert clause is not None
-        state = self._streams[record.stream_id]
-        state.queries -= 1
-        members = remove(clause.members, query_id)
-        if len(members):
-            self._clauses.set(record.sqc_id, replace(clause, members=members))
-            return state
-        self._clauses.remove(record.sqc_id)
-        del state.texts[record.query.clause]
-        state.remove_clause(clause)
-        return state
+    def _change_queries(self, event: Registered | RegisteredMany | Unregistered) -> list[StreamState]:
+        """The queries change; returns the streams on which they do."""
+        match event:
+            case Registered():
+                return [self._registry.register(event, self._streams)]
+            case RegisteredMany():
+                return self._registry.register_many(event, self._streams)
+            case Unregistered():
+                return [self._registry.unregister(event.query_id, self._streams)]
 
     def _keep_budget(self) -> None:
         """Give up the oldest sealed results while all results are over their budget."""
@@ -331,8 +231,7 @@ class Engine:
                 self._named[_name(view)] = view
         self._touched.clear()
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
-        queries, clauses = self._queries.freeze(), self._clauses.freeze()
-        return Snapshot(self._sequence, streams, by_id, queries, clauses, self.config, self._run)
+        return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(), self.config, self._run)
 
 
 def _name(view: StreamView) -> tuple[str, str]:

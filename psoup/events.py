@@ -104,12 +104,12 @@ class Register:
 class RegisterMany:
     """Some queries at once, all or none: `statements`; or one statement with parameters and `rows` of their values.
 
-    `names`: of the values in each row, if they are given to the parameters by name. A `request_id` covers the whole
-    call. `number` is what errors call the first of the queries.
+    `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
+    the parameters by name. A `request_id` covers the whole call. `number` is what errors call the first of the queries.
     """
 
     statements: Sequence[str]
-    rows: Sequence[Sequence[Parameter]] | None = None
+    rows: Sequence[Sequence[Parameter]] | pa.Table | None = None
     request_id: str = ""
     tenant: str = DEFAULT_TENANT
     names: tuple[str, ...] = ()
@@ -271,8 +271,9 @@ class Registered:
 class RegisteredMany:
     """Queries stand from here on, all at once: those with the IDs first_id, first_id + 1, ...
 
-    `stream_ids`: of each query. `digest` identifies the call, for retries. If all come from one `template`, `rows`
-    are the values of its parameters: the short form of `queries`, for a log.
+    `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all come from one
+    `template`, `rows` are the values of its parameters: the short form of `queries`, for a log; () if these are a
+    `BoundBlock`, which has its own.
     """
 
     sequence: int

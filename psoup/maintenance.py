@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -28,7 +28,6 @@ from psoup.config import EngineConfig
 from psoup.covering import cover
 from psoup.errors import ResourceExhausted
 from psoup.model import StreamSpec
-from psoup.query import Factor
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
@@ -191,7 +190,7 @@ class _Cover:
 
     stream_id: int
     entries: tuple[ChunkEntry, ...]
-    clauses: tuple[tuple[int, int, tuple[Factor, ...]], ...]
+    sqc_ids: Array
     index: Subset
     config: EngineConfig
     sqc_of_slot: Array
@@ -201,8 +200,7 @@ class _Cover:
     def compute(self, run: Runner = serial) -> Installable:
         lanes = min(threads_of(run), len(self.entries))
         done: list[tuple[_Replace, ...]] = [()] * lanes
-        ids = frozenset(sqc_id for sqc_id, _, _ in self.clauses)
-        placed = [(slot, factors) for _, slot, factors in self.clauses]
+        ids = frozenset(self.sqc_ids.tolist())
 
         def cover_lane(lane: int) -> None:
             index = self.index if not lane else self.index.twin()
@@ -210,7 +208,7 @@ class _Cover:
             found = []
             for entry in self.entries[lane::lanes]:
                 data, seen = entry.data, entry.results
-                cover(data, placed, index, fresh, self.config, serial)
+                cover(data, index, fresh, self.config, serial)
                 pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
                 results = seen.covered(pack, ids, self.before, fresh.errors)
                 found.append(_Replace(self.stream_id, data.number, seen, results))
@@ -292,17 +290,24 @@ def _cover_due(state: StreamState, everything: bool) -> Task | None:
     lacking.sort(key=lambda e: e.results.covered_before)
     for place, entry in enumerate(lacking):
         seen = entry.results
-        found = (i for i in state.live.irange(seen.covered_before) if i not in seen.late)
-        missing = list(islice(found, COVER_AT_ONCE + 1))
-        if missing:
-            before = state.next_sqc if len(missing) <= COVER_AT_ONCE else missing.pop()
-            clauses = tuple((i, state.live[i], state.factors[state.live[i]]) for i in missing)
-            index, owners = state.subset(missing), state.slots.share()
-            others = lacking[place : place + max(1, COVER_PAIRS // len(clauses))]
+        missing, slots, before = _missing(state, seen)
+        if len(missing):
+            index, owners = state.subset(missing, slots), state.slots.share()
+            others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
             alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
-            return _Cover(state.stream_id, alike, clauses, index, state.config, owners, before)
+            return _Cover(state.stream_id, alike, missing, index, state.config, owners, before)
     state.uncovered = False
     return None
+
+
+def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int]:
+    """SQC IDs and slots of some clauses that were not evaluated over a chunk, and the ID below which those are all."""
+    ids, slots = state.live.since(seen.covered_before, COVER_AT_ONCE + 1 + len(seen.late))
+    if seen.late:
+        lacking = ~np.isin(ids, np.fromiter(seen.late, np.int64, len(seen.late)))
+        ids, slots = ids[lacking], slots[lacking]
+    before = int(ids[COVER_AT_ONCE]) if len(ids) > COVER_AT_ONCE else state.next_sqc
+    return ids[:COVER_AT_ONCE], slots[:COVER_AT_ONCE], before
 
 
 def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:

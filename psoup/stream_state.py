@@ -11,23 +11,25 @@ Owned by the engine's writer. `view()` is what readers get.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from sortedcontainers import SortedDict
 
-from psoup.answer.snapshot import ChunkEntry, ClauseRecord, StreamView
+from psoup.answer.records import ClauseRecord
+from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.archive import ENTRY_BYTES
-from psoup.columns import Batch, concat_batches
+from psoup.columns import Array, Batch, concat_batches
 from psoup.config import EngineConfig
 from psoup.covering import cover
 from psoup.events import Pushed, Stored, StreamCreated, WatermarkRaised
-from psoup.query import Factor
+from psoup.query import ClauseColumns, Factor
 from psoup.results.chunk_results import ALL, UNCOVERED, ChunkResults
 from psoup.results.open import OpenResults
 from psoup.stems.chunk import Keep
 from psoup.stems.data_stem import DataSteM
+from psoup.stems.live import LiveClauses
+from psoup.stems.names import ClauseNames
 from psoup.stems.piece import Runner
 from psoup.stems.query_stem import QuerySteM, Subset
 from psoup.stems.slots import SlotTable
@@ -54,12 +56,8 @@ class StreamState:
         self.deaths: list[int] = []
         """SQC IDs unregistered since the stream began; a chunk's `compacted` counts into it."""
         self.deaths_before = 0
-        self.live: SortedDict[int, int] = SortedDict()
-        """The slot of every live clause, by SQC ID."""
-        self.texts: dict[str, int] = {}
-        """The SQC ID of every live clause, by its canonical text; the engine's."""
-        self.factors: dict[int, tuple[Factor, ...]] = {}
-        """By slot."""
+        self.live = LiveClauses()
+        self.names = ClauseNames()
         self._uses: Counter[int] = Counter()
         """How many clauses use each attribute of the Query SteM."""
         self.queries, self.next_sqc = 0, next_sqc
@@ -68,12 +66,12 @@ class StreamState:
         """Whether a closed chunk may lack results of a clause."""
         self.settled = True
         """Whether maintenance looked, found nothing due, and nothing has happened since that could make it due."""
-        self._subset: tuple[list[int], Subset] | None = None
+        self._subset: tuple[Array, Subset] | None = None
         self._event, self.sql = event, event.sql
         self._watermark: int | None = None
         self._late, self._ahead = 0, 0
-        self._new: dict[int, tuple[Factor, ...]] = {}
-        """Clauses not yet applied to the open chunk, by slot."""
+        self._new: list[Array] = []
+        """Slots of clauses not yet applied to the open chunk; some may be gone."""
         self._ready: list[Batch] = []
         if event.stored is not None:
             self._load(event.stored)
@@ -198,58 +196,72 @@ class StreamState:
 
     # Clauses ---------------------------------------------------------------------------------------------
 
-    def add_clause(self, sqc_id: int, factors: tuple[Factor, ...]) -> ClauseRecord:
-        """A new clause joins the Query SteM; `cover_new` applies it to the open chunk."""
-        self.changed, self.settled, self.uncovered = True, False, True
-        self.next_sqc = sqc_id + 1
-        slot = self.slots.allocate(sqc_id)
-        self.open.reserve(slot + 1)
-        attributes = self.clauses.add(slot, factors)
-        self._uses.update(attributes)
-        self.live[sqc_id] = slot
-        self.factors[slot] = factors
-        self._new[slot] = factors
-        return ClauseRecord(sqc_id, slot, self.stream_id, factors, attributes, ())
+    def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
+        """The slots of clauses by their names (int64[n]), and the rows of new ones, to be joined (int64[m]).
 
-    def add_clauses(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[ClauseRecord]:
-        """`add_clause` for some (SQC ID, factors), IDs ascending; at least one. Set at a time where they are many."""
-        self.changed, self.settled, self.uncovered = True, False, True
-        self.next_sqc = clauses[-1][0] + 1
-        slots = [self.slots.allocate(sqc_id) for sqc_id, _ in clauses]
-        self.open.reserve(max(slots) + 1)
-        placed = [(slot, factors) for slot, (_, factors) in zip(slots, clauses, strict=True)]
-        attributes = self.clauses.add_many(placed)
+        These have the SQC IDs from `first_sqc` on, in order.
+        """
+        slots, fresh = self.names.assign(names, lambda count: self.slots.allocate(first_sqc + np.arange(count)))
+        if len(fresh):
+            self.next_sqc = first_sqc + len(fresh)
+            self.live.add(first_sqc + np.arange(len(fresh)), slots[fresh])
+        return slots, fresh
+
+    def join(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
+        """New clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
+
+        Returns the attribute IDs of each. Set at a time where they are many.
+        """
+        if not clauses:
+            return []
+        self._joined(np.array([slot for slot, _ in clauses], np.int64))
+        attributes = self.clauses.add_many(clauses)
         for used, count in Counter(attributes).items():
             self._uses.update(dict.fromkeys(used, count))
-        self.live.update(zip([sqc_id for sqc_id, _ in clauses], slots, strict=True))
-        self.factors.update(placed)
-        self._new.update(placed)
-        return [
-            ClauseRecord(sqc_id, slot, self.stream_id, factors, used, ())
-            for (sqc_id, factors), slot, used in zip(clauses, slots, attributes, strict=True)
-        ]
+        return attributes
+
+    def join_columns(
+        self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
+    ) -> tuple[int, ...]:
+        """`join` of clauses of one form; returns the attribute IDs of each that a tuple can satisfy.
+
+        `factors` is asked for those of single rows, which are few.
+        """
+        rows = np.arange(len(slots))
+        possible = rows if columns.never is None else np.flatnonzero(~columns.never)
+        if len(possible) <= self.config.delta_queries // 8:
+            attributes = self.join([(int(slots[row]), factors(row)) for row in rows.tolist()])
+            return attributes[possible[0]] if len(possible) else ()
+        self._joined(slots[possible])
+        used = self.clauses.add_columns(slots[possible], columns.take(possible))
+        self._uses.update(dict.fromkeys(used, len(possible)))
+        self.join([(int(slots[row]), factors(row)) for row in np.setdiff1d(rows, possible).tolist()])
+        return used
+
+    def _joined(self, slots: Array) -> None:
+        self.changed, self.settled, self.uncovered = True, False, True
+        self.open.reserve(int(slots.max()) + 1)
+        self._new.append(slots)
 
     def remove_clause(self, clause: ClauseRecord) -> None:
         """A clause without queries leaves; its columns are reclaimed by maintenance."""
         self.changed, self.settled = True, False
-        sqc_id, slot = clause.sqc_id, clause.slot
-        self.clauses.remove(slot)
-        self.slots.release(slot)
-        del self.live[sqc_id], self.factors[slot]
+        for part in (self.clauses.remove, self.names.forget, self.slots.release):
+            part(clause.slot)
+        self.live.remove(clause.sqc_id)
         for attribute in clause.attributes:
             self._uses[attribute] -= 1
             if not self._uses[attribute]:
                 del self._uses[attribute]
         if self.closed:
-            self.deaths.append(sqc_id)
-        self._new.pop(slot, None)
+            self.deaths.append(clause.sqc_id)
 
     def cover_new(self, run: Runner) -> None:
         """Evaluate the clauses added since the last call over the open chunk (new queries, old data)."""
-        new, self._new = list(self._new.items()), {}
+        new, self._new = self._new, []
         if new and self.data.open.length:
-            index = self.clauses.subset(np.array([slot for slot, _ in new], np.int64))
-            cover(self.data.open.view(), new, index, self.open, self.config, run)
+            index = self.clauses.subset(np.concatenate(new))
+            cover(self.data.open.view(), index, self.open, self.config, run)
 
     # Maintenance -----------------------------------------------------------------------------------------
 
@@ -270,10 +282,9 @@ class StreamState:
         self.closed[at] = ChunkEntry(entry.data, results)
         self.changed = True
 
-    def subset(self, sqc_ids: list[int]) -> Subset:
+    def subset(self, sqc_ids: Array, slots: Array) -> Subset:
         """An index of some clauses; the last one is kept, as chunk after chunk is covered with the same clauses."""
-        if self._subset is None or self._subset[0] != sqc_ids:
-            slots = np.array([self.live[sqc_id] for sqc_id in sqc_ids], np.int64)
+        if self._subset is None or not np.array_equal(self._subset[0], sqc_ids):
             self._subset = (sqc_ids, self.clauses.subset(slots))
         return self._subset[1]
 
@@ -359,6 +370,7 @@ class StreamState:
             "sealed_results_bytes": self.closed_bytes,
             "reclaimable_slots": self.slots.dead_count,
         }
+        bill["clause_names_bytes"] = self.names.nbytes + self.live.nbytes + self.slots.nbytes
         bill.update(self.clauses.bill())
         return bill
 
@@ -367,6 +379,7 @@ class StreamState:
         self.data.check()
         self.slots.check()
         self.clauses.check()
+        self.names.check(np.array([clause.slot for clause in clauses], np.int64))
         self.open.check(self.data.open.length)
         assert [e.data.number for e in self.closed] == [c.number for c in self.data.closed], "results and chunks differ"
         assert [e.data for e in self.archived] == [*self.data.archived], "the archive is not what readers see"
@@ -378,6 +391,7 @@ class StreamState:
         assert self._uses == used, "the uses of attributes are miscounted"
         for clause in clauses:
             assert self.slots.sqc_of_slot[clause.slot] == clause.sqc_id, f"clause {clause.sqc_id} lost its slot"
+            assert self.live.slot(clause.sqc_id) == clause.slot, f"clause {clause.sqc_id} has two slots"
         for entry in self.closed:
             for pack in entry.results.packs:
                 pack.check(len(entry.data), self.config.list_limit)

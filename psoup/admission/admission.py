@@ -12,12 +12,14 @@ prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import decide_alter, decide_create
+from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
-from psoup.admission.registration import bind_many, bind_one, block_digest, check_block
+from psoup.admission.registration import bind_many, bind_one, block_digest, check_block, is_digest
 from psoup.admission.windows import check_archive
 from psoup.columns import Batch
 from psoup.config import EngineConfig
@@ -59,6 +61,7 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.model import StreamSpec, time_text
+from psoup.sql.bound import BoundBlock
 
 _EXAMPLES = 3
 
@@ -76,7 +79,7 @@ class Admission:
         self._sequence = sequence
         self._tenants: dict[str, Tenant] = {}
         self._streams: dict[int, StreamState] = {}
-        self._queries: dict[int, StreamState] = {}
+        self._queries = Owners()
         self._next_stream = 1
         self._next_query = 1
         self._reserved = 0
@@ -124,7 +127,7 @@ class Admission:
             "sequence": self._sequence,
             "next": (self._next_stream, self._next_query),
             "reserved": self._reserved,
-            "queries": {query_id: stream.stream_id for query_id, stream in self._queries.items()},
+            "queries": dict(self._queries.items()),
             "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
             "streams": {
                 stream.stream_id: (
@@ -132,7 +135,7 @@ class Admission:
                     stream.spec,
                     stream.sql,
                     stream.watermark,
-                    stream.queries,
+                    self._queries.count(stream.stream_id),
                     stream.producers.state(),
                 )
                 for stream in self._streams.values()
@@ -151,12 +154,11 @@ class Admission:
         named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
         assert named == self._streams, "streams by name and by ID differ"
         assert all(0 < i < self._next_stream for i in self._streams), "a stream ID could be used again"
-        assert all(0 < i < self._next_query for i in self._queries), "a query ID could be used again"
-        uses = dict.fromkeys(self._streams, 0)
-        for stream in self._queries.values():
-            uses[stream.stream_id] += 1
+        self._queries.check()
+        users = dict(self._queries.items())
+        assert all(0 < i < self._next_query for i in users), "a query ID could be used again"
+        assert set(users.values()) <= self._streams.keys(), "a query is on a stream that is gone"
         for stream in self._streams.values():
-            assert stream.queries == uses[stream.stream_id], f"stream {stream.stream_id} miscounts its queries"
             stream.producers.check()
 
     # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
@@ -200,16 +202,17 @@ class Admission:
                 reason="OTHER_STREAM",
                 stream=stream.spec.name,
             )
-        if stream.queries:
-            users = (query_id for query_id, used in self._queries.items() if used is stream)
+        queries = self._queries.count(stream.stream_id)
+        if queries:
+            users = self._queries.of_stream(stream.stream_id)
             some = ", ".join(str(query_id) for query_id in itertools.islice(users, _EXAMPLES))
-            more = ", …" if stream.queries > _EXAMPLES else ""
+            more = ", …" if queries > _EXAMPLES else ""
             raise FailedPrecondition(
-                f"stream {stream.spec.name!r} is used by {stream.queries} "
-                f"{'query' if stream.queries == 1 else 'queries'} ({some}{more}); unregister them first",
+                f"stream {stream.spec.name!r} is used by {queries} "
+                f"{'query' if queries == 1 else 'queries'} ({some}{more}); unregister them first",
                 reason="STREAM_IN_USE",
                 stream=stream.spec.name,
-                queries=stream.queries,
+                queries=queries,
                 examples=some,
             )
         event = StreamDropped(self._sequence + 1, command.tenant, stream.stream_id)
@@ -313,20 +316,19 @@ class Admission:
     def _decide_register_many(self, command: RegisterMany, now: int) -> Prepared:
         tenant = self._tenant(command.tenant)
         check_block(command, self._config)
-        digest = block_digest(command) if command.request_id else b""
-        earlier = tenant.earlier_many(command, digest)
+        earlier = tenant.earlier_many(command, partial(is_digest, command))
         if earlier is not None:
             return Prepared(earlier)
-        queries, rows = bind_many(tenant, command)
-        by_name = {query.stream: tenant.stream(query.stream).stream_id for query in queries}
+        queries, rows = bind_many(tenant, command, self._config.columnar_queries)
+        names = [queries.template.stream] if isinstance(queries, BoundBlock) else [query.stream for query in queries]
         event = RegisteredMany(
             self._sequence + 1,
             command.tenant,
             self._next_query,
-            [by_name[query.stream] for query in queries],
+            [tenant.stream(name).stream_id for name in names],
             queries,
             command.request_id,
-            digest,
+            block_digest(command) if command.request_id else b"",
             now,
             "" if command.rows is None else command.statements[0],
             rows,
@@ -334,8 +336,8 @@ class Admission:
         return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 
     def _decide_unregister(self, command: Unregister) -> Prepared:
-        stream = self._queries.get(command.query_id)
-        if stream is None or stream.tenant != command.tenant:
+        stream_id = self._queries.get(command.query_id)
+        if stream_id is None or self._streams[stream_id].tenant != command.tenant:
             raise NotFound(
                 f"there is no query {command.query_id}; list the queries to see which there are",
                 reason="UNKNOWN_QUERY",
@@ -365,7 +367,7 @@ class Admission:
             case RegisteredMany():
                 self._adopt_queries(event)
             case Unregistered():
-                self._queries.pop(event.query_id).queries -= 1
+                self._queries.remove(event.query_id)
             case StreamCreated():
                 self._adopt_stream(event)
             case StreamAltered():
@@ -384,14 +386,11 @@ class Admission:
         self._reserved += 0 if event.stored is None else event.stored.nbytes
 
     def _adopt_query(self, event: Registered) -> None:
-        stream = self._queries[event.query_id] = self._streams[event.stream_id]
-        stream.queries += 1
+        self._queries.add(event.query_id, 1, event.stream_id)
         self._tenants[event.tenant].remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, event.query_id + 1)
 
     def _adopt_queries(self, event: RegisteredMany) -> None:
-        for query_id, stream_id in enumerate(event.stream_ids, event.first_id):
-            stream = self._queries[query_id] = self._streams[stream_id]
-            stream.queries += 1
+        self._queries.add_block(event.first_id, len(event.queries), event.stream_ids)
         self._tenants[event.tenant].remember(event, self._config.kept_requests)
-        self._next_query = max(self._next_query, event.first_id + len(event.stream_ids))
+        self._next_query = max(self._next_query, event.first_id + len(event.queries))

@@ -43,7 +43,6 @@ class StreamState:
     sql: str
     producers: Producers
     watermark: int | None = None
-    queries: int = 0
 
 
 @dataclass(slots=True)
@@ -77,15 +76,15 @@ class Tenant:
 
         It is the answer even if the query has been unregistered since: a retry must not bring it back.
         """
-        known = self._known(command.request_id, lambda: text_digest(command.sql))
+        known = self._known(command.request_id, lambda before: before == text_digest(command.sql))
         return None if known is None else QueryAcknowledgement(known[1], True, known[0])
 
-    def earlier_many(self, command: RegisterMany, digest: bytes) -> QueriesAcknowledgement | None:
-        """As `earlier`, of a block; `digest` identifies it."""
-        known = self._known(command.request_id, lambda: digest)
+    def earlier_many(self, command: RegisterMany, same: Callable[[bytes], bool]) -> QueriesAcknowledgement | None:
+        """As `earlier`, of a block; `same` says whether a digest is its own."""
+        known = self._known(command.request_id, same)
         return None if known is None else QueriesAcknowledgement(known[1], True, known[0], command.count)
 
-    def _known(self, request_id: str, digest: Callable[[], bytes]) -> tuple[int, int] | None:
+    def _known(self, request_id: str, same: Callable[[bytes], bool]) -> tuple[int, int] | None:
         """(query ID, sequence) of an earlier call."""
         if len(request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
             raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
@@ -93,7 +92,7 @@ class Tenant:
         if known is None:
             return None
         before, query_id, sequence = known
-        if before != digest():
+        if not same(before):
             raise Conflict(
                 f"request ID {request_id!r} was used to register query {query_id} with another text;"
                 " use a new request ID for a new query",

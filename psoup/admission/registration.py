@@ -10,7 +10,10 @@ Looks only: what is returned has changed nothing that a decision depends on.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from psoup.admission.catalog import Tenant
 from psoup.admission.windows import check_window
@@ -21,6 +24,8 @@ from psoup.events import RegisterMany
 from psoup.model import StreamSpec
 from psoup.query import Parameter, StandingQuery
 from psoup.sql import Template, prepare, standing_query
+from psoup.sql.bound import BoundBlock
+from psoup.sql.values import Columns, column_bytes, columns_of_rows, columns_of_table, rows_of_columns
 
 
 def bind_one(tenant: Tenant, sql: str) -> StandingQuery:
@@ -57,13 +62,14 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
 _TEMPLATES = 16
 """Prepared statements that are kept for a tenant."""
 
-Rows = list[tuple[Parameter, ...]]
+Rows = Sequence[Sequence[Parameter]]
 
 
-def bind_many(tenant: Tenant, command: RegisterMany) -> tuple[list[StandingQuery], Rows]:
+def bind_many(tenant: Tenant, command: RegisterMany, columnar: int) -> tuple[Sequence[StandingQuery], Rows]:
     """The queries of a block, in order, and the rows that they were made of, as tuples.
 
-    An error says which query it is of, counted from 1.
+    From `columnar` rows on they are a `BoundBlock` where that can be, which has the rows itself. An error says which
+    query it is of, counted from 1.
     """
     if command.rows is None:
         queries = []
@@ -74,8 +80,29 @@ def bind_many(tenant: Tenant, command: RegisterMany) -> tuple[list[StandingQuery
                 raise _of(number, problem) from problem
         return queries, []
 
+    template = _template(tenant, command.statements[0])
+    rows, columns = command.rows, None
+    if isinstance(rows, pa.Table):
+        columns = columns_of_table(rows)
+    elif command.count >= columnar:
+        columns = columns_of_rows(rows, len(template.names))
+    if columns is not None and command.count >= columnar:
+        block = _block(template, columns, command.names)
+        if block is not None:
+            return block, ()
+    if isinstance(rows, pa.Table) and columns is not None:
+        rows = rows_of_columns(columns, rows.column_names)
     with without_collector():
-        return _bind_rows(_template(tenant, command.statements[0]), command)
+        return _bind_rows(template, replace(command, rows=rows))
+
+
+def _block(template: Template, columns: Columns, names: Sequence[str]) -> BoundBlock | None:
+    """The queries as columns; None if they must be looked at one by one."""
+    if len(columns) != len(template.names):
+        return None
+    if names:
+        columns = tuple(columns[position] for position in template.order(names))
+    return template.block(columns)
 
 
 def _template(tenant: Tenant, sql: str) -> Template:
@@ -112,9 +139,24 @@ def block_digest(command: RegisterMany) -> bytes:
     digest.update(repr(command.names).encode())
     for sql in command.statements:
         digest.update(sql.encode("utf-8", "surrogatepass") + b"\0")
+    if isinstance(command.rows, pa.Table):
+        for column in columns_of_table(command.rows):
+            for part in column_bytes(column):
+                digest.update(part)
+        return digest.digest()
     for row in command.rows or ():
         digest.update(repr(row).encode("utf-8", "surrogatepass") + b"\1")
     return digest.digest()
+
+
+def is_digest(command: RegisterMany, digest: bytes) -> bool:
+    """Whether a `digest` is that of what is asked for, or what logs of earlier releases have for it."""
+    if digest == block_digest(command):
+        return True
+    if not isinstance(command.rows, pa.Table):
+        return False
+    rows = rows_of_columns(columns_of_table(command.rows), command.rows.column_names)
+    return digest == block_digest(replace(command, rows=rows))
 
 
 def _of(number: int, problem: InvalidInput | OutOfRange) -> InvalidInput | OutOfRange:

@@ -13,7 +13,8 @@ from psoup.answer.explain import Explanation, FactorExplanation, explain
 from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, Completeness, invoke
 from psoup.answer.message import Message
-from psoup.answer.snapshot import QueryRecord, Snapshot
+from psoup.answer.records import QueryRecord
+from psoup.answer.snapshot import Snapshot
 
 __all__ = [
     "Answer",

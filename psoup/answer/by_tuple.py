@@ -15,7 +15,8 @@ import numpy as np
 
 from psoup.answer.matches import chunk_matches
 from psoup.answer.members import since
-from psoup.answer.snapshot import ChunkEntry, ClauseRecord, Snapshot, StreamView
+from psoup.answer.records import ClauseRecord
+from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
+from psoup.answer.records import QueryRecord
+from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.archive import ENTRY_BYTES
 from psoup.model import StreamSpec
 

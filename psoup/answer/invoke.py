@@ -18,7 +18,8 @@ import pyarrow as pa
 from psoup.answer.matches import ChunkMatches, matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.ordering import distinct_rows, sorted_rows
-from psoup.answer.snapshot import QueryRecord, Snapshot, StreamView
+from psoup.answer.records import QueryRecord
+from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.archive import Chunk
 from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
 from psoup.errors import OutOfRange, ResourceExhausted

@@ -12,7 +12,8 @@ from itertools import islice
 
 import numpy as np
 
-from psoup.answer.snapshot import ChunkEntry, ClauseRecord, StreamView
+from psoup.answer.records import ClauseRecord
+from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.columns import Array
 from psoup.stems.piece import Runner, Task, serial, threads_of
 from psoup.stems.search import Search

@@ -17,12 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from psoup.answer.members import Members
+from psoup.answer.records import ClauseRecord, QueryRecord
 from psoup.archive import Chunk
 from psoup.config import EngineConfig
 from psoup.errors import NotFound
 from psoup.model import Anchor, StreamSpec, WindowClause
-from psoup.query import Factor, StandingQuery
 from psoup.results.chunk_results import ChunkResults
 from psoup.stems.paged import PagedMap
 from psoup.stems.piece import Runner, serial
@@ -37,32 +36,6 @@ class ChunkEntry:
 
     data: Chunk
     results: ChunkResults
-
-
-@dataclass(frozen=True, slots=True)
-class QueryRecord:
-    """A registered query. `slot` and `sqc_id` name its standing query clause; `registered` is in microseconds."""
-
-    query_id: int
-    tenant: str
-    stream_id: int
-    sqc_id: int
-    slot: int
-    query: StandingQuery
-    registered: int
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClauseRecord:
-    """A standing query clause and the queries that share it. `attributes` are the Query SteM's attribute IDs."""
-
-    sqc_id: int
-    slot: int
-    stream_id: int
-    factors: tuple[Factor, ...]
-    attributes: tuple[int, ...]
-    members: Members
 
 
 @dataclass(frozen=True, slots=True)

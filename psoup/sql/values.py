@@ -9,10 +9,11 @@ such rows stay rows.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from psoup.errors import InvalidInput
@@ -21,7 +22,7 @@ from psoup.query import Parameter
 Columns = tuple[pa.Array, ...]
 """A column for each parameter, of string, int64, float64, decimal128, timestamp('us') (UTC), date32, bool or null."""
 
-Rows = Sequence[tuple[Parameter, ...]]
+_NONE = np.zeros(1, np.int32)
 
 _PLAIN: dict[type, Callable[[], pa.DataType]] = {
     int: pa.int64,
@@ -65,6 +66,11 @@ def columns_of_table(table: pa.Table) -> Columns:
     """The columns of a table off the wire. Raises InvalidInput for a type that no constant has. O(values)."""
     if not table.num_columns:
         raise InvalidInput("parameters has no columns; give one for each parameter", field="parameters")
+    try:
+        table.validate(full=True)  # offsets and UTF-8 off the wire: nothing may lead outside its memory
+    except pa.ArrowException as problem:
+        said = str(problem).splitlines()[0][:200]
+        raise InvalidInput(f"parameters is no valid Arrow table: {said}", field="parameters") from problem
     return tuple(_checked(name, column) for name, column in zip(table.column_names, table.columns, strict=True))
 
 
@@ -103,6 +109,22 @@ def _target(kind: pa.DataType) -> pa.DataType | None:
     if t.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz is not None else None)
     return pa.date32() if t.is_date(kind) else None
+
+
+def column_bytes(column: pa.Array) -> Iterator[bytes]:
+    """What identifies a column: its type, where it is NULL, and its values, however it lies in memory. O(bytes)."""
+    yield str(column.type).encode()
+    if not pa.types.is_string(column.type) and not pa.types.is_int64(column.type):
+        yield repr(column.to_pylist()).encode()
+        return
+    yield np.packbits(column.is_null().to_numpy(zero_copy_only=False)).tobytes()
+    if pa.types.is_int64(column.type):
+        yield column.fill_null(0).to_numpy().tobytes()
+        return
+    plain = column.fill_null("")
+    offsets = np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1, 4 * plain.offset) if len(plain) else _NONE
+    yield np.diff(offsets).tobytes()
+    yield bytes(memoryview(plain.buffers()[2] or b"")[offsets[0] : offsets[-1]])
 
 
 def rows_of_columns(columns: Columns, names: Sequence[str] = ()) -> list[tuple[Parameter, ...]]:

@@ -22,7 +22,7 @@ from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.query import ClauseColumns, Edges, Key, Term, TermColumn
-from psoup.stems.bounds import Bounds, edge_bounds, int_bounds
+from psoup.stems.bounds import Bounds, distinct, edge_bounds, int_bounds
 from psoup.stems.clause_rows import Rows
 from psoup.stems.combine import assemble
 from psoup.stems.posting_lists import Layout
@@ -110,7 +110,7 @@ def _place(column: TermColumn | None, fixed: list[Term]) -> _Placed:
 
 def _place_ints(low: Edges | None, high: Edges | None, fixed: list[int]) -> _Placed:
     used = [edges.keys[~edges.open] + int(edges.past) for edges in (low, high) if edges is not None]
-    keys = np.unique(np.concatenate([*used, np.array(fixed, np.int64)]))
+    keys = distinct(np.concatenate([*used, np.array(fixed, np.int64)]))
 
     def codes(edges: Edges | None, otherwise: int) -> Array | int:
         if edges is None:
@@ -135,7 +135,7 @@ def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _
     ranks = dict(zip([*columns, 0], np.split(rank[encoded.indices.to_numpy()], _cuts(parts)), strict=True))
     edges = {id(one): 2 * ranks[id(one.keys)] + int(one.past) for one in (low, high) if one is not None}
     ends = 2 * ranks[0] + np.array([past for _, past in own], np.int64)
-    used = np.unique(np.concatenate([ends, *(edges[id(one)][~one.open] for one in (low, high) if one is not None)]))
+    used = distinct(np.concatenate([ends, *(edges[id(one)][~one.open] for one in (low, high) if one is not None)]))
 
     def codes(one: Edges | None, otherwise: int) -> Array | int:
         if one is None:

@@ -11,7 +11,7 @@ It doesn't know queries, windows or old tuples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from psoup.model import Schema
 from psoup.query import ClauseColumns, Factor, Term
 from psoup.stems.arrival import probe
 from psoup.stems.block import block_part
+from psoup.stems.bounds import distinct
 from psoup.stems.column_block import column_part
 from psoup.stems.combine import combine
 from psoup.stems.costs import Costs
@@ -33,7 +34,7 @@ from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_c
 from psoup.stems.join import Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
 from psoup.stems.posting_lists import STANDARD, Layout
-from psoup.stems.predicate_index import Part
+from psoup.stems.predicate_index import Part, PredicateIndex
 
 _MERGE_RATIO = 8
 """A part takes part in a merge when it is at most this many times larger than the later parts together."""
@@ -79,6 +80,12 @@ class Subset:
     def slots(self) -> Array:
         """The slots, uint32, ascending."""
         return self._parts[0].index.slots
+
+    def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
+        """(slot, factors) of each; the factors in the order of the index."""
+        index = self._parts[0].index
+        for position, slot in enumerate(index.slots.tolist()):
+            yield slot, _factors(index, position, self._attributes)
 
     def twin(self) -> Subset:
         """The same clauses for another user; nothing is copied."""
@@ -145,7 +152,7 @@ class QuerySteM:
         return used
 
     def _check_free(self, slots: Array) -> None:
-        if any(part.holds(slots) for part in self._all_parts()) or len(np.unique(slots)) < len(slots):
+        if any(part.holds(slots) for part in self._all_parts()) or len(distinct(slots)) < len(slots):
             raise Internal("a slot of the block holds a clause already; remove it first")
 
     def _append(self, part: Part) -> None:
@@ -182,10 +189,7 @@ class QuerySteM:
     def factors_of(self, slot: int) -> tuple[Factor, ...]:
         """The factors of a clause, in the order of the index. O(its size)."""
         part, position = self._find(slot)
-        return tuple(
-            Factor(tuple(Term(self._exprs[a], tuple(own), nulls) for a, (own, nulls) in terms.items()))
-            for terms in part.index.factors(position)
-        )
+        return _factors(part.index, position, self._exprs)
 
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""
@@ -323,3 +327,11 @@ class QuerySteM:
             if not set(part.index.attributes.tolist()) <= set(self._exprs):
                 raise Internal("a part uses an attribute that nobody knows")
         self._delta.check()
+
+
+def _factors(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:
+    """The factors of a clause, made of what the index holds."""
+    return tuple(
+        Factor(tuple(Term(attributes[a], tuple(own), nulls) for a, (own, nulls) in terms.items()))
+        for terms in index.factors(position)
+    )

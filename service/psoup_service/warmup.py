@@ -41,6 +41,8 @@ def warm_up() -> int:
     start = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     for number in range(3):
         soup.push("warm", _batch(start + dt.timedelta(hours=number)))
+    block = soup.register_many("SELECT a FROM warm WHERE a >= ? AND c = ?", [(n % 9, f"x{n}") for n in range(512)])
+    soup.unregister(block[0])
     soup.maintain()
     queries.append(soup.register("SELECT a, c FROM warm WHERE a > 2 ORDER BY a, c LIMIT 5 BEGIN (NOW - 600) END (NOW)"))
     rows = sum(soup.invoke(query).to_table().num_rows for query in queries)

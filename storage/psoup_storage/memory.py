@@ -25,6 +25,7 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.model import StreamSpec
+from psoup.sql.bound import BoundBlock
 from psoup.stems.chunk import ChunkView
 from psoup_storage.contract import new_incarnation
 
@@ -141,6 +142,8 @@ def _size(event: Event) -> int:
         case Registered():
             return _EVENT_BYTES + len(event.query.text)
         case RegisteredMany():
+            if isinstance(event.queries, BoundBlock):
+                return _EVENT_BYTES + event.queries.nbytes
             return _EVENT_BYTES + sum(len(query.text) for query in event.queries)
         case _:
             return _EVENT_BYTES

@@ -232,7 +232,7 @@ class Duel:
         snapshot = self.psoup.engine.snapshot()
         record = snapshot.query(standing.query_id, "default")
         return [
-            entry.results.form(record.sqc_id, record.slot)
+            entry.results.form(record.sqc_id, snapshot.clause(record.sqc_id).slot)
             for entry in snapshot.by_id[record.stream_id].chunks
             if entry.data.first_id < wanted.stop and entry.data.end_id > wanted.first
         ]
@@ -243,7 +243,8 @@ class Duel:
             record = snapshot.query(standing.query_id, "default")
             entry = snapshot.by_id[record.stream_id].chunks[-1]
             if entry.data.first_id >= standing.born:
-                self.coverage.arrived(standing.query, entry.results.form(record.sqc_id, record.slot))
+                slot = snapshot.clause(record.sqc_id).slot
+                self.coverage.arrived(standing.query, entry.results.form(record.sqc_id, slot))
 
 
 def to_table(declaration: Declaration, rows: Sequence[Row]) -> pa.Table:

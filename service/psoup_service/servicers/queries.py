@@ -13,7 +13,6 @@ from psoup.events import Command, QueriesAcknowledgement, QueryAcknowledgement, 
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service import convert, ipc
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
-from psoup_service.parameters import parameter_rows
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.invocation import Invocation
 
@@ -71,10 +70,9 @@ class QueryServicer(Invocation, queries_pb2_grpc.QueryServiceServicer):
         """The command of a request with parameters, or with several statements."""
         if not request.parameters:
             return events.RegisterMany(list(statements), None, request.request_id, tenant, (), number)
-        names, rows = parameter_rows(ipc.decode(request.parameters, self._backend.limits))
-        if not request.by_name:
-            names = ()
-        return events.RegisterMany(list(statements), rows, request.request_id, tenant, names, number)
+        table = ipc.decode(request.parameters, self._backend.limits)
+        names = tuple(table.column_names) if request.by_name else ()
+        return events.RegisterMany(list(statements), table, request.request_id, tenant, names, number)
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
         """One query; O(1), so on the loop."""

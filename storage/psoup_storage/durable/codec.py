@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -41,8 +41,12 @@ from psoup.events import (
 from psoup.model import StreamSpec
 from psoup.query import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream, prepare, standing_query
+from psoup.sql.bound import BoundBlock
+from psoup.sql.values import columns_of_rows
 
 _INT64 = np.dtype("<i8")
+_COLUMNAR = 256
+"""Rows of a block from which on they are read as columns, as they are when they come."""
 
 
 class Row(NamedTuple):
@@ -117,7 +121,9 @@ def _encode_push(event: Pushed) -> Row:
 
 def _encode_many(event: RegisteredMany) -> Row:
     if event.template:
-        queries: dict[str, Any] = {"template": event.template, "rows": event.rows}
+        block = event.queries
+        rows = block.rows() if isinstance(block, BoundBlock) else event.rows
+        queries: dict[str, Any] = {"template": event.template, "rows": rows}
     else:
         queries = {"texts": [query.text for query in event.queries]}
     streams = list(event.stream_ids)
@@ -302,15 +308,19 @@ class Decoder:
 
     def _queries(self, row: Row, facts: dict[str, Any]) -> RegisteredMany:
         streams, template, rows = facts["streams"], facts.get("template", ""), list[list[Any]]()
+        queries: Sequence[StandingQuery]
         if template:
             rows = [[_read_value(value) for value in values] for values in facts["rows"]]
             ready = prepare(template, self._only(streams[0]))
-            queries = [ready.bind(values) for values in rows]
+            columns = columns_of_rows(rows, len(ready.names)) if len(rows) >= _COLUMNAR else None
+            block = None if columns is None else ready.block(columns)
+            if block is not None:
+                queries, rows = block, []
+            else:
+                queries = [ready.bind(values) for values in rows]
         else:
             places = streams if len(streams) > 1 else streams * len(facts["texts"])
             queries = [self._bind(stream, text) for stream, text in zip(places, facts["texts"], strict=True)]
-        if len(streams) == 1:
-            streams = streams * len(queries)
         return RegisteredMany(
             row.sequence,
             facts["tenant"],

@@ -1,0 +1,102 @@
+"""Which stream each standing query is on, as arrays: 8 bytes a query, whoever registered it and how.
+
+    page 0   query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : no such query, or none any more
+    page 2   query IDs 8,192 to 12,287  [ 7  7  … ]                   a page goes with its last query
+
+IDs are given out in order and never again, so pages are filled one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from psoup.columns import Array
+
+_PAGE = 4_096
+_NOBODY = -1
+
+
+class Owners:
+    """A map query ID -> stream ID."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, Array] = {}
+        self._counts: dict[int, int] = {}
+        """Queries on each page."""
+        self._streams: dict[int, int] = {}
+        """Queries of each stream."""
+
+    def __len__(self) -> int:
+        return sum(self._counts.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pages."""
+        return sum(page.nbytes for page in self._pages.values())
+
+    def get(self, query_id: int) -> int | None:
+        """The stream ID of a query that stands, or None. O(1)."""
+        page = self._pages.get(query_id // _PAGE)
+        stream_id = _NOBODY if page is None else int(page[query_id % _PAGE])
+        return None if stream_id == _NOBODY else stream_id
+
+    def count(self, stream_id: int) -> int:
+        """How many queries are on a stream. O(1)."""
+        return self._streams.get(stream_id, 0)
+
+    def add(self, first_id: int, count: int, stream_id: int) -> None:
+        """The queries first_id, first_id + 1, ... are on one stream. O(count), in pages."""
+        self._streams[stream_id] = self.count(stream_id) + count
+        end = first_id + count
+        while first_id < end:
+            number, start = divmod(first_id, _PAGE)
+            stop = min(start + end - first_id, _PAGE)
+            page = self._pages.get(number)
+            if page is None:
+                page = self._pages[number] = np.full(_PAGE, _NOBODY, np.int64)
+            page[start:stop] = stream_id
+            self._counts[number] = self._counts.get(number, 0) + stop - start
+            first_id += stop - start
+
+    def add_block(self, first_id: int, count: int, stream_ids: Sequence[int]) -> None:
+        """`add` for queries of which each has a stream, or all the same."""
+        each = count if len(stream_ids) == 1 else 1
+        for place, stream_id in enumerate(stream_ids):
+            self.add(first_id + place, each, stream_id)
+
+    def remove(self, query_id: int) -> None:
+        """A query is gone; it must be there. O(1)."""
+        number, at = divmod(query_id, _PAGE)
+        page = self._pages[number]
+        stream_id = int(page[at])
+        assert stream_id != _NOBODY, f"query {query_id} is not there"
+        page[at] = _NOBODY
+        self._streams[stream_id] -= 1
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            del self._pages[number], self._counts[number]
+        if not self._streams[stream_id]:
+            del self._streams[stream_id]
+
+    def of_stream(self, stream_id: int) -> Iterator[int]:
+        """The IDs of a stream's queries, ascending. O(pages)."""
+        for number in sorted(self._pages):
+            yield from (np.flatnonzero(self._pages[number] == stream_id) + number * _PAGE).tolist()
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """(query ID, stream ID) of all queries, ascending."""
+        for number in sorted(self._pages):
+            page = self._pages[number]
+            for at in np.flatnonzero(page != _NOBODY).tolist():
+                yield number * _PAGE + at, int(page[at])
+
+    def check(self) -> None:
+        """The counts are those of the pages."""
+        found = {number: int((page != _NOBODY).sum()) for number, page in self._pages.items()}
+        assert found == self._counts, f"pages have {found} queries, {self._counts} are counted"
+        streams: dict[int, int] = {}
+        for _, stream_id in self.items():
+            streams[stream_id] = streams.get(stream_id, 0) + 1
+        assert streams == self._streams, f"streams have {streams} queries, {self._streams} are counted"
