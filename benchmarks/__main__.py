@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import arrival, calls, durability, growth, invocation, registration, scale, wire
+from benchmarks import arrival, calls, durability, growth, invocation, one, registration, scale, wire
 from benchmarks.measure import Row, machine
 from benchmarks.report import markdown, number, print_table, write_json
 
@@ -30,6 +30,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "arrival.q100k": scale.rows_of_100k,
     "arrival.q1m": scale.rows_of_1m,
     "register": registration.rows,
+    "register.one": one.rows,
     "invoke.w": invocation.rows,
     "push.grpc": wire.push_rows,
     "push.durable": durability.push_rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import registration
+from benchmarks import one, registration
 
 
 def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +24,9 @@ def test_a_row_says_what_a_query_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "100 bytes a query beyond its text, 250 wanted" in million.note
     assert million.met
     assert filled.met is None
+
+
+def test_one_query_over_old_tuples_is_compared_with_every_peer() -> None:
+    rows = list(one.measured("register.one", 3 * one.BATCH))
+    assert {row.peer for row in rows} == {"DuckDB", "Polars", "NumPy"}
+    assert all(row.sample.count == one.QUERIES for row in rows)
