@@ -15,6 +15,7 @@ from psoup_cli import (
     config,
     demo,
     doctor,
+    dump,
     explain,
     heartbeat,
     invoke,
@@ -81,6 +82,8 @@ app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.command("explain", short_help="Say how a query is kept.")(explain.explain)
 app.command("matches", short_help="Say which queries a tuple matched.")(matches.matches)
 app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
+app.command("dump", short_help="Write a stream as Parquet files.")(dump.dump)
+app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)

@@ -17,7 +17,7 @@ import pyarrow.csv
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -180,6 +180,16 @@ def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
             count += batch.num_rows
     sys.stdout.buffer.flush()
     return count
+
+
+@contextmanager
+def row_bar(description: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, if that is a terminal: to be told rows done of a total."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(description, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager

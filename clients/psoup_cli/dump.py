@@ -1,0 +1,67 @@
+"""psoup dump, psoup load: a stream as Parquet files, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.output import counted, print_json, row_bar
+from psoup_cli.push import summary
+from psoup_client.dump import dump as dump_stream
+from psoup_client.dump import load as load_stream
+
+
+def dump(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
+    destination: Annotated[
+        Path, typer.Argument(metavar="DEST", help="A folder that is not there yet.", show_default=False)
+    ],
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup dump flights flights-dump
+      duckdb -c "SELECT count(*) FROM 'flights-dump/*.parquet'"
+
+    Write all tuples of a stream that are kept, with their IDs and times (_id, _time), as Parquet files in a new folder,
+    and what the stream is beside them. psoup load makes a stream of it again.
+    """
+    with connect(address) as client, row_bar(stream) as progress:
+        found = dump_stream(client, stream, destination, progress=progress)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    message(f"Dumped {counted(found.rows, 'row')} to {destination}, {counted(len(found.files), 'file')}.")
+    if found.pending:
+        message(f"{counted(found.pending, 'tuple')} still waiting for the watermark not in it; see: psoup heartbeat")
+
+
+def load(
+    source: Annotated[Path, typer.Argument(metavar="DUMP", help="What psoup dump made.", show_default=False)],
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="NAME", help="Into this stream; by default the dump's name.")
+    ] = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup load flights-dump
+      psoup load flights-dump --stream flights_2013
+
+    Push a dump into a stream, which is created if it is not there. Each row is taken once: a load that was cut off, or
+    is repeated, goes on where it ended. In a stream without a time column the tuples have the time of the load.
+    """
+    with connect(address) as client, row_bar("loaded") as progress:
+        result = load_stream(client, source, stream, progress=progress)
+    if as_json:
+        print_json(dataclasses.asdict(result))
+        return
+    message(summary(result))
+    if result.duplicates:
+        message(f"{counted(result.duplicates, 'batch')} had been loaded before.")

@@ -1,0 +1,177 @@
+"""A stream as Parquet files, and back.
+
+    dump(client, "readings", "out")     out/ stream.json          what it was: CREATE STREAM, rows, files
+                                             part-00000.parquet   _id, _time and the columns, in stream order
+    load(client, "out")                 the stream again; each file is one batch, taken exactly once
+
+The files are for others as well: DuckDB, Polars, Spark read the folder as it is. A load that is repeated goes on where
+it ended, as its batches are named after the dump. Tuples that still wait for the watermark are not in a dump.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from psoup_client.errors import InvalidData, NotFound
+from psoup_client.push import PushResult
+
+if TYPE_CHECKING:
+    from psoup_client.client import Client
+
+Progress = Callable[[int, int], None]
+"""Told how many rows of how many are done."""
+
+FORM = 1
+"""The form of dumps that this version writes and reads."""
+
+DESCRIPTION = "stream.json"
+FILE_ROWS = 262_144
+FILE_BYTES = 128 * 1024 * 1024
+"""A file ends with the batch that reaches one of these: the service takes it as one batch."""
+
+_NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
+_TIMEOUT = 86_400.0
+
+
+@dataclass(slots=True)
+class DumpInfo:
+    """What `stream.json` says. `files`: names and rows. `pending`: tuples that waited for the watermark."""
+
+    stream: str
+    create: str
+    event_time: bool
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    form: int = FORM
+    rows: int = 0
+    pending: int = 0
+    sequence: int = 0
+    files: list[tuple[str, int]] = field(default_factory=list)
+
+
+def dump(
+    client: Client, stream: str, destination: str | os.PathLike[str], *, progress: Progress | None = None
+) -> DumpInfo:
+    """Write the tuples of a stream that are kept, with `_id` and `_time`, as Parquet files in a new folder.
+
+    Those that wait for the watermark are counted and not in it. Raises NotFound, and FileExistsError for a place that
+    is taken. Memory: one file.
+    """
+    target = Path(destination)
+    if target.exists():
+        raise FileExistsError(f"{target} is there already; name a place that is not")
+    info = client.describe(stream)
+    found = DumpInfo(info.name, info.sql, bool(info.time_column))
+    folder = target.with_name(target.name + ".part")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    name = info.name.replace('"', '""')
+    query = client.register(f'SELECT _id, _time, * FROM "{name}" BEGIN (START)')
+    try:
+        with query.stream(timeout=_TIMEOUT) as answer:
+            for number, batches in enumerate(_files(answer)):
+                file = f"part-{number:05d}.parquet"
+                rows = _write(folder / file, answer.schema, batches)
+                found.files.append((file, rows))
+                found.rows += rows
+                (progress or _nobody)(found.rows, max(found.rows, info.tuples))
+            found.pending, found.sequence = answer.completeness.pending, answer.completeness.sequence
+    finally:
+        query.unregister()
+    facts = {name: getattr(found, name) for name in found.__slots__}
+    (folder / DESCRIPTION).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    folder.rename(target)
+    return found
+
+
+def load(
+    client: Client, source: str | os.PathLike[str], stream: str | None = None, *, progress: Progress | None = None
+) -> PushResult:
+    """Push a dump into its stream, or into `stream`; it is created if it is not there.
+
+    Each row is taken once, also if the load is repeated: `duplicates` counts files that were loaded before. A stream
+    in event time refuses rows below its watermark as late; in system time they have the time of the load. Raises
+    InvalidData for rows that do not fit, and for what is no dump.
+    """
+    folder = Path(source)
+    found = read_description(folder)
+    name = stream or found.stream
+    try:
+        client.describe(name)
+    except NotFound:
+        quoted = name.replace('"', '""')
+        client.create_stream(_NAME.sub(lambda match: f'{match[1]}"{quoted}"', found.create, count=1))
+    result, done = PushResult(), 0
+    for number, (file, rows) in enumerate(found.files):
+        stage = client.stage(name, producer=f"load {found.id}", number=number)
+        if stage.result is None:
+            for batch in pq.ParquetFile(folder / file).iter_batches(65_536):
+                stage.add(batch.drop_columns(["_id", "_time"]))
+        result = _plus(result, stage.commit(timeout=_TIMEOUT))
+        done += rows
+        (progress or _nobody)(done, found.rows)
+    return result
+
+
+def read_description(folder: Path) -> DumpInfo:
+    """What a dump says of itself; raises InvalidData if the folder holds none, or one of another form."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise InvalidData(f"{folder} is no dump: there is no {DESCRIPTION} in it")
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    if facts.get("form") != FORM:
+        raise InvalidData(
+            f"{folder} is a dump of form {facts.get('form')}, and this version of PSoup reads form {FORM}; use the"
+            " version that wrote it, or push its Parquet files"
+        )
+    found = DumpInfo(**facts)
+    missing = [file for file, _ in found.files if not (folder / file).is_file()]
+    if missing:
+        raise InvalidData(f"{folder} is not whole: {missing[0]} is missing; dump the stream again")
+    return found
+
+
+def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
+    """The batches of each file: the memory that a dump takes."""
+    held: list[pa.RecordBatch] = []
+    for batch in (whole.slice(start, FILE_ROWS) for whole in batches for start in range(0, len(whole), FILE_ROWS)):
+        held.append(batch)
+        if sum(map(len, held)) >= FILE_ROWS or sum(one.nbytes for one in held) >= FILE_BYTES:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
+    with open(path, "wb") as file:
+        pq.write_table(pa.Table.from_batches(batches, schema), file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    return sum(map(len, batches))
+
+
+def _plus(one: PushResult, other: PushResult) -> PushResult:
+    return PushResult(
+        max(one.sequence, other.sequence),
+        one.accepted + other.accepted,
+        one.late + other.late,
+        one.ahead + other.ahead,
+        other.watermark or one.watermark,
+        one.batches + other.batches,
+        one.duplicates + other.duplicates,
+    )
+
+
+def _nobody(done: int, total: int) -> None:
+    """No progress is asked for."""

@@ -1,0 +1,177 @@
+"""A stream as Parquet files and back: what is in them, exactly-once loads, what does not fit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from psoup_cli.app import app
+from psoup_client import Client, InvalidData, NotFound, Unavailable
+from psoup_client.dump import dump, load, read_description
+from psoup_client.stage import Stage
+from psoup_testing.serving import Serving
+
+BASE = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+EVENT = (
+    '(at TIMESTAMP NOT NULL, "n o" BIGINT, d DOUBLE, m DECIMAL(9,2), b BOOLEAN, x TEXT, day DATE)'
+    " TIMESTAMP BY at LATENESS 10 SECONDS"
+)
+
+
+def table(first: int, count: int) -> pa.Table:
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "at": pa.array([BASE + dt.timedelta(seconds=n) for n in numbers], pa.timestamp("us", "UTC")),
+            "n o": [None if n % 5 == 0 else n for n in numbers],
+            "d": [(0.5, float("nan"), -0.0, None)[n % 4] for n in numbers],
+            "m": pa.array([Decimal(n) / 4 for n in numbers], pa.decimal128(9, 2)),
+            "b": [(True, False, None)[n % 3] for n in numbers],
+            "x": [None if n % 7 == 0 else f"é {n}" for n in numbers],
+            "day": [dt.date(2024, 1, 1 + n % 28) for n in numbers],
+        }
+    )
+
+
+def rows(client: Client, stream: str) -> list[Any]:
+    """All tuples of a stream, as text: NaN is equal to itself then."""
+    query = client.register(f'SELECT _id, _time, * FROM "{stream}" BEGIN (START)')
+    try:
+        return [str(row) for row in query.invoke(wait_for=client.last_sequence).to_arrow().to_pylist()]
+    finally:
+        query.unregister()
+
+
+@pytest.fixture
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psoup_client.dump.FILE_ROWS", 300)
+
+
+def test_a_dump_is_loaded_as_it_was(
+    client: Client, make_stream: Callable[[str], str], tmp_path: Path, small_files: None
+) -> None:
+    stream, told = make_stream(EVENT), list[tuple[int, int]]()
+    for first in range(0, 1_000, 250):
+        client.push(stream, table(first, 250))
+    found = dump(client, stream, tmp_path / "d", progress=lambda done, total: told.append((done, total)))
+    assert (found.rows, found.pending, told[-1]) == (990, 10, (990, 990))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d"]
+    copy = f"{stream} copy"
+    loaded = load(client, tmp_path / "d", copy)
+    assert (loaded.accepted, loaded.late, loaded.duplicates) == (990, 0, 0)
+    client.heartbeat(copy, BASE + dt.timedelta(days=1))
+    assert rows(client, copy) == rows(client, stream)
+    assert client.describe(copy).lateness == dt.timedelta(seconds=10)
+    assert all(info.queries == 0 for info in client.streams() if info.name in (stream, copy))
+
+
+def test_others_read_the_files(client: Client, make_stream: Callable[[str], str], tmp_path: Path) -> None:
+    stream = make_stream("(page TEXT, ms BIGINT)")
+    client.push(stream, {"page": ["a", "b", None], "ms": [1, None, 3]})
+    dump(client, stream, tmp_path / "d")
+    asked = f"SELECT _id, page, ms FROM '{tmp_path}/d/*.parquet' ORDER BY _id"
+    assert duckdb.sql(asked).fetchall() == [(0, "a", 1), (1, "b", None), (2, None, 3)]
+    assert pq.read_schema(tmp_path / "d" / "part-00000.parquet").names == ["_id", "_time", "page", "ms"]
+
+
+def test_a_load_that_is_repeated_doubles_nothing(
+    client: Client,
+    make_stream: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_files: None,
+) -> None:
+    """Cut off in the middle, then run again, then once more."""
+    stream = make_stream("(x BIGINT)")
+    for first in range(0, 2_000, 200):
+        client.push(stream, {"x": list(range(first, first + 200))})
+    files = len(dump(client, stream, tmp_path / "d").files)
+    assert files >= 2
+    commit = Stage.commit
+
+    def cut(self: Stage, *arguments: Any, **options: Any) -> Any:
+        done = commit(self, *arguments, **options)
+        if done.batches:
+            raise Unavailable("the reply is lost")
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stage, "commit", cut)
+        with pytest.raises(Unavailable):
+            load(client, tmp_path / "d", f"{stream}_copy")
+    again = load(client, tmp_path / "d", f"{stream}_copy")
+    assert again.duplicates == 1 and again.batches == files
+    assert load(client, tmp_path / "d", f"{stream}_copy").duplicates == files
+    found = client.register(f"SELECT x FROM {stream}_copy BEGIN (START)").invoke(wait_for=client.last_sequence)
+    assert found.to_arrow()["x"].to_pylist() == list(range(2_000))
+
+
+def test_an_altered_stream_is_dumped_with_its_columns(
+    client: Client, make_stream: Callable[[str], str], tmp_path: Path
+) -> None:
+    stream = make_stream("(x BIGINT)")
+    client.push(stream, {"x": [1]})
+    client.alter_stream(f"ALTER STREAM {stream} ADD COLUMN note TEXT")
+    client.push(stream, {"x": [2], "note": ["new"]})
+    dump(client, stream, tmp_path / "d")
+    load(client, tmp_path / "d", f"{stream}_copy")
+    query = client.register(f"SELECT x, note FROM {stream}_copy BEGIN (START)")
+    assert list(query.invoke(wait_for=client.last_sequence)) == [{"x": 1, "note": None}, {"x": 2, "note": "new"}]
+
+
+def test_rows_below_the_watermark_are_late_and_counted(
+    client: Client, make_stream: Callable[[str], str], tmp_path: Path
+) -> None:
+    stream = make_stream(EVENT)
+    client.push(stream, table(0, 100))
+    dump(client, stream, tmp_path / "d")
+    loaded = load(client, tmp_path / "d")  # into the stream it came from
+    assert (loaded.accepted, loaded.late) == (1, 89)
+
+
+def test_what_is_no_dump_is_refused(client: Client, make_stream: Callable[[str], str], tmp_path: Path) -> None:
+    stream = make_stream("(x BIGINT)")
+    client.push(stream, {"x": [1]})
+    with pytest.raises(InvalidData, match=r"is no dump: there is no stream\.json in it"):
+        load(client, tmp_path)
+    with pytest.raises(NotFound):
+        dump(client, "nothing", tmp_path / "n")
+    dump(client, stream, tmp_path / "d")
+    with pytest.raises(FileExistsError, match="is there already"):
+        dump(client, stream, tmp_path / "d")
+    with pytest.raises(InvalidData, match="x"):
+        load(client, tmp_path / "d", make_stream("(y BIGINT NOT NULL)"))
+    description = tmp_path / "d" / "stream.json"
+    facts = json.loads(description.read_text())
+    description.write_text(json.dumps({**facts, "form": 2}))
+    with pytest.raises(InvalidData, match="is a dump of form 2, and this version of PSoup reads form 1"):
+        load(client, tmp_path / "d")
+    description.write_text(json.dumps(facts))
+    (tmp_path / "d" / "part-00000.parquet").unlink()
+    with pytest.raises(InvalidData, match=r"part-00000\.parquet is missing"):
+        read_description(tmp_path / "d")
+
+
+def test_the_commands_go_there_and_back(
+    running: Serving, client: Client, make_stream: Callable[[str], str], tmp_path: Path
+) -> None:
+    runner, stream = CliRunner(), make_stream(EVENT)
+    client.push(stream, table(0, 60))
+    at = ["--address", running.address]
+    said = runner.invoke(app, ["dump", stream, str(tmp_path / "d"), *at])
+    assert said.exit_code == 0, said.output
+    assert "Dumped 50 rows" in said.stderr and "10 tuples still waiting" in said.stderr
+    said = runner.invoke(app, ["load", str(tmp_path / "d"), "--stream", f"{stream}_2", *at])
+    assert said.exit_code == 0 and said.stderr.startswith("50 rows taken in 1 batch")
+    said = runner.invoke(app, ["load", str(tmp_path / "d"), "--stream", f"{stream}_2", "--json", *at])
+    assert json.loads(said.stdout)["duplicates"] == 1
