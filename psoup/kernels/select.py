@@ -36,14 +36,14 @@ def allowed_mask(codes, allowed, mask):
 
 @njit(cache=True, nogil=True)
 def narrow_codes(keys, valid, least, shift, out):
-    """out[i] = 1 + ((keys[i] - least) >> shift), and 0 where valid[i] is 0.
+    """out[i] = (keys[i] - least) >> shift; with `valid` one more, and 0 where valid[i] is 0.
 
     keys: int64[n], none of a valid row below least; valid: uint8[n], or uint8[0] if all are. Read.
     out: uint8 or uint16[n], written; large enough for the greatest. O(n).
     """
-    base, move = np.uint64(least), np.uint64(shift)
+    base, move, first = np.uint64(least), np.uint64(shift), np.uint64(valid.shape[0] > 0)
     for i in range(keys.shape[0]):
-        out[i] = ((np.uint64(keys[i]) - base) >> move) + _ONE
+        out[i] = ((np.uint64(keys[i]) - base) >> move) + first
     for i in range(valid.shape[0]):
         if valid[i] == 0:
             out[i] = 0

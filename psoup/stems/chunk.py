@@ -24,6 +24,8 @@ from psoup.stems.narrow import Narrow
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
 _UNLIMITED = 2**62
+_DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
+"""Kinds whose order keys are the values that answers have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class ChunkView:
     """What is known of the values; see `psoup.stems.zones`."""
     narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
     """The values in few bits, of columns that were searched; see `psoup.stems.narrow`."""
-    places: list[Array] = field(default_factory=list, compare=False, repr=False)
-    """Empty until `addresses` is called, then what it returns."""
+    places: list[Places] = field(default_factory=list, compare=False, repr=False)
+    """What `addresses` found, the last one last; none is dropped, as a reader may be using it."""
 
     in_memory = True
 
@@ -72,24 +74,42 @@ class ChunkView:
     def addresses(self) -> Array:
         """Where the arrays lie in memory, as long as the view lives: int64[3 * (columns + 2)], for kernels.
 
-        Three numbers (values, validity or 0, text or 0) for each column, then for `_time` and for `_id`, which instead
-        of an address has the first ID: so the pseudo-columns -2 and -1 are where they count from the end.
-        O(columns) once.
+        Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.gather`) for each column, then for
+        `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
+        they count from the end. O(columns) once, and again when more of the columns are there in few bits.
         """
-        if not self.places:
-            found = [place for column in self.columns for place in _addresses(column)]
-            found += [_address(self.times), 0, 0, self.first_id, 0, 0]
-            self.places.append(np.array(found, np.int64))
-        return self.places[0]
+        if not self.places or self.places[-1].coded != len(self.narrow):
+            self.places.append(_places(self))
+        return self.places[-1].addresses
 
     def take(self, index: int, rows: Array) -> Column:
         """A column at positions `rows`, copied."""
         return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
 
 
-def _addresses(column: Column) -> tuple[int, int, int]:
-    valid, data = (0 if array is None else _address(array) for array in (column.valid, column.data))
-    return _address(column.values), valid, data
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns had narrow codes; `kept`: what of it
+    the chunk does not keep alive."""
+
+    addresses: Array
+    coded: int
+    kept: list[Array]
+
+
+def _places(chunk: ChunkView) -> Places:
+    known = dict(chunk.narrow)
+    found, kept = list[int](), list[Array]()
+    for index, column in enumerate(chunk.columns):
+        found += [_address(column.values), 0 if column.valid is None else _address(column.valid)]
+        narrow = known.get(index)
+        third = column.data
+        if narrow is not None and narrow.shift == narrow.first == 0 and column.type.kind in _DECODED:
+            third = np.array([_address(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
+            kept += [third, narrow.codes]
+        found.append(0 if third is None else _address(third))
+    found += [_address(chunk.times), 0, 0, chunk.first_id, 0, 0]
+    return Places(np.array(found, np.int64), len(known), kept)
 
 
 def _address(array: Array) -> int:

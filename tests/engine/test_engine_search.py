@@ -85,7 +85,11 @@ def test_rows_that_share_a_code_with_an_edge_are_asked_for_their_value() -> None
 
 
 def test_codes_are_as_narrow_as_the_values_allow() -> None:
-    columns = tuple(Column(BIGINT, np.array([7, 7 + span], np.int64)) for span in (254, 255, 65_534, 65_535))
+    columns = tuple(Column(BIGINT, np.array([7, 7 + span], np.int64)) for span in (255, 256, 65_534, 65_535))
+    some = np.array([True, True, False])
+    columns += tuple(Column(BIGINT, np.array([7, 7 + span, 0]), some).slice(0, 2) for span in (254, 255))
     chunk = chunk_of(columns, 0, np.arange(2))
     narrow_all(chunk)
-    assert [(codes.codes.itemsize, codes.shift) for codes in chunk.narrow.values()] == [(1, 0), (2, 0), (2, 0), (2, 1)]
+    assert [(codes.codes.itemsize, codes.shift) for codes in chunk.narrow.values()] == [
+        (1, 0), (2, 0), (2, 0), (2, 1), (1, 0), (2, 0),
+    ]  # fmt: skip

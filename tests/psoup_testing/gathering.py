@@ -35,6 +35,10 @@ def _gathered(rng: Rng) -> tuple[Any, ...]:
                 TEXT: ends,
             }.get(kind, rng.integers(-99, 99, size))  # fmt: skip
             arrays = [values, valid if rng.random() < 0.5 else None, data if kind == TEXT else None]
+            if kind == WIDE and rng.random() < 0.5:
+                codes = rng.integers(0, 256, size).astype(rng.choice(["uint8", "uint16"]))
+                _KEPT.append(codes)
+                arrays = [values, None, np.array([codes.__array_interface__["data"][0], codes.itemsize, -7])]
             _KEPT.extend(arrays)
             sources += [0 if a is None else a.__array_interface__["data"][0] for a in arrays]
         sources += [values.__array_interface__["data"][0], 0, 0, int(rng.integers(-99, 99)), 0, 0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, PARTS, TEXT
+from psoup.kernels.gather import BITS, CODED, DECIMAL, NARROW, NUMBER, PARTS, TEXT, WIDE
 from psoup.kernels.plain import Array
 
 
@@ -65,6 +65,9 @@ def _texts(column: int, sources: Array, stride: int, rows: Array, stops: Array) 
 def _values(kind: int, three: Array, own: Array) -> Array:
     if kind == NUMBER:
         return own + three[0]
+    if kind == WIDE and three[2]:
+        address, width, least = _at(three[2], CODED, np.int64)
+        return _at(address, own[-1] + 1, np.uint8 if width == 1 else np.uint16)[own].astype(np.int64) + least
     values = _at(three[0], own[-1] + 1, np.int32 if kind == NARROW else np.int64)[own]
     return np.stack([values, values >> 63], axis=1).ravel() if kind == DECIMAL else values
 
