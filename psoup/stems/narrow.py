@@ -5,9 +5,9 @@
     keys   0.25  0.50  -7.5  0.75          wide: shift > 0         codes say where a value may lie; at the first and the
                                                                    last code of an interval the value itself is asked
 
-A code is (order key - least of the chunk) >> shift; one more, and 0 for NULL, in a column that has NULLs. Where the keys
-of a chunk are close together the shift is 0 and codes say all: answers are gathered from them too. TEXT has none. Codes
-are never stored nor sent.
+A code is (order key - least of the chunk) >> shift; one more, and 0 for NULL, in a column that has NULLs. Where the
+keys of a chunk are close together the shift is 0 and codes say all: answers are gathered from them too. TEXT has none.
+Codes are never stored nor sent.
 """
 
 from __future__ import annotations
