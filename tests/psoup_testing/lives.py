@@ -1,0 +1,232 @@
+"""Lives of a store that end by a power cut, with producers that send again: for the checker in `acknowledged`.
+
+    life 0 ──power cut──> files that survive ──> life 1 ──power cut──> …
+
+A life opens the directory, replays, checks, and plays a random script: pushes of two producers in groups, repeats
+whose reply was lost, new epochs and what a fenced instance still sends, chunks that are stored. At every sync of the
+database it notes what a cut at this moment would leave: unsynced writes of the database lost, kept or torn; files
+never synced cut short; renames undone unless the folder was synced. One of those moments is where the life ended.
+Everything follows from the seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.admission import Admission
+from psoup.answer.invoke import invoke
+from psoup.config import EngineConfig
+from psoup.engine import Engine
+from psoup.errors import FailedPrecondition
+from psoup.events import Acknowledgement, CreateStream, Event, Push, PushAcknowledgement, QueryAcknowledgement, Register
+from psoup_storage import DurableStore
+from psoup_storage.durable import chunks
+from psoup_testing.acknowledged import Row, batch_rows, problems
+from psoup_testing.faults import power, restore
+
+CONFIG = EngineConfig(chunk_rows=64, kept_acknowledgements=16)
+PRODUCERS = 2
+STEPS = 30
+_NOW = 1_700_000_000_000_000
+
+
+class ChunkDisk:
+    """What `chunks` does to files, noted: stands in for `os` there."""
+
+    def __init__(self) -> None:
+        self.synced: set[str] = set()
+        self.named: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fsync(self, handle: int) -> None:
+        """The content is safe, under whatever name."""
+        self.synced.add(Path(os.readlink(f"/proc/self/fd/{handle}")).name.removesuffix(".new"))
+
+    def sync_directory(self, path: Path) -> None:
+        """The names are safe."""
+        self.named.update(os.listdir(path))
+
+    def survives(self, folder: Path, chance: random.Random) -> dict[str, bytes]:
+        """The files of the folder after a cut now."""
+        kept = {}
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if path.name not in self.named and chance.random() < 0.5:
+                continue
+            content = path.read_bytes()
+            whole = path.name.removesuffix(".new") in self.synced
+            kept[path.name] = content if whole else content[: chance.randrange(len(content) + 1)]
+        return kept
+
+
+class Lives:
+    """One history; `said` collects what the checker found."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+        self.chance = random.Random(seed)
+        self.acknowledged: dict[tuple[int, int], int] = {}
+        self.said: list[str] = []
+        self.events = self.stored = 0
+        self._epochs = dict.fromkeys(range(PRODUCERS), 1)
+        self._query = 0
+        self._directory = folder / "0"
+
+    def run(self, lives: int) -> list[str]:
+        """Live until the checker finds something, at most so often; returns what it found."""
+        for number in range(lives):
+            try:
+                images = self._live(self._directory)
+            except Exception as problem:  # a start or a command that fails is a finding, too
+                self.said.append(f"life {number}: {type(problem).__name__}: {problem}")
+            if self.said:
+                return [f"life {number}: {line}" for line in self.said]
+            files, (self.acknowledged, self._epochs, self._query, stored) = self.chance.choice(images)
+            self._directory = restore(files, self.folder / str(number + 1))
+            self._directory.chmod(0o700)
+            (self._directory / "chunks").mkdir(mode=0o700)
+            for name, content in stored.items():
+                (self._directory / "chunks" / name).write_bytes(content)
+        return []
+
+    def _live(self, directory: Path) -> list[Any]:
+        with chunk_disk() as disk:
+            disk.synced.update(found := {p.name for p in (directory / "chunks").glob("*")})
+            disk.named.update(found)
+
+            def note() -> Any:
+                survivors = disk.survives(directory / "chunks", self.chance)
+                return dict(self.acknowledged), dict(self._epochs), self._query, survivors
+
+            with power(self.chance.randrange(2**32), note) as database:
+                store = DurableStore(directory, vfs=database.name)
+                try:
+                    self._play(store)
+                    database.cut()
+                    return database.images[-40:]
+                finally:
+                    store.close()
+
+    def _play(self, store: DurableStore) -> None:
+        life = _Life(store)
+        if not self._query:
+            life.send(CreateStream("CREATE STREAM s (k BIGINT, e BIGINT, n BIGINT, part BIGINT)"))
+            life.flush()
+            self._query = life.register()
+        self.said += problems(self.acknowledged, life.rows(self._query))
+        for _ in range(STEPS if not self.said else 0):
+            self._step(life)
+        self.events += life.events
+        self.stored += life.stored
+
+    def _step(self, life: _Life) -> None:
+        producer = self.chance.randrange(PRODUCERS)
+        if self.chance.random() < 0.05:
+            self._epochs[producer] += 1
+        key = producer, self._epochs[producer]
+        count = self.chance.randrange(1, 4)
+        for number in range(self.acknowledged.get(key, 0), self.acknowledged.get(key, 0) + count):
+            life.push(*key, number)
+            if self.chance.random() < 0.3:  # the reply is lost, and the batch is sent again
+                life.push(*key, number)
+        life.flush(lambda: self.acknowledged.update({key: self.acknowledged.get(key, 0) + count}))
+        if key[1] > 1 and self.chance.random() < 0.3:  # a fenced instance does not know that it is
+            life.zombie(producer, key[1] - 1, self.acknowledged.get((producer, key[1] - 1), 0))
+        if self.chance.random() < 0.2:
+            life.skip(*key, self.acknowledged[key] + 1)
+        if self.chance.random() < 0.3:
+            life.maintain()
+
+
+class _Life:
+    """Admission, store and engine of one life, in one thread."""
+
+    def __init__(self, store: DurableStore) -> None:
+        self.store = store
+        self.admission, self.engine = Admission(CONFIG), Engine(CONFIG, keep=store.keep)
+        self.events = self.stored = 0
+        self._group: list[Event] = []
+        for event in store.read():
+            self.admission.replay(event)
+            self.engine.apply([event])
+
+    def send(self, command: Any) -> Acknowledgement:
+        """Prepare; the event waits for `flush`."""
+        prepared = self.admission.prepare(command, _NOW)
+        if prepared.event is not None:
+            self._group.append(prepared.event)
+        return prepared.acknowledgement
+
+    def flush(self, acknowledge: Any = lambda: None) -> None:
+        """Store what waits, acknowledge it, apply it."""
+        log(self.store, self._group, acknowledge)
+        if self._group:
+            self.engine.apply(self._group)
+        self.events += len(self._group)
+        self._group = []
+
+    def register(self) -> int:
+        """The ID of a query for all rows."""
+        done = self.send(Register("SELECT k, e, n, part FROM s BEGIN (START)"))
+        self.flush()
+        assert isinstance(done, QueryAcknowledgement)
+        return done.query_id
+
+    def push(self, producer: int, epoch: int, number: int) -> None:
+        """A batch; it is acknowledged with `flush`."""
+        rows = batch_rows(producer, epoch, number)
+        table = pa.table(dict(zip(("k", "e", "n", "part"), map(list, zip(*rows, strict=True)), strict=True)))
+        done = self.send(Push("s", table, f"p{producer}", epoch, number))
+        assert isinstance(done, PushAcknowledgement)
+        assert done.accepted == len(rows), f"{done.accepted} of {len(rows)} rows were taken"
+
+    def zombie(self, producer: int, epoch: int, number: int) -> None:
+        """What an instance of an older epoch sends; it ought to be refused."""
+        self._tolerate(producer, epoch, number)
+
+    def skip(self, producer: int, epoch: int, number: int) -> None:
+        """A number that leaves a gap; it ought to be refused."""
+        self._tolerate(producer, epoch, number)
+
+    def _tolerate(self, producer: int, epoch: int, number: int) -> None:
+        try:
+            self.push(producer, epoch, number)
+        except FailedPrecondition:
+            return
+        self.flush()
+
+    def maintain(self) -> None:
+        """Store chunks, and whatever else is due."""
+        while (task := self.engine.maintenance()) is not None:
+            self.engine.install(task.compute())
+            self.stored += task.name == "store"
+
+    def rows(self, query: int) -> list[Row]:
+        """The answer of the query for all rows."""
+        table = invoke(self.engine.snapshot(), query, tenant="default", now=_NOW).to_table()
+        return list(zip(*(table[name].to_pylist() for name in ("k", "e", "n", "part")), strict=True))
+
+
+def log(store: DurableStore, events: list[Event], acknowledge: Any) -> None:
+    """A group is on the disk before it is acknowledged."""
+    store.append(events)
+    acknowledge()
+
+
+@contextmanager
+def chunk_disk() -> Iterator[ChunkDisk]:
+    """A `ChunkDisk` under the chunks, inside the block."""
+    disk, sync = ChunkDisk(), chunks.sync_directory
+    chunks.os, chunks.sync_directory = disk, disk.sync_directory  # type: ignore[assignment, attr-defined]
+    try:
+        yield disk
+    finally:
+        chunks.os, chunks.sync_directory = os, sync  # type: ignore[attr-defined]
