@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -53,6 +54,7 @@ def main() -> int:
     groups = [group for group in GROUPS if _wanted(group, options.only)]
     if not groups:
         parser.error(f"--only {options.only[0]}: rows begin with {', '.join(GROUPS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended with it
     here = machine()
     progress = Console(stderr=True)
     rows: list[Row] = []

@@ -5,7 +5,10 @@
     push.durable.50x1      single tuples from 50 clients; peer: empty calls (`benchmarks.calls`)
     recovery.first         16 M tuples and 4,096 queries: from the start of the process to the first exact answer
     recovery.covered       the same, to the moment when every query has met every chunk
-    recovery.memory        resident memory then, beside the bytes of the tuples themselves
+    recovery.memory        resident memory then, beside the tuples and the results that are kept
+
+The queries have eight factors: with four, the matches of 4,096 queries among 16 M tuples are more than the budget for
+results, and what is over it is evaluated when it is asked for.
 
 The durable and the other service run side by side and take turns. Recovery is measured once, on a directory written
 just before.
@@ -35,7 +38,8 @@ STANDING = 4_096
 CYCLE = 65_536
 BATCH = 16_384
 WINDOW = 32_768
-COVER_SECONDS = 240
+COVER_SECONDS = 60
+FACTORS = 8
 
 
 def push_rows(quick: bool) -> Iterator[Row]:
@@ -95,24 +99,25 @@ def _push(client: Client, tables: list[pa.Table], producers: int) -> None:
 def recovery(tuples: int, standing: int) -> Iterator[Row]:
     """Write a directory, start on it, compare some answers."""
     columns = make_columns(CYCLE)
-    queries = make_queries(standing, 4)
+    queries = make_queries(standing, FACTORS)
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         ids = _written(Path(folder), tuples, queries)
         start = time.perf_counter()
         with served(Path(folder)) as there, Client(there.address) as client:
             _compare(client, ids[0], queries[0], columns, tuples)
             first = time.perf_counter() - start
-            for number in range(0, standing, standing // 64):
-                _wait_covered(client, ids[number])
+            share = _covered(client, ids)
             covered = time.perf_counter() - start
             memory = resident(there.pid) / 2**20
+            results = client.info().memory["results_bytes"] / 2**20
             for number in range(0, standing, standing // 64):
                 _compare(client, ids[number], queries[number], columns, tuples)
-    raw = tuples * len(columns) * 8 / 2**20
+    data = tuples * len(columns) * 8 / 2**20 + results
     limits = (Target(value_at_most=5), Target(value_at_most=12), Target(at_most=1.5))
+    note = "" if share == 1 else f"recovery.covered: {share:.0%} of the chunks after {COVER_SECONDS} s"
     yield Row("recovery.first", Sample.of([first]), "s", "wanted", Sample.of([5.0]), limits[0])
-    yield Row("recovery.covered", Sample.of([covered]), "s", "wanted", Sample.of([12.0]), limits[1])
-    yield Row("recovery.memory", Sample.of([memory]), "MB", "the tuples, 8 bytes a value", Sample.of([raw]), limits[2])
+    yield Row("recovery.covered", Sample.of([covered]), "s", "wanted", Sample.of([12.0]), limits[1], note)
+    yield Row("recovery.memory", Sample.of([memory]), "MB", "tuples and results", Sample.of([data]), limits[2])
 
 
 def _written(folder: Path, tuples: int, queries: list[Query]) -> list[str]:
@@ -128,14 +133,16 @@ def _written(folder: Path, tuples: int, queries: list[Query]) -> list[str]:
         return [query.id for query in client.register_many([query.statement(WINDOW) for query in queries])]
 
 
-def _wait_covered(client: Client, query_id: str) -> None:
+def _covered(client: Client, ids: list[str]) -> float:
+    """Wait until 64 of the queries have met every chunk, or COVER_SECONDS; the share of chunks that have been met."""
     until = time.monotonic() + COVER_SECONDS
-    while time.monotonic() < until:
-        details = client.query(query_id).explain().details
-        if details["chunks_covered"] == details["chunks"]:
-            return
+    some = ids[:: len(ids) // 64]
+    while True:
+        found = [client.query(query_id).explain().details for query_id in some]
+        met, chunks = (sum(int(str(one[name])) for one in found) for name in ("chunks_covered", "chunks"))
+        if met == chunks or time.monotonic() > until:
+            return met / chunks
         time.sleep(0.05)
-    raise TimeoutError(f"query {query_id} has met {details['chunks_covered']} of {details['chunks']} chunks")
 
 
 def _compare(client: Client, query_id: str, query: Query, columns: Columns, tuples: int) -> None:

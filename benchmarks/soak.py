@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import signal
 import sys
 import tempfile
 import threading
@@ -165,6 +166,8 @@ class Soak:
             "p99_ms": p99,
             "max_ms": most,
             "memory_mb": median / 2**20,
+            "least_mb": min(size for _, size in self.memory or [(0, 0)]) / 2**20,
+            "most_mb": max(size for _, size in self.memory or [(0, 0)]) / 2**20,
             "growth_mb": growth / 2**20,
             "flat": flat(growth, median),
             "compared": len(self.living),
@@ -219,6 +222,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10, help="how long, after the fill and the burst")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the service is ended with it
     found = soak(60 * options.minutes)
     console = Console(width=120)
     console.print(machine_line(machine()), highlight=False)
