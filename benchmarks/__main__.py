@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import arrival, calls, durability, growth, invocation, one, registration, scale, wire
+from benchmarks import archive, arrival, calls, durability, growth, invocation, one, registration, scale, wire
 from benchmarks.measure import Row, machine
 from benchmarks.report import markdown, number, print_table, write_json
 
@@ -37,6 +37,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "push.durable": durability.push_rows,
     "recovery": durability.recovery_rows,
     "invoke.grpc": lambda quick: chain(wire.invoke_rows(quick), calls.invoke_rows(quick)),
+    "archive": archive.rows,
     "growth": growth.rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""

@@ -9,14 +9,14 @@ columns. Nothing here does I/O; whoever takes a column may wait for a disk, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, overload
 
 import numpy as np
 
 from psoup.columns import Array, Column
-from psoup.expressions.tree import TIME_INDEX
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
 from psoup.query import Key
 
@@ -51,6 +51,10 @@ class Source(Protocol):
 
     def take(self, attribute: Attribute, rows: Array) -> Column:
         """The values at positions `rows` (int64[k], ascending): cheaper than the column where they are few."""
+        ...
+
+    def expect(self, places: Sequence[int], rows: Array | None) -> None:
+        """Columns, by their places in the file, are wanted soon: all of them, or `rows`. A hint; does not wait."""
         ...
 
 
@@ -159,6 +163,12 @@ class ArchivedChunk:
     def take(self, index: int, rows: Array) -> Column:
         """A column at positions `rows`; reads as little as the file allows."""
         return self.source.take(self.attribute(index), rows)
+
+    def expect(self, indices: Iterable[int], rows: Array | None = None) -> None:
+        """Columns, by their places in the schema or TIME_INDEX, will be asked for soon. A hint; does not wait."""
+        position = self.spec.time_attribute
+        last = -1 if position is None else position
+        self.source.expect([last if i == TIME_INDEX else i for i in indices if i != ID_INDEX], rows)
 
     def attribute(self, index: int) -> Attribute:
         """What the source calls a column, by its place in the schema or TIME_INDEX."""

@@ -100,7 +100,7 @@ class StreamState:
             ready = [] if released is None else [released]
         else:
             ready, self._ready = self._ready, []
-        for batch in _joined(ready):
+        for batch in [concat_batches(ready)] if ready else []:  # a run of small pushes is evaluated set at a time
             rest: Batch | None = batch
             while rest is not None:
                 piece, rest = self.data.append(rest)
@@ -395,8 +395,3 @@ class StreamState:
         for entry in self.closed:
             for pack in entry.results.packs:
                 pack.check(len(entry.data), self.config.list_limit)
-
-
-def _joined(batches: list[Batch]) -> list[Batch]:
-    """Small batches become one, so that a run of single-tuple pushes is evaluated set at a time."""
-    return [concat_batches(batches)] if len(batches) > 1 else batches

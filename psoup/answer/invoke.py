@@ -20,7 +20,7 @@ from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.records import QueryRecord
 from psoup.answer.snapshot import Snapshot, StreamView
-from psoup.archive import Chunk
+from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
 from psoup.errors import OutOfRange, ResourceExhausted
 from psoup.expressions.evaluate import Scope, evaluate
@@ -247,6 +247,7 @@ def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now:
     for match, offsets in group:
         parts.append((match.entry.data, offsets, rows, rows + len(offsets)))
         rows += len(offsets)
+    _expect(outputs, parts)
     gathered: dict[int, Column] = {}
     for expr in outputs:
         for index in attributes_of(expr):
@@ -261,6 +262,13 @@ def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now:
         scope = scope or _scope(gathered, rows, now)
         columns.append(evaluate(expr, scope))
     return columns
+
+
+def _expect(outputs: list[Expr], parts: list[tuple[Chunk, Array, int, int]]) -> None:
+    """What is on disk may be fetched all at once."""
+    for data, offsets, _, _ in parts:
+        if isinstance(data, ArchivedChunk):
+            data.expect(frozenset().union(*map(attributes_of, outputs)), offsets)
 
 
 def _gather(index: int, parts: list[tuple[Chunk, Array, int, int]], rows: int) -> Column:

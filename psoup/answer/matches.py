@@ -22,6 +22,10 @@ _SHARED_FROM = 8
 """Chunks to be searched from which on several threads are worth their start."""
 
 
+_AHEAD = 32
+"""Chunks that a disk is told of before they are searched."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkMatches:
     """Rows of one chunk that a clause matched: ascending int64 offsets.
@@ -93,10 +97,14 @@ def _search(
 ) -> None:
     """Fill in what is unknown; every thread takes the next part that nobody has taken."""
     search = Search(clause.factors)
-    waiting = iter(unknown)
+    waiting, later = iter(unknown), iter(unknown[_AHEAD:])
+    for k in unknown[:_AHEAD]:
+        search.expect(parts[k][0].data)
 
     def task() -> None:
         for k in waiting:  # a list's iterator gives each element to one thread
+            for soon in islice(later, 1):
+                search.expect(parts[soon][0].data)
             found[k] = _evaluated(search, *parts[k])
 
     tasks: list[Task] = [task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1)

@@ -56,7 +56,8 @@ class Search:
     def __init__(self, factors: Sequence[Factor]) -> None:
         self._factors = tuple(factors)
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
-        self._timed = any(TIME_INDEX in attributes_of(t.attribute) for f in factors for t in f.terms)
+        self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
+        self._timed = TIME_INDEX in self._reads
         self._ranges: list[tuple[int, Interval]] = []
         ranged = []
         self._ordered: list[tuple[int, Interval]] = []
@@ -69,6 +70,11 @@ class Search:
                 (self._ranges if known[0] >= 0 else self._ordered).append(known)
                 ranged.append(factor)
         self._rest, self._ranged = tuple(rest), tuple(ranged)
+
+    def expect(self, chunk: Chunk) -> None:
+        """The chunk will be searched soon: one on disk may be fetched meanwhile."""
+        if isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones)):
+            chunk.expect(self._reads)
 
     def find(self, chunk: Chunk, start: int, stop: int) -> Found:
         """The rows of a closed chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""

@@ -62,8 +62,10 @@ class RestartingPSoup(RecordingPSoup):
         self.engine.check()
         self.admission.check()
         after = self.admission.state()
-        # What has expired is dropped when the next event comes, so more may be held than before, never less.
-        assert after.pop("reserved") >= before.pop("reserved")  # type: ignore[operator]
+        # What has expired is dropped when the next event comes, so more may be held than before; less only of what
+        # has been archived.
+        less = after.pop("reserved") < before.pop("reserved")  # type: ignore[operator]
+        assert not less or any(view.archived for view in self.engine.snapshot().by_id.values())
         assert after == before
 
     def _open(self) -> DurableStore:

@@ -2,6 +2,7 @@
 
     column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
     take(a, k)  the row groups that hold the rows k, if they are few; these are not cached
+    expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
 The cache is bounded in bytes and shared by all readers; what was used least lately goes. Any thread, no lock is held
 while the disk is read. A file that the manifest forgets stays until nobody can ask for it: `Source`s keep it.
@@ -9,10 +10,12 @@ while the disk is read. A file that the manifest forgets stays until nobody can 
 
 from __future__ import annotations
 
+import os
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,14 +70,18 @@ class ColumnCache:
 class StoredColumns:
     """The columns of one file (`psoup.archive.Source`); raises Internal, reason DATA_DAMAGED, for a bad one.
 
-    `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum.
+    `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum. `ranges`: uint32
+    [columns, row groups, 2], where columns begin and how long they are; empty if that is not known.
     """
 
-    def __init__(self, path: Path, rows: int, nbytes: int, footer: tuple[int, int], cache: ColumnCache) -> None:
+    def __init__(
+        self, path: Path, rows: int, nbytes: int, footer: tuple[int, int], ranges: Array, cache: ColumnCache
+    ) -> None:
         self.path = path
         self.nbytes = nbytes
         self._rows = rows
         self._footer = footer
+        self._ranges = ranges
         self._cache = cache
 
     def column(self, attribute: Attribute) -> Column:
@@ -92,12 +99,27 @@ class StoredColumns:
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
         return self._read(attribute, [int(group) for group in groups]).take(inside)
 
+    def expect(self, places: Sequence[int], rows: Array | None) -> None:
+        """Columns, by their places in the file, are wanted soon. What cannot be opened is for `column` to report."""
+        columns = self._ranges[[place for place in places if place < len(self._ranges)]]
+        if not columns.size:
+            return
+        if rows is not None:
+            columns = columns[:, np.unique(rows // GROUP_ROWS)]
+        with suppress(OSError):
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                for start, size in [*columns.reshape(-1, 2).tolist(), (self.nbytes - self._footer[0], 0)]:
+                    os.posix_fadvise(handle, start, size, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(handle)
+
     def _read(self, attribute: Attribute, groups: list[int] | None) -> Column:
         self._cache.reads += 1
         try:
             with pa.OSFile(str(self.path)) as file:
                 meta = self._metadata(file)
-                if attribute.name not in meta.schema.to_arrow_schema().names:
+                if attribute.name not in meta.schema.names:
                     return null_column(attribute.type, self._rows)  # older than the attribute
                 opened = pq.ParquetFile(file, metadata=meta, page_checksum_verification=True)
                 names = [attribute.name]
@@ -106,7 +128,8 @@ class StoredColumns:
                     if groups is None
                     else opened.read_row_groups(groups, names, use_threads=False)
                 )
-            array = table.column(0).cast(arrow_type(attribute.type))
+            array, wanted = table.column(0), arrow_type(attribute.type)
+            array = array if array.type == wanted else array.cast(wanted)
             return column_from_arrow(attribute.name, attribute.type, array)
         except OSError as problem:
             raise damaged(self.path, problem.strerror or str(problem)) from problem

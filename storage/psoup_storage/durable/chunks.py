@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
 import numpy as np
@@ -54,7 +54,8 @@ class ChunkRow(NamedTuple):
     """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
 
     Of streams with an archive also: `memory`, what the tuples are charged there; `footer`, the bytes at the end of the
-    file that describe it, and their checksum; `zones`, JSON: schema position to [least, greatest, has NULL].
+    file that describe it, and their checksum; `zones`, JSON: schema position to [least, greatest, has NULL], and under
+    "ranges" for each column of the file and each row group where it begins and how many bytes it has.
     """
 
     stream: int
@@ -124,8 +125,11 @@ class ChunkFolder:
         """How the chunk of a row of an archived stream is read. O(attributes)."""
         assert row.first_time is not None and row.footer is not None and row.footer_crc is not None
         footer = row.footer, row.footer_crc
-        source = self._in_use[row.file] = StoredColumns(self.path / row.file, row.rows, row.bytes, footer, self.cache)
-        zones = {int(index): Zone(*zone) for index, zone in json.loads(row.zones or "{}").items()}
+        facts = json.loads(row.zones or "{}")
+        ranges = np.array(facts.pop("ranges", []), np.uint32)
+        path = self.path / row.file
+        source = self._in_use[row.file] = StoredColumns(path, row.rows, row.bytes, footer, ranges, self.cache)
+        zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
         zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
         return ArchivedChunk(spec, row.number, row.first_id, row.rows, row.first_time, row.last_time, zones, source)
@@ -228,6 +232,15 @@ def _write_all(handle: int, content: memoryview) -> None:
 def _archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
     """The last columns of a row of the manifest."""
     size = int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little") + 8
-    zones = {str(i): [z.least, z.greatest, z.has_null] for i, z in Zones(chunk).items() if i >= 0}
+    facts: dict[str, Any] = {str(i): [z.least, z.greatest, z.has_null] for i, z in Zones(chunk).items() if i >= 0}
+    meta = pq.read_metadata(pa.BufferReader(content))
+    groups = [meta.row_group(group) for group in range(meta.num_row_groups)]
+    facts["ranges"] = [[_range(group.column(place)) for group in groups] for place in range(meta.num_columns)]
     footer = zlib.crc32(content.slice(content.size - size))
-    return chunk.first_time, chunk.nbytes, size, footer, json.dumps(zones, separators=(",", ":"))
+    return chunk.first_time, chunk.nbytes, size, footer, json.dumps(facts, separators=(",", ":"))
+
+
+def _range(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Where the pages of a column of a row group begin, and their bytes."""
+    first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+    return first, column.total_compressed_size

@@ -1,0 +1,159 @@
+"""Rows `archive.*`: queries over a stream that is on disk and not in memory, beside DuckDB over the same files.
+
+The archive is made by the store, chunk by chunk, as a service makes it: Parquet files and their manifest. Then it is
+opened as a restart opens it, a query is registered and invoked, and the rows are compared with DuckDB's.
+
+    archive.q      one value of 1,000,000 in a random column: every chunk is read, one of its nine columns, and of the
+                   about a hundred chunks with a match the rows that matched
+    archive.zone   a range in a column that grows with time: the manifest excludes nearly all chunks
+
+*Cold* means that the files are not in the page cache (`posix_fadvise`; what a disk of its own keeps is not ours), nor
+columns in the service's. Memory is that of the whole process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import Row, Sample, Target, beside, seconds
+from psoup.admission import Admission
+from psoup.answer import invoke
+from psoup.columns import Column
+from psoup.config import EngineConfig
+from psoup.engine import Engine
+from psoup.events import CreateStream, Register
+from psoup.model import BIGINT, SECOND
+from psoup.stems.chunk import ChunkView
+from psoup_service.runner import TaskPool
+from psoup_storage import DurableStore
+
+MILLION = 1_000_000
+CHUNK = 65_536
+CREATE = (
+    "CREATE STREAM s (k BIGINT, t BIGINT, a BIGINT, b BIGINT, c BIGINT, d BIGINT, e BIGINT, f BIGINT)"
+    " RETENTION 1000000 ROWS ARCHIVE 1000000000 ROWS"
+)
+SELECT = "SELECT k, t, a, b, c, d, e, f FROM s WHERE {} BEGIN (START)"
+KEY = 123_456
+SAMPLES = 3
+START = 1_700_000_000 * SECOND
+SIZES = ("w1m", MILLION), ("w100m", 100 * MILLION)
+TARGETS = {"archive.q.w100m": Target(value_at_most=2_000)}
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Rows for a small and a large archive; quick: 5 million tuples alone."""
+    for label, tuples in (("w5m", 5 * MILLION),) if quick else SIZES:
+        with tempfile.TemporaryDirectory(prefix="psoup-bench-archive-") as folder:
+            yield from _archive(Path(folder), label, tuples)
+
+
+def _archive(folder: Path, label: str, tuples: int) -> Iterator[Row]:
+    needed, free = tuples * 24, shutil.disk_usage(folder).free
+    if free < 2 * needed:
+        raise SystemExit(f"an archive of {tuples:,} tuples needs {needed:,} bytes, and {free:,} are free in {folder}")
+    details = {"make_s": seconds(lambda: make(folder, tuples)), "tuples": tuples, "rss_before": resident()}
+    files = sorted((folder / "chunks").iterdir())
+    details["bytes"] = sum(file.stat().st_size for file in files)
+    third = tuples // 3
+    for name, where in (("archive.q", f"k = {KEY}"), ("archive.zone", f"t >= {third} AND t < {third + 99}")):
+        yield from _query(folder, files, f"{name}.{label}", where, details)
+
+
+def _query(folder: Path, files: list[Path], name: str, where: str, details: dict[str, Any]) -> Iterator[Row]:
+    """Cold and warm, from a service that has just started, and from DuckDB."""
+    ours, theirs, warm, opens = list[float](), list[float](), list[float](), list[float]()
+    for _ in range(SAMPLES):
+        forget(files)
+        started = time.perf_counter()
+        soup = Opened(folder)
+        opens.append(1_000 * (time.perf_counter() - started))
+        query = soup.register(where)
+        opened = resident()
+        ours.append(1_000 * seconds(partial(soup.ask, query)))
+        warm.append(1_000 * seconds(partial(soup.ask, query)))
+        found, after = soup.ask(query), resident()
+        soup.store.close()
+        forget(files)
+        theirs.append(1_000 * seconds(partial(peer, folder, where)))
+    assert found.equals(peer(folder, where).cast(found.schema)), f"{name}: the rows differ from DuckDB's"
+    more = {"rows": found.num_rows, "warm_ms": Sample.of(warm).median, "open_ms": Sample.of(opens).median}
+    more |= {"rss_open": opened, "rss_after": after}
+    peers = [("DuckDB, the same files", Sample.of(theirs))]
+    yield from beside(name, Sample.of(ours), "ms", peers, target=TARGETS.get(name), details=details | more)
+
+
+def make(folder: Path, tuples: int) -> None:
+    """Write the archive, as a service with this stream leaves it."""
+    store, admission = DurableStore(folder), Admission(archive=True)
+    event = admission.prepare(CreateStream(CREATE), START).event
+    assert event is not None
+    store.append([event])
+    spec, chance = event.spec, np.random.default_rng(7)  # type: ignore[union-attr]
+    for number, first in enumerate(range(0, tuples, CHUNK)):
+        count = min(CHUNK, tuples - first)
+        ids = np.arange(first, first + count)
+        values = [chance.integers(0, MILLION, count), ids + chance.integers(0, 1_000, count)]
+        values += [chance.integers(0, 1 << bits, count) for bits in (8, 8, 16, 16, 20, 20)]
+        columns = tuple(Column(BIGINT, column) for column in values)
+        nbytes = 8 * count + sum(column.nbytes for column in columns)
+        store.keep(1, spec, ChunkView(number, first, START + ids, columns, nbytes), 0)
+    store.close()
+
+
+class Opened:
+    """The archive after a start, with an engine on it."""
+
+    def __init__(self, folder: Path) -> None:
+        config = EngineConfig()
+        self.store = DurableStore(folder, hot_bytes=config.memory_bytes // 2)
+        self.admission = Admission(config, archive=True)
+        self.engine = Engine(config, TaskPool(len(os.sched_getaffinity(0))), self.store.keep)
+        for event in self.store.read():
+            self.admission.replay(event)
+            self.engine.apply([event])
+
+    def register(self, where: str) -> int:
+        """A query over the whole stream; returns its ID."""
+        done = self.admission.prepare(Register(SELECT.format(where)), START)
+        assert done.event is not None
+        self.engine.apply([done.event])
+        return done.acknowledgement.query_id  # type: ignore[attr-defined]
+
+    def ask(self, query: int) -> pa.Table:
+        """The answer."""
+        return invoke(self.engine.snapshot(), query, tenant="default", now=START + 10**12).to_table()
+
+
+def peer(folder: Path, where: str) -> pa.Table:
+    """The same rows from DuckDB, which has never seen the files before."""
+    with duckdb.connect() as connection:
+        columns = SELECT.partition(" FROM")[0]
+        query = f"{columns} FROM read_parquet('{folder}/chunks/*.parquet') WHERE {where} ORDER BY _time"
+        return connection.execute(query).to_arrow_table()
+
+
+def forget(files: list[Path]) -> None:
+    """Take the files out of the page cache."""
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+
+def resident() -> int:
+    """Bytes of memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
