@@ -27,6 +27,7 @@ from psoup.events import (
 )
 from psoup.model import StreamSpec
 from psoup.sql import Template
+from psoup.sql.forms import Forms
 
 MAX_REQUEST_ID_BYTES = 256
 _NAMES_COMPARED = 256
@@ -53,6 +54,7 @@ class Tenant:
     requests: OrderedDict[str, tuple[bytes, int, int]] = field(default_factory=OrderedDict)
     templates: dict[str, tuple[Template, StreamSpec]] = field(default_factory=dict)
     """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
+    forms: Forms = field(default_factory=Forms)
 
     def find(self, name: str) -> StreamState | None:
         """The stream of that name, in any case. O(1)."""

@@ -23,7 +23,7 @@ from psoup.errors import InvalidInput, OutOfRange
 from psoup.events import RegisterMany
 from psoup.model import StreamSpec
 from psoup.query import Parameter, StandingQuery
-from psoup.sql import Template, prepare, standing_query
+from psoup.sql import Template, prepare
 from psoup.sql.bound import BoundBlock
 from psoup.sql.values import Columns, column_bytes, columns_of_rows, columns_of_table, rows_of_columns
 
@@ -35,7 +35,7 @@ def bind_one(tenant: Tenant, sql: str) -> StandingQuery:
         found = tenant.find(name)
         return None if found is None else found.spec
 
-    query = standing_query(sql, lookup, tenant.names())
+    query = tenant.forms.query(sql, lookup, tenant.names())
     if query.text != sql:  # a retry is recognised by the text as it was sent
         query = replace(query, text=sql)
     check_window(query.window, tenant.stream(query.stream).spec)

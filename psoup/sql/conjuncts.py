@@ -32,7 +32,7 @@ _AS_IT_IS = frozenset(
 """Kinds of attribute and constant that are compared without a cast of the attribute."""
 
 _EXACT_DOUBLE = 2**53
-_KNOWN = 16_384
+_KNOWN = 1_024
 """Factors that are remembered for each attribute of a template."""
 
 

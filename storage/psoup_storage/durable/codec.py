@@ -40,8 +40,9 @@ from psoup.events import (
 )
 from psoup.model import StreamSpec
 from psoup.query import StandingQuery
-from psoup.sql import alter_stream, create_statement, create_stream, prepare, standing_query
+from psoup.sql import alter_stream, create_statement, create_stream, prepare
 from psoup.sql.bound import BoundBlock
+from psoup.sql.forms import Forms
 from psoup.sql.values import columns_of_rows
 
 _INT64 = np.dtype("<i8")
@@ -251,6 +252,7 @@ class Decoder:
         self._edges = edges
         self._restore = restore
         self._streams: dict[int, StreamSpec] = {}
+        self._forms: dict[int, Forms] = {}
 
     def decode(self, row: Row) -> Event:
         """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
@@ -299,7 +301,8 @@ class Decoder:
         )
 
     def _bind(self, stream: int, text: str) -> StandingQuery:
-        return replace(standing_query(text, self._only(stream)), text=text)
+        query = self._forms.setdefault(stream, Forms()).query(text, self._only(stream))
+        return query if query.text == text else replace(query, text=text)
 
     def _only(self, stream: int) -> Callable[[str], StreamSpec | None]:
         """The name of a stream meant this one then, whatever it means now."""

@@ -1,0 +1,139 @@
+"""A statement of a known form is the same query, and is refused with the same words, as one that is parsed."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from typing import Any
+
+import pytest
+
+from psoup.errors import PSoupError
+from psoup.model import Schema, StreamSpec
+from psoup.query import StandingQuery
+from psoup.sql import create_stream, standing_query
+from psoup.sql.forms import Forms, form_of
+from psoup_testing.budget import Budget, run_cases
+from psoup_testing.expressions import Maker, Scope
+from psoup_testing.histories import BASE, draw_declaration, draw_pools
+from psoup_testing.queries import draw_query
+
+SPEC = create_stream(
+    "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, ok BOOLEAN)"
+)
+SPECS = {"s": SPEC}
+CONSTANT = re.compile(r"-?\d+(\.\d+)?|'[^']*'")
+
+
+def lookup(name: str) -> StreamSpec | None:
+    return SPECS.get(name.lower())
+
+
+def outcome(read: Any, text: str, find: Any = lookup) -> StandingQuery | tuple[object, ...]:
+    """The query, or all that is said of the refusal."""
+    try:
+        return read(text, find, ("s",))  # type: ignore[no-any-return]
+    except PSoupError as problem:
+        return type(problem), str(problem), problem.reason, problem.facts
+
+
+def with_other_constants(source: random.Random, text: str) -> str:
+    """The statement with some of its constants exchanged, mostly for others of their kind."""
+
+    def other(match: re.Match[str]) -> str:
+        if source.random() < 0.4:
+            return match[0]
+        if match[0][0] == "'":
+            return source.choice(["'a'", "''", "'it''s'", "'é'", "'7'", "'2020-01-01'", "'x%'", "'a\0'", "'nan'"])
+        return source.choice(["7", "-3", "0", "007", "1.50", "9223372036854775808", "-0.0", "12345678901234567890.5"])
+
+    return CONSTANT.sub(other, text)
+
+
+def test_forms_change_no_query_and_no_message() -> None:
+    budget = Budget("forms", seconds=6, least=60)
+    bound = 0
+
+    def case(draw: Any) -> int:
+        nonlocal bound
+        make = Maker(draw, Scope(Schema(()), ()), 2)
+        declaration = draw_declaration(make)
+        pools = draw_pools(make, declaration)
+        make = Maker(draw, Scope(declaration.schema, pools), 2)
+        spec = create_stream(declaration.sql())
+        text = draw_query(make, declaration.name, BASE, 400).sql()
+        source, forms = random.Random(make.number(0, 10**6)), Forms()
+        for round_ in range(6):
+            own = text if round_ < 3 else with_other_constants(source, text)
+            assert outcome(forms.query, own, lambda _: spec) == outcome(standing_query, own, lambda _: spec), own
+        bound += any(known is not None for known in forms._known.values())
+        return 1
+
+    run_cases(budget, case)
+    assert bound > budget.least / 10, f"{bound} statements had a template"
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "values"),
+    [
+        ("SELECT * FROM s WHERE sym = 'it''s' AND qty > -7", "sym = ? AND qty > ?", ("it's", -7)),
+        ("SELECT * FROM s WHERE qty BETWEEN 1 AND 2 OR 3 < qty", "qty BETWEEN ? AND ? OR ? < qty", (1, 2, 3)),
+        ("SELECT * FROM s WHERE qty IN (1, 2) LIMIT 3", "qty IN (?, ?) LIMIT 3", (1, 2)),
+        ("SELECT * FROM s WHERE qty IN (1, 2, 3)", "qty IN (?, ?, ?)", (1, 2, 3)),
+        ("SELECT * FROM s WHERE qty > 1 BEGIN (NOW - 60)", "qty > ? BEGIN (NOW - 60)", (1,)),
+        (
+            "SELECT * FROM s WHERE at > TIMESTAMP '2020-01-01' AND qty = 1",
+            "at > TIMESTAMP '2020-01-01' AND qty = ?",
+            (1,),
+        ),
+        ("SELECT * FROM s WHERE sym LIKE 'a%' AND \"qty\" = 2", "sym LIKE 'a%' AND \"qty\" = ?", (2,)),
+        ("SELECT * FROM s WHERE qty - 5 > 1e3 AND qty = 5x", None, ()),
+        ("SELECT * FROM s WHERE qty = 1 -- so", None, ()),
+        ("SELECT * FROM s WHERE qty = ? AND qty = 1", None, ()),
+        ("SELECT 1 FROM s", None, ()),
+    ],
+)
+def test_constants_of_where_are_what_a_form_leaves_open(
+    text: str, form: str | None, values: tuple[object, ...]
+) -> None:
+    found = form_of(text)
+    assert found == (None if form is None else (f"SELECT * FROM s WHERE {form}", values))
+
+
+def test_a_form_has_a_template_from_the_second_time_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    forms, parsed = Forms(), list[str]()
+
+    def read(text: str, *more: Any) -> StandingQuery:
+        parsed.append(text)
+        return standing_query(text, *more)
+
+    monkeypatch.setattr("psoup.sql.forms.standing_query", read)
+    texts = [f"SELECT qty FROM s WHERE sym = 'S{k}' AND qty > {k} AND amount < {k}.5 LIMIT 3" for k in range(20)]
+    assert [forms.query(text, lookup) for text in texts] == [standing_query(text, lookup) for text in texts]
+    assert parsed == texts[:1]
+    forms.query("SELECT qty FROM s WHERE sym = 'S1' AND qty > 01 AND amount < 1.5 LIMIT 3", lookup)
+    assert len(parsed) == 2, "what a value is not written as is read by the parser"
+
+
+def test_a_form_is_made_anew_for_another_stream_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    forms = Forms()
+    for kind, value in (("BIGINT", "1"), ("TEXT", "'1'")):
+        monkeypatch.setitem(SPECS, "passing", create_stream(f"CREATE STREAM passing (x {kind})"))
+        for _ in range(3):
+            text = f"SELECT * FROM passing WHERE x = {value}"
+            assert forms.query(text, lookup) == standing_query(text, lookup)
+    monkeypatch.delitem(SPECS, "passing")
+    assert outcome(forms.query, text) == outcome(standing_query, text)
+
+
+def test_forms_are_few_and_long_statements_have_none() -> None:
+    forms = Forms()
+    for k in range(600):
+        forms.query(f"SELECT qty AS a{k} FROM s WHERE qty > 1", lookup)
+    assert len(forms._known) <= 256
+    assert form_of("SELECT * FROM s WHERE sym = '" + "x" * 5_000 + "'") is None
+    hostile = "SELECT * FROM s WHERE " + "sym = '" * 500 + "(" * 300 + "= " * 300
+    started = time.process_time()
+    assert form_of(hostile) is None or outcome(forms.query, hostile) == outcome(standing_query, hostile)
+    assert time.process_time() - started < 1
