@@ -15,7 +15,8 @@ def test_recovery_is_measured_and_its_answers_compared(monkeypatch: pytest.Monke
     assert [row.name for row in (first, covered, memory)] == ["recovery.first", "recovery.covered", "recovery.memory"]
     assert 0 < first.sample.median < covered.sample.median
     assert memory.peer_sample is not None
-    assert memory.peer_sample.median == pytest.approx(150_000 * 64 / 2**20)
+    tuples = 150_000 * 64 / 2**20
+    assert tuples < memory.peer_sample.median < 2 * tuples  # and their results
 
 
 def test_calls_of_many_clients_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
