@@ -26,6 +26,7 @@ from psoup.events import Pushed, Stored, StreamCreated, WatermarkRaised
 from psoup.query import ClauseColumns, Factor
 from psoup.results.chunk_results import ALL, UNCOVERED, ChunkResults
 from psoup.results.open import OpenResults
+from psoup.results.sizes import sealed_matches
 from psoup.stems.chunk import Keep
 from psoup.stems.data_stem import DataSteM
 from psoup.stems.live import LiveClauses
@@ -170,7 +171,9 @@ class StreamState:
 
     def _leave(self) -> None:
         """The oldest closed chunk is no longer in memory, nor are its results."""
-        self.closed_bytes -= self.closed.pop(0).results.nbytes
+        results = self.closed.pop(0).results
+        self.closed_bytes -= results.nbytes
+        self.clauses.costs.gone(*sealed_matches(results, self.slots.sqc_of_slot))
         if self.data.leaving:
             self.data.leaving.popleft()
         self._trim_deaths()
@@ -310,8 +313,6 @@ class StreamState:
         del self.deaths[: upto - self.deaths_before]
         self.deaths_before = upto
 
-    # Readers and the bill --------------------------------------------------------------------------------
-
     def view(self) -> StreamView:
         """What readers see. A pointer is copied for each chunk."""
         self.changed = False
@@ -338,6 +339,7 @@ class StreamState:
             ahead=self._ahead,
             nbytes=data.nbytes,
             queries=self.queries,
+            index=self.clauses,
         )
 
     @property
@@ -358,6 +360,7 @@ class StreamState:
                 break
             if entry.results.open is None and entry.results.nbytes:
                 freed += entry.results.nbytes
+                self.clauses.costs.gone(*sealed_matches(entry.results, self.slots.sqc_of_slot))
                 self._put(at, entry.results.give_up())
         return freed
 

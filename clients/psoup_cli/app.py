@@ -26,6 +26,7 @@ from psoup_cli import (
     serve,
     status,
     stream,
+    top,
 )
 from psoup_cli.common import ErrorGroup
 from psoup_cli.unregister import unregister
@@ -78,6 +79,7 @@ app.command("heartbeat", short_help="Promise that nothing older will come.")(hea
 app.command("register", short_help="Register a standing query.")(register.register)
 app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)
 app.command("queries", short_help="List the standing queries.")(queries.queries)
+app.command("top", short_help="Show the queries that cost most.")(top.top)
 app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.command("explain", short_help="Say how a query is kept.")(explain.explain)
 app.command("matches", short_help="Say which queries a tuple matched.")(matches.matches)

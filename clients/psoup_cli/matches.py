@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, connect
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json
+
+_MOST = 10_000
+"""Queries of one tuple among several."""
 
 
 def matches(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
-    tuple_id: Annotated[
-        int, typer.Argument(metavar="TUPLE_ID", help="As the pseudo-column _id shows it.", show_default=False)
+    tuple_ids: Annotated[
+        list[int], typer.Argument(metavar="TUPLE_ID", help="As the pseudo-column _id shows it.", show_default=False)
     ],
     as_json: AsJson = False,
     address: Address = None,
@@ -22,12 +25,21 @@ def matches(
     """\b
     Examples:
       psoup matches flights 123456
+      psoup matches flights 123456 123457 --json
 
-    Print the IDs of the queries whose WHERE a tuple satisfies, one on a line. Windows are not applied.
+    Print the IDs of the queries whose WHERE a tuple satisfies, one on a line; of several tuples each line begins with
+    the tuple's ID. Windows are not applied.
     """
     with connect(address, timeout) as client:
-        for query_id in client.matches(stream, tuple_id):
+        if len(tuple_ids) == 1:
+            found = [client.matches(stream, tuple_ids[0])]
+        else:
+            found = client.matches_many(stream, tuple_ids, limit=_MOST)
+    for tuple_id, query_ids in zip(tuple_ids, found, strict=True):
+        for query_id in query_ids:
             if as_json:
-                print_json({"query_id": query_id})
+                print_json({"tuple_id": tuple_id, "query_id": query_id})
             else:
-                print(query_id)
+                print(query_id if len(tuple_ids) == 1 else f"{tuple_id}\t{query_id}")
+        if len(tuple_ids) > 1 and len(query_ids) == _MOST:
+            message(f"Tuple {tuple_id} may have matched more; ask for it alone.")

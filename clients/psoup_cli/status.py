@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
+
+import typer
 
 from psoup_cli.common import Address, AsJson, Timeout, connect
-from psoup_cli.output import print_json, print_pairs
+from psoup_cli.output import print_json, print_pairs, print_table
+from psoup_client import MemoryBill
 
 
-def status(as_json: AsJson = False, address: Address = None, timeout: Timeout = None) -> None:
+def status(
+    memory: Annotated[bool, typer.Option("--memory", help="What every structure takes, instead.")] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
     """\b
     Examples:
       psoup status
+      psoup status --memory
       psoup status --address 10.0.0.5:7433 --json
 
     Say whether the service serves, and what it holds. Exit code 3 if nobody answers.
     """
     with connect(address, timeout) as client:
+        if memory:
+            _bill(client.memory(), as_json)
+            return
         info = client.info()
         if as_json:
             print_json({"address": client.address, **dataclasses.asdict(info)})
@@ -35,3 +48,24 @@ def status(as_json: AsJson = False, address: Address = None, timeout: Timeout = 
         (f"memory: {name.removesuffix('_bytes')}", f"{size:,} bytes") for name, size in sorted(info.memory.items())
     ]
     print_pairs(pairs)
+
+
+def _bill(bill: MemoryBill, as_json: bool) -> None:
+    """Structure by structure; in all, and the budget."""
+    if as_json:
+        for item in bill.items:
+            print_json({**dataclasses.asdict(item), "each": round(item.each, 2)})
+        print_json({"structure": "all", "bytes": bill.used, "budget": bill.budget})
+        return
+    rows = [
+        (
+            item.structure,
+            f"{item.bytes:,}",
+            f"{item.reclaimable:,}",
+            f"{item.each:,.1f} / {item.per}" if item.count else "-",
+        )
+        for item in bill.items
+    ]
+    rows.append(("all", f"{bill.used:,}", f"{sum(item.reclaimable for item in bill.items):,}", ""))
+    rows.append(("budget", f"{bill.budget:,}", "", f"{bill.used / bill.budget:.1%} used" if bill.budget else ""))
+    print_table(["structure", "bytes", "reclaimable", "each"], rows, [False, True, True, True])

@@ -12,6 +12,7 @@ It speaks gRPC to a service and contains nothing of the engine.
 from psoup_client.answer import Answer, AnswerStream, Completeness
 from psoup_client.backup import BackupResult
 from psoup_client.client import DEFAULT_ADDRESS, Client
+from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
     AccessDenied,
     AlreadyExists,
@@ -52,6 +53,9 @@ __all__ = [
     "QueryInfo",
     "ServerInfo",
     "ColumnInfo",
+    "QueryCost",
+    "MemoryBill",
+    "MemoryItem",
     "PSoupError",
     "InvalidRequest",
     "InvalidStatement",

@@ -28,6 +28,7 @@ from psoup_client.backup import BackupResult, receive
 from psoup_client.bulk import Progress, parameters_of, requests_of
 from psoup_client.connection import Connection
 from psoup_client.convert import to_table
+from psoup_client.costs import ORDERS, MemoryBill, QueryCost
 from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, OutOfRange, PSoupError, Unavailable
 from psoup_client.many import invoke_many
 from psoup_client.payload import split
@@ -83,6 +84,11 @@ class Client:
     def info(self) -> ServerInfo:
         """Version, state, limits and memory of the service."""
         return ServerInfo.of(self._call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest()))
+
+    def memory(self) -> MemoryBill:
+        """What every structure of the service takes, counted now: some milliseconds of work, and more for much data."""
+        request = server_pb2.GetServerInfoRequest(with_bill=True)
+        return MemoryBill.of(self._call(self.connection.server.GetServerInfo, request))
 
     def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
         """Wait until the service serves; raises Unavailable after `timeout` seconds."""
@@ -341,6 +347,23 @@ class Client:
         """The IDs of the queries whose WHERE the tuple satisfies (windows apart), oldest first."""
         request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=_PAGE)
         return list(self._pages(self.connection.queries.Matches, request, "query_ids"))
+
+    def matches_many(self, stream: str, tuple_ids: Sequence[int], *, limit: int = 1_000) -> list[list[str]]:
+        """`matches` of many tuples, looked at together; of each the oldest `limit` queries, which is at most 10,000."""
+        found: list[list[str]] = []
+        for start in range(0, len(tuple_ids), _PAGE):
+            part = tuple_ids[start : start + _PAGE]
+            request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit)
+            reply = self._call(self.connection.queries.MatchesMany, request)
+            found += [list(one.query_ids) for one in reply.tuples]
+        return found
+
+    def top_queries(self, by: str = "cpu", *, stream: str | None = None, limit: int = 20) -> list[QueryCost]:
+        """The queries that cost most, at most `limit` (1,000 at most), by "cpu", "candidates", "matched" or "bytes"."""
+        if by not in ORDERS:
+            raise ValueError(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}")
+        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "")
+        return [QueryCost.of(one) for one in self._call(self.connection.queries.TopQueries, request).costs]
 
     # Inside ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Answers from a snapshot: invoke, matches of a tuple, explain, and what there is."""
 
+from psoup.answer.bill import Bill, Item, memory_bill
 from psoup.answer.by_tuple import matches, matches_many
+from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
 from psoup.answer.describe import (
     StreamDescription,
     bill,
@@ -17,12 +19,16 @@ from psoup.answer.records import QueryRecord
 from psoup.answer.snapshot import Snapshot
 
 __all__ = [
+    "ORDERS",
     "Answer",
+    "Bill",
     "Completeness",
     "Explanation",
     "FactorExplanation",
     "Flat",
+    "Item",
     "Message",
+    "QueryCost",
     "QueryRecord",
     "Snapshot",
     "StreamDescription",
@@ -35,4 +41,7 @@ __all__ = [
     "list_streams",
     "matches",
     "matches_many",
+    "memory_bill",
+    "query_cost",
+    "top_queries",
 ]

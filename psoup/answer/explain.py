@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
+from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.matches import chunk_matches
 from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.columns import key_float
@@ -53,6 +54,7 @@ class Explanation:
     column_forms: dict[str, int]
     errors: int
     archived_in_window: int
+    cost: QueryCost
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -81,7 +83,7 @@ class Explanation:
                 f"  archive  {self.chunks_archived} of the chunks are on disk, evaluated when asked for;"
                 f" {self.archived_in_window:,} tuples of the window are in them"
             )
-        return lines
+        return [*lines, *self.cost.lines()]
 
 
 def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Explanation:
@@ -122,6 +124,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
         column_forms=dict(forms),
         errors=errors,
         archived_in_window=max(0, min(found.high, view.hot_id) - found.low),
+        cost=query_cost(snapshot, query_id, tenant=tenant),
     )
 
 

@@ -25,6 +25,7 @@ from psoup.model import Anchor, StreamSpec, WindowClause
 from psoup.results.chunk_results import ChunkResults
 from psoup.stems.paged import PagedMap
 from psoup.stems.piece import Runner, serial
+from psoup.stems.query_stem import QuerySteM
 from psoup.stems.windows import Timeline
 
 Side = Literal["left", "right"]
@@ -62,6 +63,8 @@ class StreamView:
     ahead: int
     nbytes: int
     queries: int
+    index: QuerySteM
+    """The writer's: of it readers ask figures only, which may be newer than the snapshot (`costs`, `bill`)."""
 
     @property
     def first_id(self) -> int:

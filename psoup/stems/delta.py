@@ -114,6 +114,10 @@ class Delta:
             self._part = Part.of(self._build())
         return self._part
 
+    def slots(self) -> list[int]:
+        """The slots of its clauses, in no order."""
+        return list(self._where)
+
     def attributes(self) -> set[int]:
         """The attributes that have an interval here. O(attributes)."""
         return set(self.bounds)

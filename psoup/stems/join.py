@@ -73,7 +73,9 @@ class Scratch:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(array.nbytes for array in self._arrays.values()) + sum(o.nbytes for o in self._others.values())
+        return sum(array.nbytes for array in list(self._arrays.values())) + sum(
+            other.nbytes for other in list(self._others.values())
+        )
 
 
 @dataclass(frozen=True, slots=True)

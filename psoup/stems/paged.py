@@ -98,6 +98,10 @@ class PagedMap(Generic[V]):
                 if key >= start:
                     yield key, page[key]
 
+    def pages(self) -> list[dict[int, V]]:
+        """The pages, for who measures them."""
+        return list(self._pages.values())
+
     def edit(self) -> Editor[V]:
         """A writer's handle; this map stays as it is."""
         return Editor(self._pages, self._count, self.blocks)

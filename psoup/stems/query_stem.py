@@ -308,6 +308,17 @@ class QuerySteM:
         """Bytes of all structures."""
         return sum(self.bill().values())
 
+    @property
+    def reclaimable(self) -> int:
+        """Bytes of the clauses that are gone: their share of each part, until a merge leaves them out."""
+        parts = [part for part in [*self._parts] if len(part.index)]
+        return sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
+
+    def live_slots(self) -> Array:
+        """The slots of the clauses that stand, int64, in no order. O(clauses)."""
+        found = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
+        return np.concatenate([*found, np.array(self._delta.slots(), np.int64)])
+
     def to_arrow(self) -> pa.Table:
         """All live clauses as rows, sorted by slot; see `psoup.stems.describe.clauses_to_arrow`."""
         sources = [(part.index, np.flatnonzero(part.alive)) for part in self._all_parts()]

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from psoup_proto.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -20,6 +21,38 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _CostOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CostOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CostOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COST_ORDER_UNSPECIFIED: _CostOrder.ValueType  # 0
+    """As CPU."""
+    COST_ORDER_CPU: _CostOrder.ValueType  # 1
+    """Share of the work of joining new tuples."""
+    COST_ORDER_CANDIDATES: _CostOrder.ValueType  # 2
+    """Tuples looked at."""
+    COST_ORDER_MATCHED: _CostOrder.ValueType  # 3
+    """Tuples that matched."""
+    COST_ORDER_BYTES: _CostOrder.ValueType  # 4
+    """Bytes of memory."""
+
+class CostOrder(_CostOrder, metaclass=_CostOrderEnumTypeWrapper):
+    """By what queries are ordered."""
+
+COST_ORDER_UNSPECIFIED: CostOrder.ValueType  # 0
+"""As CPU."""
+COST_ORDER_CPU: CostOrder.ValueType  # 1
+"""Share of the work of joining new tuples."""
+COST_ORDER_CANDIDATES: CostOrder.ValueType  # 2
+"""Tuples looked at."""
+COST_ORDER_MATCHED: CostOrder.ValueType  # 3
+"""Tuples that matched."""
+COST_ORDER_BYTES: CostOrder.ValueType  # 4
+"""Bytes of memory."""
+Global___CostOrder: _TypeAlias = CostOrder  # noqa: Y015
 
 @_typing.final
 class Query(_message.Message):
@@ -892,6 +925,204 @@ class MatchesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MatchesResponse: _TypeAlias = MatchesResponse  # noqa: Y015
+
+@_typing.final
+class MatchesManyRequest(_message.Message):
+    """Of MatchesMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    TUPLE_IDS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream's name, in any case."""
+    limit: _builtins.int
+    """At most so many queries of each tuple, the oldest; 0 means 1,000, and more than 10,000 means 10,000."""
+    @_builtins.property
+    def tuple_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The tuples' IDs; at most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        tuple_ids: _abc.Iterable[_builtins.int] | None = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "stream", b"stream", "tuple_ids", b"tuple_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchesManyRequest: _TypeAlias = MatchesManyRequest  # noqa: Y015
+
+@_typing.final
+class TupleMatches(_message.Message):
+    """The queries that one tuple matched."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TUPLE_ID_FIELD_NUMBER: _builtins.int
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    tuple_id: _builtins.int
+    """The tuple."""
+    truncated: _builtins.bool
+    """There are more than `limit`: ask Matches."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The queries whose WHERE it satisfies."""
+
+    def __init__(
+        self,
+        *,
+        tuple_id: _builtins.int = ...,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query_ids", b"query_ids", "truncated", b"truncated", "tuple_id", b"tuple_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TupleMatches: _TypeAlias = TupleMatches  # noqa: Y015
+
+@_typing.final
+class MatchesManyResponse(_message.Message):
+    """Of MatchesMany."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TUPLES_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The last event that this reflects."""
+    @_builtins.property
+    def tuples(self) -> _containers.RepeatedCompositeFieldContainer[Global___TupleMatches]:
+        """One for each tuple of the request, in its order."""
+
+    def __init__(
+        self,
+        *,
+        tuples: _abc.Iterable[Global___TupleMatches] | None = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence", "tuples", b"tuples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchesManyResponse: _TypeAlias = MatchesManyResponse  # noqa: Y015
+
+@_typing.final
+class TopQueriesRequest(_message.Message):
+    """Of TopQueries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORDER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
+    order: Global___CostOrder.ValueType
+    """The order, descending."""
+    limit: _builtins.int
+    """At most so many queries; 0 means 20, and more than 1,000 means 1,000."""
+    stream: _builtins.str
+    """Only queries on this stream. Empty: all."""
+    def __init__(
+        self,
+        *,
+        order: Global___CostOrder.ValueType = ...,
+        limit: _builtins.int = ...,
+        stream: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "order", b"order", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopQueriesRequest: _TypeAlias = TopQueriesRequest  # noqa: Y015
+
+@_typing.final
+class QueryCost(_message.Message):
+    """What a query costs. Queries with equal FROM and WHERE are evaluated once: counts are of all of them, `cpu_share` and
+    `bytes` are divided among them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    TUPLES_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    MATCHED_FIELD_NUMBER: _builtins.int
+    CPU_SHARE_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    tuples: _builtins.int
+    """Tuples that came since."""
+    candidates: _builtins.int
+    """Of these, tuples that were looked at for the query: they passed its most selective condition, or were tested as bits
+    or in a list of the index. Many candidates and few matches: no condition of the query is selective.
+    """
+    matched: _builtins.int
+    """Tuples that matched, in memory or gone since; older tuples to which the query was applied are among them."""
+    cpu_share: _builtins.float
+    """Share of the work of joining new tuples, 0 to 1: an estimate from what was looked at, and how."""
+    bytes: _builtins.int
+    """Bytes of its results, and its part of index and catalog, which is an estimate."""
+    @_builtins.property
+    def query(self) -> Global___Query:
+        """The query."""
+
+    def __init__(
+        self,
+        *,
+        query: Global___Query | None = ...,
+        tuples: _builtins.int = ...,
+        candidates: _builtins.int = ...,
+        matched: _builtins.int = ...,
+        cpu_share: _builtins.float = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "candidates", b"candidates", "cpu_share", b"cpu_share", "matched", b"matched", "query", b"query", "tuples", b"tuples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryCost: _TypeAlias = QueryCost  # noqa: Y015
+
+@_typing.final
+class TopQueriesResponse(_message.Message):
+    """Of TopQueries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COSTS_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The last event that the list of queries reflects."""
+    @_builtins.property
+    def costs(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryCost]:
+        """The dearest first."""
+
+    def __init__(
+        self,
+        *,
+        costs: _abc.Iterable[Global___QueryCost] | None = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["costs", b"costs", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopQueriesResponse: _TypeAlias = TopQueriesResponse  # noqa: Y015
 
 @_typing.final
 class WaitForSequenceRequest(_message.Message):

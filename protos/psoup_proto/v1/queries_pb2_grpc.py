@@ -93,6 +93,16 @@ class QueryServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesResponse.FromString,
                 _registered_method=True)
+        self.MatchesMany = channel.unary_unary(
+                '/psoup.v1.QueryService/MatchesMany',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesManyRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesManyResponse.FromString,
+                _registered_method=True)
+        self.TopQueries = channel.unary_unary(
+                '/psoup.v1.QueryService/TopQueries',
+                request_serializer=psoup__proto_dot_v1_dot_queries__pb2.TopQueriesRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_queries__pb2.TopQueriesResponse.FromString,
+                _registered_method=True)
         self.WaitForSequence = channel.unary_unary(
                 '/psoup.v1.QueryService/WaitForSequence',
                 request_serializer=psoup__proto_dot_v1_dot_queries__pb2.WaitForSequenceRequest.SerializeToString,
@@ -206,6 +216,22 @@ class QueryServiceServicer(object):
 
     def Matches(self, request, context):
         """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied.
+        OUT_OF_RANGE with reason UNKNOWN_TUPLE: the tuple is not there, or no longer retained.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MatchesMany(self, request, context):
+        """As Matches, of many tuples at once: they are looked at together.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TopQueries(self, request, context):
+        """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
+        started if that was later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -276,6 +302,16 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.Matches,
                     request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesResponse.SerializeToString,
+            ),
+            'MatchesMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.MatchesMany,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesManyRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.MatchesManyResponse.SerializeToString,
+            ),
+            'TopQueries': grpc.unary_unary_rpc_method_handler(
+                    servicer.TopQueries,
+                    request_deserializer=psoup__proto_dot_v1_dot_queries__pb2.TopQueriesRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_queries__pb2.TopQueriesResponse.SerializeToString,
             ),
             'WaitForSequence': grpc.unary_unary_rpc_method_handler(
                     servicer.WaitForSequence,
@@ -584,6 +620,60 @@ class QueryService(object):
             '/psoup.v1.QueryService/Matches',
             psoup__proto_dot_v1_dot_queries__pb2.MatchesRequest.SerializeToString,
             psoup__proto_dot_v1_dot_queries__pb2.MatchesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MatchesMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/MatchesMany',
+            psoup__proto_dot_v1_dot_queries__pb2.MatchesManyRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.MatchesManyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TopQueries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.QueryService/TopQueries',
+            psoup__proto_dot_v1_dot_queries__pb2.TopQueriesRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_queries__pb2.TopQueriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

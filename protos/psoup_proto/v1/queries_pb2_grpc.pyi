@@ -91,7 +91,15 @@ class QueryServiceStub:
     start again.
     """
     Matches: _grpc.UnaryUnaryMultiCallable[_queries_pb2.MatchesRequest, _queries_pb2.MatchesResponse]
-    """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied."""
+    """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied.
+    OUT_OF_RANGE with reason UNKNOWN_TUPLE: the tuple is not there, or no longer retained.
+    """
+    MatchesMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.MatchesManyRequest, _queries_pb2.MatchesManyResponse]
+    """As Matches, of many tuples at once: they are looked at together."""
+    TopQueries: _grpc.UnaryUnaryMultiCallable[_queries_pb2.TopQueriesRequest, _queries_pb2.TopQueriesResponse]
+    """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
+    started if that was later.
+    """
     WaitForSequence: _grpc.UnaryUnaryMultiCallable[_queries_pb2.WaitForSequenceRequest, _queries_pb2.WaitForSequenceResponse]
     """Replies when the event with this sequence, and so every one before it, is visible to every call.
     DEADLINE_EXCEEDED: not within the call's deadline. OUT_OF_RANGE: no such event has been logged.
@@ -160,7 +168,15 @@ class QueryServiceAsyncStub(QueryServiceStub):
     start again.
     """
     Matches: _aio.UnaryUnaryMultiCallable[_queries_pb2.MatchesRequest, _queries_pb2.MatchesResponse]  # type: ignore[assignment]
-    """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied."""
+    """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied.
+    OUT_OF_RANGE with reason UNKNOWN_TUPLE: the tuple is not there, or no longer retained.
+    """
+    MatchesMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.MatchesManyRequest, _queries_pb2.MatchesManyResponse]  # type: ignore[assignment]
+    """As Matches, of many tuples at once: they are looked at together."""
+    TopQueries: _aio.UnaryUnaryMultiCallable[_queries_pb2.TopQueriesRequest, _queries_pb2.TopQueriesResponse]  # type: ignore[assignment]
+    """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
+    started if that was later.
+    """
     WaitForSequence: _aio.UnaryUnaryMultiCallable[_queries_pb2.WaitForSequenceRequest, _queries_pb2.WaitForSequenceResponse]  # type: ignore[assignment]
     """Replies when the event with this sequence, and so every one before it, is visible to every call.
     DEADLINE_EXCEEDED: not within the call's deadline. OUT_OF_RANGE: no such event has been logged.
@@ -292,7 +308,27 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _queries_pb2.MatchesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_queries_pb2.MatchesResponse, _abc.Awaitable[_queries_pb2.MatchesResponse]]:
-        """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied."""
+        """The queries that a tuple matched, in the order of their registration, page by page. Windows are not applied.
+        OUT_OF_RANGE with reason UNKNOWN_TUPLE: the tuple is not there, or no longer retained.
+        """
+
+    @_abc_1.abstractmethod
+    def MatchesMany(
+        self,
+        request: _queries_pb2.MatchesManyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queries_pb2.MatchesManyResponse, _abc.Awaitable[_queries_pb2.MatchesManyResponse]]:
+        """As Matches, of many tuples at once: they are looked at together."""
+
+    @_abc_1.abstractmethod
+    def TopQueries(
+        self,
+        request: _queries_pb2.TopQueriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queries_pb2.TopQueriesResponse, _abc.Awaitable[_queries_pb2.TopQueriesResponse]]:
+        """The queries that cost most, the dearest first. Counts are since the query was registered, or since the service
+        started if that was later.
+        """
 
     @_abc_1.abstractmethod
     def WaitForSequence(

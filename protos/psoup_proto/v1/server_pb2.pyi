@@ -26,16 +26,59 @@ class GetServerInfoRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    WITH_BILL_FIELD_NUMBER: _builtins.int
+    with_bill: _builtins.bool
+    """Also the bill: what every structure takes, counted now. It looks at all results: some milliseconds and more."""
     def __init__(
         self,
+        *,
+        with_bill: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["with_bill", b"with_bill"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetServerInfoRequest: _TypeAlias = GetServerInfoRequest  # noqa: Y015
+
+@_typing.final
+class MemoryItem(_message.Message):
+    """What one structure takes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STRUCTURE_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    RECLAIMABLE_BYTES_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    PER_FIELD_NUMBER: _builtins.int
+    structure: _builtins.str
+    """"tuples", "search codes", "open results", "sealed results", "predicate index", "query catalog", …"""
+    bytes: _builtins.int
+    """Bytes it takes."""
+    reclaimable_bytes: _builtins.int
+    """Of these, what could be given back: it belongs to what is gone, or can be made again."""
+    count: _builtins.int
+    """How many of what it is for there are."""
+    per: _builtins.str
+    """What it is for: "tuple", "match", "query" or "chunk". `bytes` / `count` is what each takes."""
+    def __init__(
+        self,
+        *,
+        structure: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+        reclaimable_bytes: _builtins.int = ...,
+        count: _builtins.int = ...,
+        per: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "count", b"count", "per", b"per", "reclaimable_bytes", b"reclaimable_bytes", "structure", b"structure"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryItem: _TypeAlias = MemoryItem  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):
@@ -137,6 +180,8 @@ class GetServerInfoResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    BILL_FIELD_NUMBER: _builtins.int
+    MEMORY_BUDGET_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server: "0.1.0"."""
     incarnation: _builtins.str
@@ -149,6 +194,8 @@ class GetServerInfoResponse(_message.Message):
     """"starting", "serving", "draining", "stopped" or "failed"."""
     sequence: _builtins.int
     """The last event that is visible to calls."""
+    memory_budget: _builtins.int
+    """Bytes that tuples, queries and results may take together."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When it started."""
@@ -165,6 +212,10 @@ class GetServerInfoResponse(_message.Message):
     def memory(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Bytes by structure, as the engine counts them."""
 
+    @_builtins.property
+    def bill(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryItem]:
+        """With `with_bill`: what every structure takes. The query catalog is an estimate; the others are what their buffers have."""
+
     def __init__(
         self,
         *,
@@ -178,10 +229,12 @@ class GetServerInfoResponse(_message.Message):
         limits: Global___Limits | None = ...,
         features: _abc.Iterable[_builtins.str] | None = ...,
         memory: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        bill: _abc.Iterable[Global___MemoryItem] | None = ...,
+        memory_budget: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["durable", b"durable", "features", b"features", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bill", b"bill", "durable", b"durable", "features", b"features", "incarnation", b"incarnation", "limits", b"limits", "memory", b"memory", "memory_budget", b"memory_budget", "sequence", b"sequence", "start_time", b"start_time", "state", b"state", "store", b"store", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -14,6 +14,7 @@ from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service import convert, ipc
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.costs import Costs
 from psoup_service.servicers.invocation import Invocation
 
 _PAGE, _MAX_PAGE = 100, 1_000
@@ -21,7 +22,7 @@ _MATCHES, _MAX_MATCHES = 1_000, 10_000
 _MAX_REQUEST_ID = 256
 
 
-class QueryServicer(Invocation, queries_pb2_grpc.QueryServiceServicer):
+class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
     """See queries.proto."""
 
     def __init__(self, backend: Backend) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from psoup.answer import bill
+from psoup.answer import bill, memory_bill
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.convert import timestamp
 from psoup_service.servicers.backend import Backend, Context
 
-FEATURES: tuple[str, ...] = ()
+FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
 """What is there beyond the first version of the contract."""
 
 
@@ -32,13 +32,25 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
     async def GetServerInfo(
         self, request: server_pb2.GetServerInfoRequest, context: Context
     ) -> server_pb2.GetServerInfoResponse:
-        """Counters only: served on the loop."""
+        """Counters only, on the loop; the bill on a reader thread."""
         backend = self._backend
         host = backend.host
         structures = {} if host.state == "starting" else bill(host.snapshot())
         memory = {name: count for name, count in structures.items() if name.endswith("_bytes")}
         counters = host.counters()
         memory.update({name: count for name, count in counters.items() if name.endswith("_bytes")})
+        items: list[server_pb2.MemoryItem] = []
+        if request.with_bill and host.state != "starting":
+            items = [
+                server_pb2.MemoryItem(
+                    structure=item.structure,
+                    bytes=item.bytes,
+                    reclaimable_bytes=item.reclaimable,
+                    count=item.count,
+                    per=item.per,
+                )
+                for item in (await host.read(memory_bill)).items
+            ]
         return server_pb2.GetServerInfoResponse(
             version=self._version,
             incarnation=backend.ids.incarnation,
@@ -50,4 +62,6 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             limits=self._limits,
             features=FEATURES,
             memory=memory,
+            bill=items,
+            memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )

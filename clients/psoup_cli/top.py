@@ -1,0 +1,98 @@
+"""psoup top: the queries that cost most."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import time
+from typing import Annotated
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.output import console, print_json, print_table
+from psoup_client import Client, QueryCost
+
+_SQL_CHARS = 60
+_AGAIN_SECONDS = 2.0
+
+
+class Order(enum.StrEnum):
+    """By what queries are ordered."""
+
+    CPU = "cpu"
+    CANDIDATES = "candidates"
+    MATCHED = "matched"
+    BYTES = "bytes"
+
+
+def top(
+    by: Annotated[Order, typer.Option("--by", help="The order: the largest first.")] = Order.CPU,
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most so many queries.")] = 20,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup top
+      psoup top --by bytes --limit 5
+      psoup top --stream flights --watch
+
+    Show which queries cost most: their share of the work, how many tuples were looked at for them, how many of these
+    matched, and their bytes. Many looked at and few matched: no condition of the query is selective.
+    """
+    with connect(address, timeout) as client:
+        if watch and not as_json:
+            _watch(client, by, stream, limit)
+            return
+        found = client.top_queries(by.value, stream=stream, limit=limit)
+    if as_json:
+        for cost in found:
+            print_json(facts(cost))
+        return
+    if not found:
+        message('There are no queries yet. Register one: psoup register "SELECT ..."')
+        return
+    print_table(NAMES, [row(cost) for cost in found], RIGHT)
+
+
+NAMES = ["id", "cpu", "looked at", "matched", "of these", "bytes", "query"]
+RIGHT = [False, True, True, True, True, True, False]
+
+
+def row(cost: QueryCost) -> tuple[str, ...]:
+    """A line of the table."""
+    sql = " ".join(cost.query.sql.split())
+    short = sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…"
+    part = f"{cost.selectivity:.1%}" if cost.candidates else "-"
+    figures = (f"{cost.cpu_share:.1%}", f"{cost.candidates:,}", f"{cost.matched:,}", part, f"{cost.bytes:,}")
+    return (cost.query.query_id, *figures, short)
+
+
+def facts(cost: QueryCost) -> dict[str, object]:
+    """A cost as a JSON object."""
+    figures = dataclasses.asdict(cost)
+    del figures["query"]
+    known = {"query_id": cost.query.query_id, "stream": cost.query.stream, "sql": cost.query.sql}
+    return {**known, **figures, "selectivity": cost.selectivity}
+
+
+def _watch(client: Client, by: Order, stream: str | None, limit: int) -> None:
+    with Live(console=console(), auto_refresh=False, screen=False) as live:
+        while True:
+            rows = [row(cost) for cost in client.top_queries(by.value, stream=stream, limit=limit)]
+            table = [tuple(NAMES), *rows]
+            widths = [max(len(line[k]) for line in table) for k in range(len(NAMES))]
+            lines = [
+                "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, RIGHT, strict=True))
+                for line in table
+            ]
+            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+            time.sleep(_AGAIN_SECONDS)

@@ -1,0 +1,84 @@
+"""What queries cost, and what the service's memory holds, as the client sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup_client.schema import QueryInfo
+from psoup_proto.v1 import queries_pb2, server_pb2
+
+ORDERS: dict[str, queries_pb2.CostOrder.ValueType] = {
+    "cpu": queries_pb2.COST_ORDER_CPU,
+    "candidates": queries_pb2.COST_ORDER_CANDIDATES,
+    "matched": queries_pb2.COST_ORDER_MATCHED,
+    "bytes": queries_pb2.COST_ORDER_BYTES,
+}
+"""By what queries can be ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCost:
+    """What one query costs, since it was registered or the service started.
+
+    Of `tuples` that came, `candidates` were looked at for it, and `matched` matched (with older ones that it was
+    applied to). `cpu_share` (0 to 1) and `bytes` are its own part where queries share their WHERE; counts are of all.
+    """
+
+    query: QueryInfo
+    tuples: int
+    candidates: int
+    matched: int
+    cpu_share: float
+    bytes: int
+
+    @property
+    def selectivity(self) -> float:
+        """Matches for each candidate: near 0, no condition of the query is selective, and it is tested in vain."""
+        return self.matched / self.candidates if self.candidates else 0.0
+
+    @staticmethod
+    def of(message: queries_pb2.QueryCost) -> QueryCost:
+        """From the wire."""
+        return QueryCost(
+            QueryInfo.of(message.query),
+            message.tuples,
+            message.candidates,
+            message.matched,
+            message.cpu_share,
+            message.bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryItem:
+    """What one structure takes: bytes, of which some could be given back; `count` of what it is for, `per` what."""
+
+    structure: str
+    bytes: int
+    reclaimable: int
+    count: int
+    per: str
+
+    @property
+    def each(self) -> float:
+        """Bytes for each tuple, match, query or chunk."""
+        return self.bytes / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBill:
+    """All structures, and the bytes that they may take together."""
+
+    items: tuple[MemoryItem, ...]
+    budget: int
+
+    @property
+    def used(self) -> int:
+        """Bytes of all structures."""
+        return sum(item.bytes for item in self.items)
+
+    @staticmethod
+    def of(message: server_pb2.GetServerInfoResponse) -> MemoryBill:
+        """From the wire."""
+        items = (MemoryItem(i.structure, i.bytes, i.reclaimable_bytes, i.count, i.per) for i in message.bill)
+        return MemoryBill(tuple(items), message.memory_budget)

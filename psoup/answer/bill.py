@@ -1,0 +1,169 @@
+"""The bill: bytes of each structure, for what they are there, and what of them could be given back.
+
+    structure             bytes of real buffers           per
+    tuples                columns and times of chunks     tuple      what waits for the watermark: as charged
+    search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
+    open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
+    predicate index       all arrays, scratch, counters   query      clauses that are gone are reclaimable
+    query catalog         blocks; records by a sample     query      an estimate: Python's own objects
+
+What NumPy's buffers take is exact; the interpreter, the libraries and gRPC are not in it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.archive import ENTRY_BYTES
+from psoup.columns import Array
+from psoup.stems.chunk import ChunkView
+
+_SAMPLE = 64
+"""Records that are measured; the others are taken to be like them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Bytes of one structure, `reclaimable` ones among them; `count` of what they are for, and `per` what."""
+
+    structure: str
+    bytes: int
+    reclaimable: int
+    count: int
+    per: str
+
+    @property
+    def each(self) -> float:
+        """Bytes for each query, tuple or match."""
+        return self.bytes / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """All items, and the budget of the engine that their sum is held against."""
+
+    items: tuple[Item, ...]
+    budget: int
+
+    @property
+    def used(self) -> int:
+        """Bytes of all structures."""
+        return sum(item.bytes for item in self.items)
+
+
+def memory_bill(snapshot: Snapshot) -> Bill:
+    """The bill of all streams. O(chunks + rows of bits + clauses of the index)."""
+    views = list(snapshot.by_id.values())
+    items = (
+        _tuples(views),
+        _waiting(views),
+        _codes(views),
+        *_results(views),
+        _index(views),
+        _catalog(snapshot),
+        Item(
+            "archive entries", sum(ENTRY_BYTES * v.archived for v in views), 0, sum(v.archived for v in views), "chunk"
+        ),
+    )
+    return Bill(tuple(item for item in items if item.bytes or item.count), snapshot.config.memory_bytes)
+
+
+def _chunks(views: Iterable[StreamView]) -> Iterator[ChunkView]:
+    """The chunks in memory."""
+    for view in views:
+        for entry in view.chunks[view.archived :]:
+            if isinstance(entry.data, ChunkView):
+                yield entry.data
+
+
+def _tuples(views: list[StreamView]) -> Item:
+    count = sum(view.next_id - view.hot_id for view in views)
+    size = 0
+    for chunk in _chunks(views):
+        arrays = [chunk.times, *(a for c in chunk.columns for a in (c.values, c.valid, c.data))]
+        size += sum(_buffer(array) for array in arrays if array is not None)
+    return Item("tuples", size, 0, count, "tuple")
+
+
+def _waiting(views: list[StreamView]) -> Item:
+    charged = sum(view.nbytes for view in views) - sum(chunk.nbytes for chunk in _chunks(views))
+    return Item("tuples that wait", max(charged, 0), 0, sum(view.pending for view in views), "tuple")
+
+
+def _codes(views: list[StreamView]) -> Item:
+    size = sum(narrow.codes.nbytes for chunk in _chunks(views) for narrow in list(chunk.narrow.values()))
+    return Item("search codes", size, size, sum(view.next_id - view.hot_id for view in views) if size else 0, "tuple")
+
+
+def _results(views: list[StreamView]) -> tuple[Item, Item]:
+    sealed, gone, matches = 0, 0, 0
+    unsealed, pairs = 0, 0
+    for view in views:
+        live = _live_ids(view)
+        for entry in view.chunks[view.archived :]:
+            for pack in entry.results.packs:
+                sealed += pack.nbytes
+                matches += int(pack.counts.sum())
+                at = np.minimum(np.searchsorted(live, pack.ids), max(len(live) - 1, 0))
+                dead = np.flatnonzero(live[at] != pack.ids) if len(live) else np.arange(len(pack.ids))
+                gone += pack.nbytes * len(dead) // max(len(pack.ids), 1)
+            shown = entry.results.open
+            if shown is not None:
+                unsealed += (
+                    shown.rows.nbytes + shown.row_of_slot.nbytes + sum(s.nbytes + o.nbytes for s, o in shown.runs)
+                )
+                pairs += sum(len(slots) for slots, _ in shown.runs)
+                pairs += sum(int(np.bitwise_count(row).sum(dtype=np.int64)) for row in shown.rows)
+    return Item("open results", unsealed, 0, pairs, "match"), Item("sealed results", sealed, gone, matches, "match")
+
+
+def _live_ids(view: StreamView) -> Array:
+    """SQC IDs of the clauses that stand, ascending."""
+    shown = view.chunks[-1].results.open
+    assert shown is not None, "the last chunk is open"
+    slots = view.index.live_slots()
+    return np.sort(shown.sqc_of_slot[slots[slots < len(shown.sqc_of_slot)]])
+
+
+def _index(views: list[StreamView]) -> Item:
+    size = gone = 0
+    for view in views:
+        size += view.index.nbytes + view.index.costs.nbytes
+        gone += view.index.reclaimable
+    return Item("predicate index", size, gone, sum(len(view.index) for view in views), "query")
+
+
+def _catalog(snapshot: Snapshot) -> Item:
+    size = 0
+    for known in (snapshot.queries, snapshot.clauses):
+        blocks = getattr(known, "blocks", ())
+        size += sum(block.nbytes for block in blocks)
+        single = len(known) - sum(map(len, blocks))
+        sample = list(islice((one for page in known.pages() for one in page.values()), _SAMPLE))
+        size += _deep(sample, set()) * single // max(len(sample), 1)
+    return Item("query catalog", size, 0, len(snapshot.queries), "query")
+
+
+def _deep(value: Any, seen: set[int]) -> int:
+    """Bytes of an object and of what it holds, each once."""
+    if id(value) in seen or value is None or isinstance(value, type):
+        return 0
+    seen.add(id(value))
+    size = sys.getsizeof(value)
+    if isinstance(value, tuple | list):
+        size += sum(_deep(one, seen) for one in value)
+    elif is_dataclass(value):
+        size += sum(_deep(getattr(value, field.name), seen) for field in fields(value))
+    return size
+
+
+def _buffer(array: Array) -> int:
+    """Bytes of the buffer that an array is a part of: an open chunk has room to spare."""
+    return array.base.nbytes if isinstance(array.base, np.ndarray) else array.nbytes

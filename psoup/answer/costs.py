@@ -1,0 +1,165 @@
+"""What a query costs: how much is looked at for it, how much of that matched, its share of the work, its bytes.
+
+    tuples        came since its clause joined (or since the service started, if that was later)
+    candidates    of these, looked at for the clause: one by one, as bits, or in a list of the index
+    matched       matched, in the same time; beside them those of older tuples that it was evaluated over
+    share         of the work of joining new tuples, from counts of what was looked at and how; an estimate
+    bytes         of its results, and its part of index and catalog; an estimate but for the results
+
+Queries of one clause are evaluated once: counts are those of the clause, share and bytes are divided among them. Many
+candidates and few matches mean that the most selective factor of the query is not selective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappush, heapreplace
+from itertools import islice
+
+import numpy as np
+
+from psoup.answer.members import since
+from psoup.answer.records import ClauseRecord
+from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.columns import Array
+from psoup.errors import InvalidInput
+from psoup.results.sizes import column_size, sizes_by_slot
+from psoup.stems.costs import SlotCosts
+
+ORDERS = ("cpu", "candidates", "matched", "bytes")
+"""By what `top_queries` may order."""
+
+_VAIN_FROM, _VAIN_SHARE = 10_000, 0.001
+"""From so many candidates on, with fewer matches than this share of them, a query is said to be tested in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCost:
+    """See the module. `share`: 0 to 1, of all queries of the service."""
+
+    query_id: int
+    tuples: int
+    candidates: int
+    matched: int
+    share: float
+    bytes: int
+
+    @property
+    def selectivity(self) -> float:
+        """Matches for each candidate; 0 if there was no candidate."""
+        return self.matched / self.candidates if self.candidates else 0.0
+
+    def lines(self) -> list[str]:
+        """Text for a terminal."""
+        lines = [
+            f"  cost     {self.candidates:,} of {self.tuples:,} new tuples looked at, {self.matched:,} matched;"
+            f" {self.share:.1%} of the work of all queries, {self.bytes:,} bytes"
+        ]
+        if self.candidates >= _VAIN_FROM and self.selectivity < _VAIN_SHARE:
+            lines.append("           much is looked at and little matches: no condition of the query is selective")
+        return lines
+
+
+class _Stream:
+    """The counters of one stream, read once. `spare`: bytes of index and catalog for each query."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView) -> None:
+        self.snapshot, self.view = snapshot, view
+        self.counts: SlotCosts = view.index.costs.read()
+        self.spare = view.index.nbytes // max(len(view.index), 1)
+        self.chunks = view.chunks[view.archived :]
+        last = view.chunks[-1].results.open
+        assert last is not None, "the last chunk is open"
+        self.owners = last.sqc_of_slot
+
+    def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
+        """Of one query of a clause; `total`: units of all streams."""
+        slot, users, counts = clause.slot, len(clause.members), self.counts
+        covered = (e.results for e in self.chunks if e.results.covers(clause.sqc_id))
+        sizes = [column_size(results, clause.sqc_id, slot) for results in covered]
+        matched, size = sum(one for one, _ in sizes), sum(one for _, one in sizes)
+        return QueryCost(
+            query_id,
+            int(counts.tuples[slot]),
+            int(counts.candidates[slot]),
+            matched + int(counts.matched[slot]),
+            float(counts.units[slot]) / total / users if total else 0.0,
+            (size + self.spare) // users,
+        )
+
+    def by(self, order: str) -> Array:
+        """By slot, what clauses are ordered by, before it is divided among their queries."""
+        if order == "cpu":
+            return self.counts.units
+        if order == "candidates":
+            return self.counts.candidates.astype(np.float64)
+        owners = self.owners[: len(self.counts.units)]
+        matched, size = sizes_by_slot((entry.results for entry in self.chunks), owners)
+        return (matched + self.counts.matched[: len(owners)] if order == "matched" else size + self.spare) * 1.0
+
+
+def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
+    """One query; NotFound if it does not stand. O(slots of all streams)."""
+    record = snapshot.query(query_id, tenant)
+    clause = snapshot.clause(record.sqc_id)
+    stream = _Stream(snapshot, snapshot.by_id[record.stream_id])
+    others = (v for i, v in snapshot.by_id.items() if i != record.stream_id)
+    total = float(stream.counts.units.sum()) + sum(float(v.index.costs.read().units.sum()) for v in others)
+    return stream.cost(clause, query_id, total)
+
+
+def top_queries(
+    snapshot: Snapshot, *, tenant: str, by: str = "cpu", stream: str | None = None, limit: int = 20
+) -> list[QueryCost]:
+    """The tenant's queries that cost most, at most `limit`, of one stream if named; the dearest first.
+
+    `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. O(slots of all streams); by `matched` or
+    `bytes` O(columns of all results) too.
+    """
+    if by not in ORDERS:
+        raise InvalidInput(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}", field="by")
+    wanted = None if stream is None else snapshot.stream(stream, tenant).stream_id
+    streams = [_Stream(snapshot, view) for view in snapshot.by_id.values()]
+    total = sum(float(own.counts.units.sum()) for own in streams)
+    best: list[tuple[float, int, int, _Stream, ClauseRecord]] = []
+    for own in streams:
+        if wanted is not None and own.view.stream_id != wanted:
+            continue
+        for value, clause in _descending(own, by):
+            if len(best) == limit and value <= best[0][0]:
+                break
+            _take(best, own, clause, value / len(clause.members) if by in ("cpu", "bytes") else value, tenant, limit)
+    found = [own.cost(clause, -query_id, total) for _, query_id, _, own, clause in sorted(best, reverse=True)]
+    return found
+
+
+def _descending(own: _Stream, by: str) -> Iterator[tuple[float, ClauseRecord]]:
+    """Clauses, those first that are ordered first if they have one query."""
+    values = own.by(by)
+    for slot in np.argsort(-values, kind="stable").tolist():
+        if slot >= len(own.owners) or own.owners[slot] < 0:
+            continue
+        clause = own.snapshot.clauses.get(int(own.owners[slot]))
+        if clause is not None and clause.slot == slot and clause.stream_id == own.view.stream_id:
+            yield float(values[slot]), clause
+
+
+def _take(
+    best: list[tuple[float, int, int, _Stream, ClauseRecord]],
+    own: _Stream,
+    clause: ClauseRecord,
+    value: float,
+    tenant: str,
+    limit: int,
+) -> None:
+    """Let the queries of a clause in, the older ones first where they are equal."""
+    for query_id in islice(since(clause.members, 0), limit):
+        record = own.snapshot.queries.get(query_id)
+        if record is None or record.tenant != tenant:
+            continue
+        item = (value, -query_id, clause.sqc_id, own, clause)
+        if len(best) < limit:
+            heappush(best, item)
+        elif item[:2] > best[0][:2]:
+            heapreplace(best, item)

@@ -1,0 +1,94 @@
+"""How large results are, by clause: matches, and the bytes that keep them.
+
+A column's bytes are those of its matches (a row of bits, a list, pairs in runs) and of its entry in the pack. What a
+chunk keeps for all clauses together (tables by slot) is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenView
+from psoup.results.sealed import Pack
+
+_ENTRY_BYTES, _PAIR_BYTES, _OFFSET_BYTES = 20, 6, 2
+_ROWS = 1_024
+"""Rows of bits that are counted at once."""
+
+
+def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int]:
+    """Matches and bytes of a covered clause's column. O(log) where it is sealed, else O(its words)."""
+    view = results.open
+    if view is not None and sqc_id < results.covered_before:
+        row = slot < len(view.row_of_slot) and 0 <= view.row_of_slot[slot] < len(view.rows)
+        pairs = sum(int(np.diff(np.searchsorted(slots, (slot, slot + 1)))[0]) for slots, _ in view.runs)
+        size = row * view.rows.shape[1] * 8 + pairs * _PAIR_BYTES
+        return len(view.offsets(slot, 0, view.length)), size
+    for pack in results.packs:
+        at = pack.find(sqc_id)
+        if at >= 0:
+            return int(pack.counts[at]), int(_bytes(pack, slice(at, at + 1))[0])
+    return 0, 0
+
+
+def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array, Array]:
+    """Matches and bytes of all chunks for each slot, int64; `owners`: int64, the SQC ID in each slot.
+
+    O(columns + rows of bits).
+    """
+    matched, size = np.zeros(len(owners), np.int64), np.zeros(len(owners), np.int64)
+    order = np.argsort(owners, kind="stable")
+    for results in chunks:
+        if results.open is not None:
+            counts, sizes = _open_sizes(results.open, len(owners))
+            own = np.flatnonzero(results.open.sqc_of_slot[: len(owners)] == owners[: len(results.open.sqc_of_slot)])
+            matched[own] += counts[own]
+            size[own] += sizes[own]
+        for pack in results.packs:
+            slots, mine = _slots_of(pack.ids, owners, order)
+            matched[slots] += pack.counts[mine]
+            size[slots] += _bytes(pack, mine)
+    return matched, size
+
+
+def sealed_matches(results: ChunkResults, owners: Array) -> tuple[Array, Array]:
+    """Slots, each once, and how often their clauses matched, of a sealed chunk. O(columns + slots)."""
+    matched: Array = np.zeros(len(owners), np.int64)
+    order = np.argsort(owners, kind="stable")
+    for pack in results.packs:
+        slots, mine = _slots_of(pack.ids, owners, order)
+        matched[slots] += pack.counts[mine]
+    slots = np.flatnonzero(matched)
+    return slots, matched[slots]
+
+
+def _slots_of(ids: Array, owners: Array, order: Array) -> tuple[Array, Array]:
+    """The slots of those of `ids` (no two equal) that have one, and which these are."""
+    at = np.minimum(np.searchsorted(owners, ids, sorter=order), len(order) - 1)
+    mine = np.flatnonzero(owners[order[at]] == ids)
+    return order[at[mine]], mine
+
+
+def _bytes(pack: Pack, which: Array | slice) -> Array:
+    words = pack.bitmaps.shape[1] * 8
+    return np.where(pack.place[which] >= 0, _OFFSET_BYTES * pack.counts[which].astype(np.int64), words) + _ENTRY_BYTES
+
+
+def _open_sizes(view: OpenView, slots: int) -> tuple[Array, Array]:
+    """Matches and bytes by slot. A match that is both in a row and in a run is counted twice."""
+    matched, size = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+    rows = view.row_of_slot[:slots]
+    with_row = np.flatnonzero((rows >= 0) & (rows < len(view.rows)))
+    for start in range(0, len(with_row), _ROWS):
+        some = with_row[start : start + _ROWS]
+        matched[some] += np.bitwise_count(view.rows[rows[some]]).sum(axis=1, dtype=np.int64)
+    size[with_row] += view.rows.shape[1] * 8
+    for run_slots, _ in view.runs:
+        counts = np.bincount(run_slots, minlength=slots)[:slots]
+        matched += counts
+        size += counts * _PAIR_BYTES
+    return matched, size

@@ -1,0 +1,71 @@
+"""The part of QueryService that looks at many queries at once: what each costs, and which matched some tuples."""
+
+from __future__ import annotations
+
+from psoup.answer import ORDERS, QueryCost, Snapshot, get_query, matches_many, top_queries
+from psoup.errors import InvalidInput
+from psoup_proto.v1 import queries_pb2
+from psoup_service import convert
+from psoup_service.ids import page_size
+from psoup_service.servicers.backend import Backend, Context
+
+_TOP, _MAX_TOP = 20, 1_000
+_MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
+
+
+class Costs:
+    """See queries.proto. All of it runs on reader threads."""
+
+    _backend: Backend
+
+    async def TopQueries(
+        self, request: queries_pb2.TopQueriesRequest, context: Context
+    ) -> queries_pb2.TopQueriesResponse:
+        """The dearest queries."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        limit = page_size(request.limit, _TOP, _MAX_TOP)
+        if not 0 <= request.order <= len(ORDERS):
+            raise InvalidInput(f"order {request.order} is none; take one of CostOrder", field="order")
+        by = ORDERS[max(request.order, 1) - 1]
+
+        def read(snapshot: Snapshot) -> queries_pb2.TopQueriesResponse:
+            found = top_queries(snapshot, tenant=tenant, by=by, stream=request.stream or None, limit=limit)
+            costs = [_message(snapshot, cost, tenant, backend) for cost in found]
+            return queries_pb2.TopQueriesResponse(costs=costs, sequence=snapshot.sequence)
+
+        return await backend.host.read(read)
+
+    async def MatchesMany(
+        self, request: queries_pb2.MatchesManyRequest, context: Context
+    ) -> queries_pb2.MatchesManyResponse:
+        """The queries that each of some tuples matched."""
+        backend, tenant, now = self._backend, self._backend.tenant(context), self._backend.now()
+        limit = page_size(request.limit, _MATCHES, _MAX_MATCHES)
+        asked = list(request.tuple_ids)
+        if not 0 < len(asked) <= _MAX_TUPLES:
+            raise InvalidInput(f"tuple_ids has {len(asked):,} IDs; give 1 to {_MAX_TUPLES:,}", field="tuple_ids")
+
+        def read(snapshot: Snapshot) -> queries_pb2.MatchesManyResponse:
+            found = matches_many(snapshot, request.stream, asked, tenant=tenant, now=now, limit=limit + 1)
+            tuples = [
+                queries_pb2.TupleMatches(
+                    tuple_id=tuple_id,
+                    query_ids=[backend.ids.query(query_id) for query_id in queries[:limit]],
+                    truncated=len(queries) > limit,
+                )
+                for tuple_id, queries in zip(asked, found, strict=True)
+            ]
+            return queries_pb2.MatchesManyResponse(tuples=tuples, sequence=snapshot.sequence)
+
+        return await backend.host.read(read)
+
+
+def _message(snapshot: Snapshot, cost: QueryCost, tenant: str, backend: Backend) -> queries_pb2.QueryCost:
+    return queries_pb2.QueryCost(
+        query=convert.query(get_query(snapshot, cost.query_id, tenant=tenant), backend.ids),
+        tuples=cost.tuples,
+        candidates=cost.candidates,
+        matched=cost.matched,
+        cpu_share=cost.share,
+        bytes=cost.bytes,
+    )

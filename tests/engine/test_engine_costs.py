@@ -1,0 +1,141 @@
+"""What queries cost and what memory holds: held against answers, against counts by hand, and against the allocator."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer import ORDERS, QueryCost, memory_bill, query_cost, top_queries
+from psoup.config import EngineConfig
+from psoup.errors import InvalidInput
+from psoup.local import LocalPSoup
+
+CREATE = "CREATE STREAM s (a BIGINT, b BIGINT)"
+
+
+def table(start: int, count: int) -> pa.Table:
+    numbers = np.arange(start, start + count)
+    return pa.table({"a": numbers % 100, "b": numbers})
+
+
+def filled(maintained: bool = True) -> tuple[LocalPSoup, dict[str, int]]:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64))
+    soup.execute(CREATE)
+    wheres = {
+        "few": "a = 7",
+        "half": "a < 50",
+        "vain": "a < 60 AND b < -1 AND b > -9",
+        "all": "b >= 0",
+        "late": "a > 90",
+    }
+    queries = {
+        name: soup.register(f"SELECT b FROM s WHERE {where}") for name, where in wheres.items() if name != "late"
+    }
+    for start in range(0, 300, 50):
+        soup.push("s", table(start, 50))
+    queries["late"] = soup.register(f"SELECT b FROM s WHERE {wheres['late']}")
+    soup.push("s", table(300, 50))
+    if maintained:
+        soup.maintain()
+    return soup, queries
+
+
+def costs_of(soup: LocalPSoup, by: str = "cpu", limit: int = 20) -> list[QueryCost]:
+    return top_queries(soup.engine.snapshot(), tenant="default", by=by, limit=limit)
+
+
+@pytest.mark.parametrize("maintained", [False, True])
+def test_matched_is_what_an_answer_has_and_candidates_are_no_fewer(maintained: bool) -> None:
+    soup, queries = filled(maintained)
+    found = {cost.query_id: cost for cost in costs_of(soup)}
+    assert found.keys() == set(queries.values())
+    for name, query in queries.items():
+        cost = found[query]
+        assert cost == query_cost(soup.engine.snapshot(), query, tenant="default")
+        if name != "late" or maintained:  # else chunks that it has not met yet are not in its counts
+            assert cost.matched == soup.invoke(query).to_table().num_rows, name
+        if name != "late":
+            assert cost.candidates >= cost.matched
+            assert cost.tuples == 350
+    assert found[queries["late"]].tuples == 50
+    assert sum(cost.share for cost in found.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("by", ORDERS)
+def test_the_dearest_come_first_and_a_limit_takes_the_first(by: str) -> None:
+    soup, _ = filled()
+    found = costs_of(soup, by)
+    value = {"cpu": "share", "candidates": "candidates", "matched": "matched", "bytes": "bytes"}[by]
+    values = [getattr(cost, value) for cost in found]
+    assert values == sorted(values, reverse=True)
+    assert costs_of(soup, by, 2) == found[:2]
+    assert costs_of(soup, by, 2)[0].query_id == found[0].query_id
+
+
+def test_queries_of_one_clause_share_its_work_and_its_bytes() -> None:
+    soup, queries = filled()
+    alone = query_cost(soup.engine.snapshot(), queries["half"], tenant="default")
+    twin = soup.register("SELECT a, b FROM s WHERE a < 50")
+    one, two = (query_cost(soup.engine.snapshot(), query, tenant="default") for query in (queries["half"], twin))
+    assert (one.matched, one.candidates) == (two.matched, two.candidates) == (alone.matched, alone.candidates)
+    assert one.share == two.share == pytest.approx(alone.share / 2)
+    assert one.bytes == pytest.approx(alone.bytes / 2, rel=0.2)
+    assert one.query_id in {cost.query_id for cost in costs_of(soup, limit=3)}
+
+
+def test_matches_of_chunks_that_are_gone_stay_counted() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64))
+    soup.execute(CREATE + " RETENTION 64 ROWS")
+    query = soup.register("SELECT b FROM s WHERE a < 50")
+    for start in range(0, 640, 64):
+        soup.push("s", table(start, 64))
+        soup.maintain()
+    cost = query_cost(soup.engine.snapshot(), query, tenant="default")
+    assert cost.matched == int((np.arange(640) % 100 < 50).sum()) > soup.invoke(query).to_table().num_rows
+
+
+def test_another_order_is_refused() -> None:
+    soup, _ = filled()
+    with pytest.raises(InvalidInput, match="'age'; take one of cpu, candidates, matched, bytes"):
+        costs_of(soup, "age")
+
+
+def test_the_bill_is_what_the_allocator_says() -> None:
+    """Within a third of what Python and NumPy have allocated for the engine, most of which is buffers."""
+    filled()  # what is made once is there
+    gc.collect()
+    tracemalloc.start()
+    try:
+        soup = LocalPSoup(EngineConfig(chunk_rows=8_192))
+        soup.execute(CREATE)
+        rows = [(k % 97, 20 * k) for k in range(3_000)]
+        soup.register_many("SELECT * FROM s WHERE a >= ? AND b < ?", rows)
+        for start in range(0, 50_000, 5_000):
+            soup.push("s", table(start, 5_000))
+        soup.maintain()
+        gc.collect()
+        allocated, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    found = memory_bill(soup.engine.snapshot())
+    assert found.used == pytest.approx(allocated, rel=0.33)
+    items = {item.structure: item for item in found.items}
+    assert items["tuples"].count == 50_000
+    assert items["tuples"].each == pytest.approx(24, rel=0.2)  # two columns and the time
+    assert items["query catalog"].count == items["predicate index"].count == 3_000
+    assert items["sealed results"].count + items["open results"].count >= 50_000
+    assert found.budget == EngineConfig().memory_bytes
+
+
+def test_what_is_gone_is_reclaimable_until_maintenance_has_taken_it_back() -> None:
+    soup, queries = filled()
+    soup.unregister(queries["all"])
+    items = {item.structure: item for item in memory_bill(soup.engine.snapshot()).items}
+    assert items["sealed results"].reclaimable > 0 < items["predicate index"].reclaimable
+    soup.maintain()
+    items = {item.structure: item for item in memory_bill(soup.engine.snapshot()).items}
+    assert items["sealed results"].reclaimable == 0 == items["predicate index"].reclaimable
