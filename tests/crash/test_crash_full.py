@@ -1,0 +1,99 @@
+"""T4 on a real file system: a small tmpfs runs full, reads go on, and when room is made all goes on by itself.
+
+    fill   a file takes what is free ──> pushes until one is refused ──> reads ──> the file goes ──> pushes are taken
+
+Without a reserve, so that writes themselves find no room: of the log, of a chunk, of the manifest. Where tmpfs cannot
+be mounted (that needs root), `tests/storage` and `tests/service` have the same with a file system that pretends.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from psoup_client import Client
+from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
+from psoup_testing.budget import SCALE, SEED, replayable
+from psoup_testing.senders import CREATE, EPOCH, QUERY, batch, check
+from psoup_testing.wire import ipc
+from psoup_testing.zygote import Zygote
+
+TIMES = max(3, round(3 * SCALE))
+SIZE = 12 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "psoup-test", str(mounted)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount")
+    if done.returncode:
+        pytest.skip(f"tmpfs cannot be mounted: {done.stderr.strip()}")
+    try:
+        yield mounted
+    finally:
+        subprocess.run(["umount", "-l", str(mounted)], check=True)
+
+
+def fill(path: Path, left: int) -> None:
+    """A file that takes all room but `left` bytes."""
+    found = os.statvfs(path.parent)
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - left))
+
+
+def outcome(push: Callable[[], int]) -> grpc.StatusCode | None:
+    """How a push was refused; None if it was taken."""
+    try:
+        push()
+    except grpc.RpcError as problem:
+        code: grpc.StatusCode = problem.code()
+        return code
+    return None
+
+
+def test_a_disk_that_runs_full_and_is_freed_needs_no_restart(small_disk: Path) -> None:
+    chance, sent, filler = random.Random(SEED), 0, small_disk / "filler"
+    with replayable(SEED), Zygote(PSOUP_TEST_CHUNK_ROWS="64", PSOUP_DISK_RESERVE_MIB="0") as zygote:
+        zygote.start(str(small_disk / "data"))
+        address = zygote.ready()
+        with Client(address, timeout=20) as client, grpc.insecure_channel(address) as channel:
+            stub = ingest_pb2_grpc.IngestServiceStub(channel)
+            client.create_stream(CREATE)
+            query = client.register(QUERY)
+
+            def push() -> int:
+                payload = ipc(batch(0, sent))
+                request = ingest_pb2.PushRequest(stream="s", arrow_ipc=payload, producer="p", epoch=EPOCH, number=sent)
+                return int(stub.Push(request, timeout=1.5).sequence)
+
+            for _ in range(TIMES):
+                fill(filler, chance.randrange(400_000))
+                while (code := outcome(push)) is None:
+                    sent += 1
+                if code is grpc.StatusCode.DEADLINE_EXCEEDED:  # it waits for room; the next is refused
+                    code = outcome(push)
+                assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+                found = check(query.invoke().to_arrow(), [0])  # reads go on, and may lag behind what is acknowledged
+                assert found[0] <= sent
+                filler.unlink()
+                patience = time.monotonic() + 20
+                while (code := outcome(push)) is not None:  # the one that was refused, or that waits: taken once
+                    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+                    assert time.monotonic() < patience
+                sent += 1
+                last = push()
+                sent += 1
+                assert check(query.invoke(wait_for=last).to_arrow(), [sent]) == [sent]
+        assert zygote.stop() == 0
