@@ -123,7 +123,7 @@ def test_a_defect_costs_one_command_and_no_state(monkeypatch: pytest.MonkeyPatch
     def broken(text: str) -> None:
         raise KeyError(text)
 
-    monkeypatch.setattr("psoup.admission.admission.create_stream", broken)
+    monkeypatch.setattr("psoup.admission.definitions.create_stream", broken)
     with pytest.raises(Internal, match="CreateStream failed inside PSoup: KeyError"):
         gate.create("CREATE STREAM c (x BIGINT)")
     monkeypatch.undo()

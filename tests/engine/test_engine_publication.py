@@ -31,6 +31,8 @@ from psoup_testing.oracle import normal_rows
 from psoup_testing.recording import Player
 
 SMALL = EngineConfig(chunk_rows=64)
+ROOMY = EngineConfig(chunk_rows=256)
+"""A piece may be long enough to be shared among threads."""
 A = AttributeRef(BIGINT, 0, "a")
 Tasks = Sequence[Callable[[], None]]
 
@@ -52,6 +54,8 @@ def made(config: EngineConfig = SMALL, run: Any = None) -> LocalPSoup:
 class Gate:
     """A runner that stops in the middle of the work when it is closed, until it is opened."""
 
+    threads, handover = 2, 0
+
     def __init__(self) -> None:
         self.closed = False
         self.reached, self.opened = threading.Event(), threading.Event()
@@ -66,11 +70,11 @@ class Gate:
 
 def test_an_invocation_returns_while_the_writer_is_inside_apply() -> None:
     gate = Gate()
-    soup = made(run=gate)
+    soup = made(ROOMY, gate)
     query = soup.register("SELECT a FROM s WHERE a >= 0")
     soup.push("s", numbers(0, 10))
     gate.closed = True
-    writer = threading.Thread(target=soup.push, args=("s", numbers(10, 30)))
+    writer = threading.Thread(target=soup.push, args=("s", numbers(10, 300)))
     writer.start()
     assert gate.reached.wait(60)
     assert soup.invoke(query).to_table().num_rows == 10
@@ -78,7 +82,7 @@ def test_an_invocation_returns_while_the_writer_is_inside_apply() -> None:
     assert soup.explain(query).lines()
     gate.opened.set()
     writer.join(60)
-    assert soup.invoke(query).to_table().num_rows == 30
+    assert soup.invoke(query).to_table().num_rows == 300
 
 
 def test_a_run_of_events_becomes_visible_at_its_end_only() -> None:
@@ -89,14 +93,15 @@ def test_a_run_of_events_becomes_visible_at_its_end_only() -> None:
             task()
             seen.append(count(engine.snapshot(), query))
 
-    engine, admission = Engine(SMALL, look), Admission(SMALL)
+    look.threads, look.handover = 2, 0  # type: ignore[attr-defined]
+    engine, admission = Engine(ROOMY, look), Admission(ROOMY)
     commands = [CreateStream("CREATE STREAM s (a BIGINT)"), Register("SELECT a FROM s WHERE a >= 0")]
     prepared = [admission.prepare(command, 0).event for command in commands]
     engine.apply([event for event in prepared if event is not None])
-    pushes = [admission.prepare(Push("s", numbers(at, at + 50)), 0).event for at in (0, 50, 100)]
+    pushes = [admission.prepare(Push("s", numbers(at, at + 150)), 0).event for at in (0, 150, 300)]
     engine.apply([event for event in pushes if event is not None])
     assert set(seen) == {0}
-    assert count(engine.snapshot(), query) == 150
+    assert count(engine.snapshot(), query) == 450
 
 
 def test_snapshots_never_change() -> None:
