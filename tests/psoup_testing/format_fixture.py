@@ -46,6 +46,8 @@ CREATE = (
     "CREATE STREAM recent (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 200 SECONDS",
     "CREATE STREAM gone (x BIGINT)",
 )
+LATER = "CREATE STREAM kept (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 100 SECONDS ARCHIVE 10 MINUTES"
+"""What came with a later format than the first two."""
 QUERIES = (
     "SELECT *, _id, _time FROM readings BEGIN (START)",
     "SELECT n, word FROM readings WHERE n > 40 AND (word LIKE 'Gr%' OR word IS NULL) BEGIN (NOW - 10 MINUTES)",
@@ -128,6 +130,14 @@ def tell(soup: Soup) -> None:
             soup.maintain()
     soup.unregister(soup.register(QUERIES[2]) if not hasattr(soup, "register_many") else asked[-1] + 3)
     soup.heartbeat("recent", START + 445 * SECOND)
+    soup.execute(LATER)
+    soup.register("SELECT *, _id FROM kept WHERE x % 3 = 0 BEGIN (NOW - 400 SECONDS)")
+    for step in range(44):
+        soup.push("kept", recent(step))
+        if step in (20, 40):
+            soup.maintain()
+        if step == 25:
+            soup.execute("ALTER STREAM kept ADD COLUMN note TEXT")
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
@@ -143,20 +153,22 @@ QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
 def ask(soup: Soup) -> list[Any]:
     """What is said to the questions, as JSON has it."""
     said: list[Any] = []
-    for query_id, as_of, window in QUESTIONS:
-        try:
-            answer = soup.invoke(query_id, as_of, window, accept_truncation=True)
-        except PSoupError as problem:
-            said.append(type(problem).__name__)
-            continue
-        known = answer.completeness
-        complete = [known.now, known.begin, known.end, known.final, known.late, known.ahead, known.pending]
-        rows = [[str(value) for value in row.values()] for row in answer.to_table().to_pylist()]
-        said.append({"query": query_id, "complete": complete, "rows": rows})
+    said += [_answer(soup, *question) for question in QUESTIONS]
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
-    return said
+    return [*said, _answer(soup, 12, None, None)]
+
+
+def _answer(soup: Soup, query_id: int, as_of: int | None, window: str | None) -> Any:
+    try:
+        answer = soup.invoke(query_id, as_of, window, accept_truncation=True)
+    except PSoupError as problem:
+        return type(problem).__name__
+    known = answer.completeness
+    complete = [known.now, known.begin, known.end, known.final, known.late, known.ahead, known.pending]
+    rows = [[str(value) for value in row.values()] for row in answer.to_table().to_pylist()]
+    return {"query": query_id, "complete": complete, "rows": rows}
 
 
 def leave(path: Path, target: Path) -> None:
@@ -167,8 +179,8 @@ def leave(path: Path, target: Path) -> None:
 def main(folder: Path) -> None:
     """Make a fixture."""
     path = folder / "living"
+    database.PAGE_BYTES, database.CHECKPOINT_BYTES = 4_096, 32 * 1024  # type: ignore[misc]
     soup = Soup(path, START)
-    database.CHECKPOINT_BYTES = 32 * 1024  # type: ignore[misc]
     tell(soup)
     soup.clock.advance(seconds=(END - soup.clock.now()) / SECOND)  # type: ignore[attr-defined]
     leave(path, folder / "data")

@@ -120,3 +120,29 @@ def test_a_definition_that_has_changed_is_damage(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(Internal, match="the definition of stored is not this format's"):
         DurableStore(path)
+
+
+COLUMNS = [
+    *(("chunks", name) for name in ("first_id", "rows", "file", "bytes", "crc", "last_time", "ties", "first_time")),
+    *(("chunks", name) for name in ("memory", "footer", "footer_crc", "zones")),
+    *(("stored", name) for name in ("first_time", "dropped_time", "late", "ahead")),
+]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_a_row_that_says_what_is_stored_is_sealed(tmp_path: Path, table: str, column: str) -> None:
+    """A flip in the manifest may contradict no file: it has a checksum of its own."""
+    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    DurableStore(path).close()
+    database = apsw.Connection(str(path / "psoup.db"))
+    triggers = list(database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
+    for name, _ in triggers:  # a flip calls none
+        database.execute(f"DROP TRIGGER {name}")
+    [(stream, value)] = database.execute(f"SELECT stream, {column} FROM {table} ORDER BY stream LIMIT 1")
+    other = f"{value}x" if isinstance(value, str) else (value or 0) ^ 1
+    database.execute(f"UPDATE {table} SET {column} = ? WHERE stream = ?", (str(other), stream))
+    for _, sql in triggers:
+        database.execute(sql)
+    database.close()
+    with pytest.raises(Internal, match=f"the row of {table} with stream {stream}.* is not as it was written"):
+        DurableStore(path)

@@ -25,10 +25,11 @@ import apsw
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, disk_full
+from psoup_storage.durable.seals import SEALS, broken_seals, register
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
-FORMAT = 3
+FORMAT = 4
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -62,7 +63,7 @@ _ARCHIVE = "".join(
     f"ALTER TABLE chunks ADD COLUMN {column};"
     for column in ("first_time INTEGER", "memory INTEGER", "footer INTEGER", "footer_crc INTEGER", "zones TEXT")
 )
-_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE}
+_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: SEALS}
 """What leads from each older format to the next."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that a directory of this format is made of."""
@@ -188,6 +189,7 @@ class Database:
         connection.pragma("trusted_schema", False)
         connection.pragma("mmap_size", 0)
         connection.wal_autocheckpoint(0)
+        register(connection)
         connection.set_wal_hook(self._committed)
         version = connection.pragma("schema_version")
         if (damage := damaged_log(connection, self._wal)) is not None:
@@ -209,6 +211,8 @@ class Database:
                 known=FORMAT,
             )
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
+            raise self._damaged(damage)
+        for damage in broken_seals(connection):
             raise self._damaged(damage)
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():

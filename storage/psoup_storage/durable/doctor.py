@@ -32,6 +32,7 @@ from psoup_storage.durable.database import FORMAT, SCHEMA
 from psoup_storage.durable.directory import DATABASE, LOCK, DataDirectory
 from psoup_storage.durable.findings import Finding, Report, Severity
 from psoup_storage.durable.numbers import Numbers
+from psoup_storage.durable.seals import broken_seals, register
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK
 
@@ -116,6 +117,8 @@ class Examination:
         if found == str(FORMAT):
             if (damage := damaged_schema(connection, SCHEMA)) is not None:
                 yield _damage(DATABASE, damage)
+            else:
+                yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
         elif str(found).isdecimal() and 0 < int(found) < FORMAT:
             what = f"has format {found}; the next start of the service brings it to format {FORMAT}"
             yield Finding(Severity.NOTE, DATABASE, what)
@@ -260,6 +263,7 @@ def _open(database: Path) -> apsw.Connection:
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):
         connection.pragma(name, value)
+    register(connection)
     connection.pragma("user_version")
     return connection
 

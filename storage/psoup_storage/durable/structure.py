@@ -14,6 +14,7 @@ from pathlib import Path
 
 import apsw
 
+from psoup_storage.durable.seals import register
 from psoup_storage.durable.wal import damaged_frame
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
@@ -38,6 +39,7 @@ def damaged_pages(connection: apsw.Connection) -> list[str]:
 def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> str | None:
     """Which table is not as `statements` make it."""
     fresh = apsw.Connection(":memory:")
+    register(fresh)
     for statement in statements:
         fresh.execute(statement)
     made = list(fresh.execute(_SCHEMA))

@@ -1,0 +1,57 @@
+"""Checksums of the rows that say what is stored: a bit of them would be a wrong answer that no file contradicts.
+
+    INSERT, UPDATE ──trigger──> checksum = row_crc(every other column)
+    start          every row whose checksum is another one is damage
+
+SQLite calls `row_crc` by itself, so whoever writes a row need not think of it; a tool that does not know the function
+can read these tables and not write them. Rows of the log have their own checksums, made with the event (`codec`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+_CHUNK = "first_id rows file bytes crc last_time ties first_time memory footer footer_crc zones"
+_SEALED = {
+    "chunks": (("stream", "number"), tuple(_CHUNK.split())),
+    "stored": (("stream",), ("first_time", "dropped_time", "late", "ahead")),
+}
+"""Table: its key, and its other columns."""
+
+
+def register(connection: apsw.Connection) -> None:
+    """Make `row_crc` known; before anything is written or checked."""
+    connection.create_scalar_function("row_crc", _crc, -1, deterministic=True, flags=apsw.SQLITE_INNOCUOUS)
+
+
+def _crc(*values: Any) -> int:
+    return zlib.crc32(json.dumps(values).encode())
+
+
+def _statements(table: str) -> Iterator[str]:
+    key, others = _SEALED[table]
+    this = " AND ".join(f"{column} = NEW.{column}" for column in key)
+    new = ", ".join(f"NEW.{column}" for column in key + others)
+    yield f"ALTER TABLE {table} ADD COLUMN checksum INTEGER;"
+    yield f"UPDATE {table} SET checksum = row_crc({', '.join(key + others)});"
+    for name, event in (("inserted", "INSERT"), ("updated", f"UPDATE OF {', '.join(others)}")):
+        yield f"CREATE TRIGGER {table}_{name} AFTER {event} ON {table}"
+        yield f"BEGIN UPDATE {table} SET checksum = row_crc({new}) WHERE {this}; END;"
+
+
+SEALS = "\n".join(statement for table in _SEALED for statement in _statements(table))
+"""What seals the tables, and the rows that are in them."""
+
+
+def broken_seals(connection: apsw.Connection) -> Iterator[str]:
+    """The rows that are not as they were written, in words. O(rows)."""
+    for table, (key, others) in _SEALED.items():
+        wrong = f"SELECT {', '.join(key)} FROM {table} WHERE checksum IS NOT row_crc({', '.join(key + others)})"
+        for values in connection.execute(wrong):
+            place = ", ".join(f"{column} {value}" for column, value in zip(key, values, strict=True))
+            yield f"the row of {table} with {place} is not as it was written"
