@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
 from psoup.engine import Engine
-from psoup.errors import FailedPrecondition
+from psoup.errors import AlreadyExists, FailedPrecondition
 from psoup.events import Acknowledgement, CreateStream, Event, Push, PushAcknowledgement, QueryAcknowledgement, Register
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks
@@ -118,7 +118,8 @@ class Lives:
     def _play(self, store: DurableStore) -> None:
         life = _Life(store)
         if not self._query:
-            life.send(CreateStream("CREATE STREAM s (k BIGINT, e BIGINT, n BIGINT, part BIGINT)"))
+            with suppress(AlreadyExists):  # the power went before anybody was told
+                life.send(CreateStream("CREATE STREAM s (k BIGINT, e BIGINT, n BIGINT, part BIGINT)"))
             life.flush()
             self._query = life.register()
         self.said += problems(self.acknowledged, life.rows(self._query))
