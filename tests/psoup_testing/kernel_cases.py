@@ -1,0 +1,364 @@
+"""Arguments for every kernel, at random: `CASES[name](rng)` is a case of the kernel "module.name".
+
+sizes small, keys with ties and extremes, lists that are empty, slots without an owner
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from psoup.kernels.plain import codes as plain_codes
+from psoup.kernels.plain import identity as plain_identity
+from psoup.kernels.plain import postings as plain_postings
+from psoup.kernels.plain.arrive import plan as plain_plan
+from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
+from psoup.stems.bounds import int_bounds
+from psoup_testing import gathering
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+def _words(rng: Rng, *shape: int) -> Any:
+    density = rng.choice([0.02, 0.5, 1.0])
+    bits = rng.random((*shape[:-1], shape[-1] * 64)) < density
+    return np.packbits(bits, axis=-1, bitorder="little").view(np.uint64)
+
+
+def _mask_to_bits(rng: Rng) -> Arguments:
+    return rng.integers(0, 2, int(rng.integers(0, 150))).astype(np.uint8), int(rng.integers(0, 100)), _words(rng, 4)
+
+
+def _span(rng: Rng, bits: int) -> tuple[int, int]:
+    low, high = sorted(rng.integers(0, bits + 1, 2).tolist())
+    return (0, bits) if rng.random() < 0.2 else (low, high)
+
+
+def _run(rng: Rng) -> tuple[Any, Any]:
+    keys = np.unique(rng.integers(0, 6 << 16, int(rng.integers(0, 60))) & 0x7000F)
+    return (keys >> 16).astype(np.uint32), (keys & 0xFFFF).astype(np.uint16)
+
+
+def _offset_range(rng: Rng) -> Arguments:
+    offsets, (low, high) = np.sort(rng.permutation(70)[:40]).astype(np.uint16), _span(rng, 40)
+    return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
+
+
+def _sort_by_slot(rng: Rng) -> Arguments:
+    slots, offsets = rng.integers(5, 20, 60).astype(np.uint32), rng.integers(0, 99, 60).astype(np.uint16)
+    return slots, offsets, int(slots.min()), int(slots.max()), np.zeros(60, np.uint32), np.zeros(60, np.uint16)
+
+
+def _rows_to_offsets(rng: Rng) -> Arguments:
+    rows, stop = _words(rng, 5, 3), int(rng.integers(0, 193))
+    which = rng.permutation(5)[:3].astype(np.int64)
+    sizes = [len(np.flatnonzero(np.unpackbits(rows[r].view(np.uint8), bitorder="little")[:stop])) for r in which]
+    starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+    return rows, which, stop, starts, np.zeros(sum(sizes), np.uint16)
+
+
+def _ints(rng: Rng) -> Arguments:
+    bounds = np.unique(rng.integers(-20, 20, int(rng.integers(0, 12)))) * int(rng.choice([1, 10**12])) + int(
+        rng.choice([0, 0, 10**18])
+    )
+    if rng.random() < 0.3:
+        bounds = np.concatenate([[np.int64(-(2**63))], bounds, [np.int64(2**63 - 1)]])
+    extremes = [-(2**63), 2**63 - 1, 0, -1]
+    ties = rng.choice(bounds, 20) if len(bounds) else bounds
+    keys = np.concatenate([rng.integers(-25, 25, 40), ties, np.array(extremes, np.int64)])
+    own = int_bounds(bounds)
+    return keys, bounds, own.table, own.shift, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
+
+
+def _texts(rng: Rng, count: int, unique: bool) -> tuple[Any, Any]:
+    words = [
+        bytes(rng.choice([0, 97, 98, 255], int(rng.choice([0, 1, 2, 7, 8, 9, 10]))).tolist()) for _ in range(count)
+    ]
+    if unique:
+        words = sorted(set(words))
+    offsets = np.cumsum([0, *map(len, words)]).astype(np.int64)
+    return offsets, np.frombuffer(bytearray(b"".join(words)), np.uint8)
+
+
+def _prefixed(rng: Rng, count: int, unique: bool) -> tuple[Any, Any, Any]:
+    offsets, data = _texts(rng, count, unique)
+    keys = np.zeros(len(offsets) - 1, np.uint64)
+    plain_codes.prefix_keys(offsets, data, keys)
+    return offsets, data, keys
+
+
+def _names(rng: Rng, count: int) -> Any:
+    """Pairs of lanes of which some are equal, and some only begin at the same place of a table."""
+    return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
+
+
+def _filled_table(rng: Rng) -> tuple[Any, Any, Any]:
+    """Slots of different clauses, the lanes of all slots, and a table with those slots."""
+    known = _names(rng, 30)
+    _, first = np.unique(known, axis=0, return_index=True)
+    slots, table = rng.permutation(first)[:12], np.full(64, -1, np.int32)
+    plain_identity.fill_table(slots, known, table)
+    return slots, known, table
+
+
+def _look_up(rng: Rng) -> Arguments:
+    _, known, table = _filled_table(rng)
+    return _names(rng, 40), table, known, np.zeros(40, np.int64), np.zeros(40, np.int64)
+
+
+def _take_out(rng: Rng) -> Arguments:
+    slots, known, table = _filled_table(rng)
+    return int(rng.choice(slots)) if rng.random() < 0.8 else 29, known, table
+
+
+def _seeds(rng: Rng) -> Any:
+    return rng.integers(0, 2**64, 2, np.uint64)
+
+
+def _encode_text(rng: Rng) -> Arguments:
+    texts = _prefixed(rng, 40, False)
+    return *texts, *_prefixed(rng, int(rng.integers(0, 20)), True), 5, np.zeros(len(texts[2]), np.int32)
+
+
+def _coded(rng: Rng) -> tuple[Any, Any]:
+    """Codes of three attributes with 1, 5 and 30 boundaries, and their bases."""
+    sizes, rows = [1, 5, 30], int(rng.integers(1, 150))
+    base = np.cumsum([0, *(s + 4 for s in sizes)]).astype(np.int64)
+    codes = np.stack([base[a] + rng.integers(0, s + 3, rows) for a, s in enumerate(sizes)]).astype(np.int32)
+    return codes, base
+
+
+def _count_codes(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    return codes, base, np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
+
+
+def _counted(rng: Rng) -> Arguments:
+    arguments = _count_codes(rng)
+    plain_codes.count_codes(*arguments)
+    return arguments
+
+
+def _sort_tuples(rng: Rng) -> Arguments:
+    codes, base, counts, _, _ = _counted(rng)
+    use = rng.integers(0, 2, 3).astype(np.uint8)
+    return codes, base, counts, use, np.full(len(counts), -7, np.int32), np.zeros(codes.shape, np.int32)
+
+
+def _prefix_bitmaps(rng: Rng) -> Arguments:
+    codes, _, _, ranks, starts = _counted(rng)
+    shift = int(rng.integers(0, 64))
+    prefix = np.zeros((starts[-1], (shift + codes.shape[1] + 63) >> 6), np.uint64)
+    return codes, ranks, starts, rng.integers(0, 2, 3).astype(np.uint8), shift, prefix
+
+
+def _clauses(rng: Rng, base: Any) -> tuple[Any, ...]:
+    """clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr of some clauses; terms of a factor have different attributes."""
+    clause_ptr, factor_ptr, low, high, attr = [0], [0], [], [], []
+    for _ in range(30):
+        for _ in range(rng.choice([0, 1, 1, 2, 3, 4, 5, 8, 9])):
+            for a in sorted(rng.permutation(3)[: rng.choice([0, 1, 1, 1, 1, 2])].tolist()):
+                edges = base[a] + np.sort(rng.permutation(base[a + 1] - base[a] - 1)[: 2 * rng.choice([1, 1, 2])])
+                low.extend(edges[0:-1:2])
+                high.extend(edges[1::2])
+                attr.extend([a] * (len(edges) // 2))
+            factor_ptr.append(len(low))
+        clause_ptr.append(len(factor_ptr) - 1)
+    return tuple(np.array(own, np.int32) for own in (clause_ptr, factor_ptr, low, high, attr))
+
+
+def _plan(rng: Rng) -> Arguments:
+    codes, base, counts, _, _ = _counted(rng)
+    index = _clauses(rng, base)
+    candidates = np.sort(rng.permutation(30)[:25]).astype(np.int32)
+    alive = (rng.random(30) < 0.8).astype(np.uint8)
+    n, limit = codes.shape[1], int(rng.choice([0, 5, 1000]))
+    out = [np.zeros(25, np.int32), np.zeros(25, np.int32), np.zeros(26, np.int64)]
+    return (
+        candidates,
+        alive,
+        *index,
+        counts,
+        n,
+        int(rng.choice([0, 5, 1000])),
+        limit,
+        *out,
+        np.zeros(3, np.uint8),
+        np.zeros(3, np.uint8),
+    )
+
+
+def _emit(rng: Rng) -> Arguments:
+    codes, base, counts, ranks, starts = _counted(rng)
+    n, start, every = codes.shape[1], int(rng.integers(0, 100)), np.ones(3, np.uint8)
+    order = np.zeros(codes.shape, np.int32)
+    plain_codes.sort_tuples(codes, base, counts, every, np.zeros(len(counts), np.int32), order)
+    prefix = np.zeros((starts[-1], ((start & 63) + n + 63) >> 6), np.uint64)
+    plain_prefix(codes, ranks, starts, every, start & 63, prefix)
+    index = _clauses(rng, base)
+    work, walked, room = np.zeros(30, np.int32), np.zeros(30, np.int32), np.zeros(31, np.int64)
+    limit = int(rng.choice([0, 5, 1000]))
+    alive, flags = np.ones(30, np.uint8), (np.zeros(3, np.uint8), np.zeros(3, np.uint8))
+    size = plain_plan(np.arange(30), alive, *index, counts, n, limit, limit, work, walked, room, *flags)
+    row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
+    slots = np.sort(rng.permutation(70)[:30]).astype(np.uint32)
+    out = np.zeros(room[size], np.uint32), np.zeros(room[size], np.uint16), np.zeros(30, np.int32)
+    first = int(rng.integers(0, size + 1))
+    clause_ptr, factor_ptr, low, high, attr = index
+    return (
+        first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
+        prefix, start, min(limit, 3), row_of_slot, _words(rng, 70, 4) & np.uint64(0), *out,
+    )  # fmt: skip
+
+
+def _listed(rng: Rng) -> tuple[Any, ...]:
+    """Codes, base, clauses, and lists of their intervals: grids over attributes 1 and 2, two kinds of 2 and 0 tests."""
+    codes, base, _, _, _ = _counted(rng)
+    grid_attr, grid_shift = np.array([1, 2, 2], np.int32), np.array([0, 0, 2], np.int32)
+    ends = np.cumsum(((np.diff(base)[grid_attr] - 1) >> grid_shift) + 1)
+    grid_first = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    cell_ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 3, ends[-1]))]).astype(np.int32)
+    sizes, group_kind = rng.integers(1, 9, cell_ptr[-1]), rng.integers(0, 2, cell_ptr[-1]).astype(np.int32)
+    group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    group_test = np.concatenate([[0], np.cumsum(np.where(group_kind == 0, 4 * sizes, 0))]).astype(np.int64)
+    kind_ptr, kind_attr = np.array([0, 2, 2], np.int32), np.array([0, 2], np.int32)
+    flags = rng.integers(0, 4, 2).astype(np.uint8)
+    entries = rng.integers(0, 30, group_ptr[-1]).astype(np.int32)
+    tests = rng.integers(0, 30, group_test[-1]).astype(rng.choice(["uint16", "int32"]))
+    grids, groups = (grid_attr, grid_shift, grid_first), (cell_ptr, group_ptr, group_kind)
+    return codes, base, grids, groups, (group_test, kind_ptr, kind_attr), flags, entries, tests
+
+
+def _reach(rng: Rng) -> Arguments:
+    codes, base, grids, groups, _, flags, entries, _ = _listed(rng)
+    most = 3 * codes.shape[1]
+    seen, candidates = np.zeros(len(groups[0]), np.int32), np.zeros(len(entries), np.int32)
+    out = candidates, np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(most + 1, np.int64)
+    return codes, base, *grids, *groups, flags, entries, int(rng.choice([0, 3, 1000])), seen, *out
+
+
+def _match_lists(rng: Rng) -> Arguments:
+    state = rng.bit_generator.state
+    arguments = _reach(rng)
+    _, found = plain_postings.reach(*arguments)
+    rng.bit_generator.state = state
+    codes, base, _, groups, more, flags, entries, tests = _listed(rng)
+    tuples, cells, room = arguments[-3:]
+    begin, bits = int(rng.integers(0, found + 1)), 8
+    dtype = rng.choice(["uint32", "uint64"])
+    longest = int(np.diff(groups[1]).max(initial=0))
+    return (
+        begin, found, tuples, cells, room, *groups, *more, flags, entries, tests, longest, base, codes,
+        *_clauses(rng, base), bits, np.zeros(room[found], dtype),
+    )  # fmt: skip
+
+
+def _unpack_pairs(rng: Rng) -> Arguments:
+    keys = np.sort(rng.integers(0, 20 << 5, 60).astype(rng.choice(["uint32", "uint64"])))
+    alive, slots = rng.integers(0, 2, 20).astype(np.uint8), np.sort(rng.permutation(99)[:20]).astype(np.uint32)
+    if rng.random() < 0.5:
+        alive, slots = alive[:0], slots if rng.random() < 0.5 else np.arange(7, 27, dtype=np.uint32)
+    return keys, 5, int(rng.integers(0, 100)), alive, slots, np.zeros(60, np.uint32), np.zeros(60, np.uint16)
+
+
+def _count_some(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    keys = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64), axis=1)
+    clauses = np.sort(rng.permutation(30)[: rng.integers(0, 9)]).astype(np.int32)
+    clause_ptr, factor_ptr, low, high, attr = _clauses(rng, base)
+    out = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
+    return keys, clauses, clause_ptr, factor_ptr, low, high, attr, *out, np.zeros(codes.shape, np.int32)
+
+
+def _pairs_to_rows(rng: Rng) -> Arguments:
+    slots, offsets = rng.integers(0, 20, 30).astype(np.uint32), rng.integers(0, 192, 30).astype(np.uint16)
+    return slots, offsets, np.where(rng.random(20) < 0.5, rng.permutation(20), -1).astype(np.int32), _words(rng, 20, 3)
+
+
+def _set_bits(rng: Rng) -> Arguments:
+    return _words(rng, 5, 3), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 192, 20).astype(np.uint16)
+
+
+def _powers(rng: Rng) -> Arguments:
+    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.0, np.inf, -np.inf, np.nan, 1e300, 0.5, 3.0])
+    bases = np.concatenate([np.repeat(special, len(special)), rng.normal(0, 9, 50)])
+    exponents = np.concatenate([np.tile(special, len(special)), rng.integers(-4, 5, 50) / 2])
+    return bases, exponents, np.zeros(len(bases))
+
+
+def _narrow_codes(rng: Rng) -> Arguments:
+    """Keys at both ends of int64, NULLs with any key, codes of both widths."""
+    least, shift = int(rng.choice([-(2**63), -5, 2**62])), int(rng.choice([0, 3, 40]))
+    keys = least + (rng.integers(0, 200, 30) << shift)
+    valid = rng.integers(0, 2, 30).astype(np.uint8) if rng.random() < 0.5 else np.zeros(0, np.uint8)
+    keys[np.flatnonzero(valid == 0)] = 77
+    return keys, valid, least, shift, np.zeros(30, rng.choice([np.uint8, np.uint16]))
+
+
+def _codes_span(rng: Rng) -> Arguments:
+    codes = rng.integers(0, 250, 300).astype(rng.choice([np.uint8, np.uint16]))
+    return codes, *sorted(rng.integers(0, 256, 2).tolist())
+
+
+CASES: dict[str, Callable[[Rng], Arguments]] = {
+    "columns.mask_to_bits": _mask_to_bits,
+    "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
+    "columns.bits_to_offsets": lambda rng: (_words(rng, 4), *_span(rng, 256), np.zeros(256, np.int64)),
+    "columns.offsets_to_bits": lambda rng: (rng.integers(0, 192, 20).astype(np.uint16), _words(rng, 3)),
+    "columns.count_rows": lambda rng: (_words(rng, 5, 3), int(rng.integers(0, 193)), np.zeros(5, np.int64)),
+    "columns.rows_to_offsets": _rows_to_offsets,
+    "columns.merge_runs": lambda rng: (*_run(rng), *_run(rng)),
+    "columns.sort_by_slot": _sort_by_slot,
+    "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
+    "columns.offset_range": _offset_range,
+    "gather.text_bytes": gathering.text_bytes,
+    "gather.has_nulls": gathering.has_nulls,
+    "gather.gather_bits": gathering.gather_bits,
+    "gather.gather": gathering.gather,
+    "gather.lay_out": gathering.lay_out,
+    "identity.mix_words": lambda rng: (
+        rng.integers(0, 2**64, (9, 3), np.uint64), _seeds(rng), rng.integers(0, 2**64, (9, 2), np.uint64),
+    ),
+    "identity.mix_texts": lambda rng: (*_texts(rng, 30, False), _seeds(rng), np.zeros((30, 2), np.uint64)),
+    "identity.look_up": _look_up,
+    "identity.fill_table": lambda rng: (*_filled_table(rng)[:2], np.full(64, 5, np.int32)),
+    "identity.take_out": _take_out,
+    "pack.set_bits": _set_bits,
+    "floats.power_float64": _powers,
+    "codes.encode_int64": _ints,
+    "codes.prefix_keys": lambda rng: (*_texts(rng, 30, False), np.zeros(30, np.uint64)),
+    "codes.encode_text": _encode_text,
+    "codes.mark_rows": lambda rng: (rng.integers(0, 2, 30).astype(np.uint8), 1, 77, np.zeros(30, np.int32)),
+    "codes.count_codes": _count_codes,
+    "codes.count_some": _count_some,
+    "codes.sort_tuples": _sort_tuples,
+    "bitmaps.prefix_bitmaps": _prefix_bitmaps,
+    "select.range_mask": lambda rng: (rng.integers(-5, 5, 40), -2, 3, np.zeros(40, np.uint8)),
+    "select.allowed_mask": lambda rng: (
+        rng.integers(0, 5, 40).astype(np.int32), rng.integers(0, 2, 5).astype(np.uint8), np.zeros(40, np.uint8),
+    ),
+    "select.narrow_codes": _narrow_codes,
+    "select.codes_mask": lambda rng: (*_codes_span(rng), np.zeros(300, np.uint8)),
+    "select.codes_mask_and": lambda rng: (
+        *_codes_span(rng), (rng.random(300) < rng.choice([0.001, 0.5])).view(np.uint8),
+    ),
+    "select.mask_offsets": lambda rng: (
+        (rng.random(320) < rng.choice([0.01, 0.5, 1.0])).view(np.uint64), int(rng.integers(0, 9)),
+        np.zeros(320, np.int64),
+    ),
+    "tally.tally_work": lambda rng: (
+        rng.permutation(20)[:9].astype(np.int32), rng.integers(-1, 3, 9).astype(np.int32),
+        np.cumsum(rng.integers(0, 9, 10)), rng.permutation(30)[:20].astype(np.uint32), 77,
+        np.zeros(30, np.int64), np.zeros(30, np.int64),
+    ),
+    "tally.tally_cells": lambda rng: (rng.integers(-5, 9, 40).astype(np.int32), np.zeros(9, np.int64)),
+    "arrive.plan": _plan,
+    "arrive.emit": _emit,
+    "postings.reach": _reach,
+    "postings.match_lists": _match_lists,
+    "postings.unpack_pairs": _unpack_pairs,
+    "postings.pairs_to_rows": _pairs_to_rows,
+}  # fmt: skip
