@@ -71,6 +71,7 @@ class Host(Generic[SnapshotT]):
         self._lock = threading.Lock()
         self._state = "starting"
         self._failure = ""
+        self._given_up = False
         self._enders: list[asyncio.Future[None]] = []
         self._reads = 0
         self._closed = threading.Event()
@@ -92,13 +93,22 @@ class Host(Generic[SnapshotT]):
         return self._failure
 
     def start(self) -> None:
-        """Re-apply what the store holds, then serve. Blocks for the replay; raises Internal when called twice."""
+        """Re-apply what the store holds, then serve. Blocks for the replay; raises Internal when called twice.
+
+        Raises Unavailable, reason DRAINING, after the event at which `give_up` was called.
+        """
         if self._state != "starting":
             raise Internal(f"a host starts once; this one is {self._state}")
         self._replay()
+        if self._given_up:
+            raise Unavailable("the start was given up; nothing is lost, start again", reason="DRAINING")
         self._writer.start()
         self._sequencer.start()
         self._become("serving")
+
+    def give_up(self) -> None:
+        """End a start that is under way, at the next event. From any thread."""
+        self._given_up = True
 
     async def drain(self, timeout: float) -> bool:
         """Refuse new commands and finish those accepted; whether that was done within `timeout` seconds.
@@ -235,6 +245,8 @@ class Host(Generic[SnapshotT]):
         started = told = time.monotonic()
         run, rows, count = list[Event](), 0, 0
         for event in self._store.read(self._admission.sequence):
+            if self._given_up:
+                return
             self._admission.replay(event)
             run.append(event)
             rows += len(event.batch) if isinstance(event, Pushed) else 0

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from psoup.errors import PSoupError
+from psoup.errors import PSoupError, Unavailable
 from psoup_service import log
 from psoup_service.service import Service
 from psoup_service.settings import Settings, load
@@ -43,9 +43,20 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int
     service = Service(settings, store=store)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        stop.set()
+        service.host.give_up()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    await service.start()
+        loop.add_signal_handler(number, end)
+    try:
+        await service.start()
+    except Unavailable:
+        if not stop.is_set():
+            raise
+        _log.info("the start was given up")
+        return EXIT_OK
     _announce(service)
     if ready is not None:
         ready(service.address)

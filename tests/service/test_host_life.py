@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, Unavailable
-from psoup.events import Push
+from psoup.events import Event, Push
+from psoup_testing.gate import Gate
 from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
 ROW = Push("s", pa.table({"x": [1]}))
@@ -136,6 +138,29 @@ def test_a_host_that_never_started_refuses_and_closes() -> None:
         assert (rig.host.state, threads()) == ("stopped", set())
 
     asyncio.run(scenario())
+
+
+def test_a_start_can_be_given_up() -> None:
+    """SIGTERM during a replay: it ends at the next event, and the next start finds everything."""
+    gate, rig = Gate(), Rig()
+    gate.create("CREATE STREAM s (x BIGINT)")
+    for number in range(5):
+        gate.push("s", x=[number])
+    rig.store.append(gate.events)
+    read, seen = rig.store.read, []
+
+    def interrupted(after: int = 0) -> Iterator[Event]:
+        for event in read(after):
+            seen.append(event.sequence)
+            if len(seen) == 3:
+                rig.host.give_up()
+            yield event
+
+    rig.store.read = interrupted  # type: ignore[method-assign]
+    with pytest.raises(Unavailable, match="given up"):
+        rig.host.start()
+    rig.host.close()
+    assert (seen, rig.engine.runs, rig.host.state, threads()) == ([1, 2, 3], [], "stopped", set())
 
 
 def test_a_drain_does_not_wait_for_maintenance_to_be_installed() -> None:
