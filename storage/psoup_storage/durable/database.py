@@ -26,6 +26,7 @@ from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, disk_full
 from psoup_storage.durable.seals import SEALS, broken_seals, register
+from psoup_storage.durable.shrinking import shrink
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
@@ -173,6 +174,7 @@ class Database:
             else:
                 self.failure = "it is closed"
                 try:
+                    shrink(self._connection)
                     self._connection.close()
                 except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
                     self._abandon()
@@ -218,6 +220,7 @@ class Database:
             with self.transaction():
                 connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (new_incarnation(),))
+        shrink(connection)
 
     def _create(self) -> None:
         facts = {"format": "1", "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
