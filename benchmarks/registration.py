@@ -16,12 +16,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import sqlglot
 
-from benchmarks.measure import Row, Sample, Target
+from benchmarks.measure import Row, Sample, Target, seconds
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 
@@ -41,7 +44,10 @@ def rows(quick: bool) -> Iterator[Row]:
     yield _row("register.100k", 100_000, 0, runs)
     yield _row("register.100k.chunk", 100_000, 65_000, runs)
     if not quick:
-        yield _row("register.q1m", 1_000_000, 0, 1)
+        million = _row("register.q1m", 1_000_000, 0, 1)
+        yield million
+        for peer, sample in (("DuckDB, PREPARE of each", _prepared()), ("sqlglot, parse alone", _parsed())):
+            yield replace(million, peer=f"{peer}, {ONE_BY_ONE}", peer_sample=sample, target=None)
 
 
 def _row(name: str, queries: int, tuples: int, runs: int) -> Row:
@@ -64,6 +70,27 @@ def _row(name: str, queries: int, tuples: int, runs: int) -> Row:
             "tuples": tuples,
         },
     )
+
+
+def _prepared() -> Sample:
+    """Statements a second that DuckDB prepares: what stands nearest to a standing query there."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE trades (symbol VARCHAR, price BIGINT)")
+    texts = enumerate(_texts(_values(ONE_BY_ONE)))
+    spent = [seconds(lambda: connection.execute(f"PREPARE q{n} AS {text}")) for n, text in texts]  # noqa: B023
+    return Sample.of([1 / one for one in spent])
+
+
+def _parsed() -> Sample:
+    """Statements a second that the parser alone takes."""
+    return Sample.of([1 / seconds(lambda: sqlglot.parse_one(text)) for text in _texts(_values(ONE_BY_ONE))])  # noqa: B023
+
+
+def _texts(values: list[tuple[str, int, int]]) -> list[str]:
+    return [
+        f"SELECT * FROM trades WHERE symbol = '{symbol}' AND price BETWEEN {low} AND {high + 500}"
+        for symbol, low, high in values
+    ]
 
 
 def _measured(queries: int, tuples: int) -> dict[str, float]:
@@ -106,8 +133,8 @@ def measure(queries: int, tuples: int) -> dict[str, object]:
     grown = _resident() - before
     texts = sum(len(record.query.text) for _, record in soup.engine.snapshot().queries.items())
     start = time.perf_counter()
-    for symbol, low, high in values[:ONE_BY_ONE]:
-        soup.register(f"SELECT * FROM trades WHERE symbol = '{symbol}' AND price BETWEEN {low} AND {high + 500}")
+    for text in _texts(values[:ONE_BY_ONE]):
+        soup.register(text)
     each = time.perf_counter() - start
     bill = soup.engine.bill()
     return {"seconds": seconds, "cpu": cpu, "each": each, "bytes": (grown - texts) / queries, "bill": bill}

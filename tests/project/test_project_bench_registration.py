@@ -17,7 +17,11 @@ def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPat
 def test_a_row_says_what_a_query_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"seconds": 2.0, "cpu": 1.0, "each": 0.5, "bytes": 100.0, "bill": {}}
     monkeypatch.setattr(registration, "_measured", lambda queries, tuples: one)
-    first, filled, million = registration.rows(quick=False)
+    first, filled, million, prepared, parsed = registration.rows(quick=False)
+    assert [row.name for row in (prepared, parsed)] == ["register.q1m"] * 2
+    assert prepared.peer_sample is not None
+    assert parsed.peer_sample is not None
+    assert min(prepared.peer_sample.median, parsed.peer_sample.median) > 10
     assert [row.name for row in (first, filled, million)] == ["register.100k", "register.100k.chunk", "register.q1m"]
     assert million.sample.median == 500_000
     assert million.ratio == 500
