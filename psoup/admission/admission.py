@@ -14,14 +14,20 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
-from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
+from psoup.admission.batches import (
+    NONE_REFUSED,
+    check_memory,
+    in_event_time,
+    in_system_time,
+    payload_digest,
+    read_columns,
+)
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import decide_alter, decide_create
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import bind_many, bind_one, block_digest, check_block, is_digest
 from psoup.admission.windows import check_archive
-from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.errors import (
     FailedPrecondition,
@@ -30,7 +36,6 @@ from psoup.errors import (
     NotFound,
     OutOfRange,
     PSoupError,
-    ResourceExhausted,
 )
 from psoup.events import (
     STAGED,
@@ -60,7 +65,7 @@ from psoup.events import (
     Unregistered,
     WatermarkRaised,
 )
-from psoup.model import StreamSpec, time_text
+from psoup.model import time_text
 from psoup.sql.bound import BoundBlock
 
 _EXAMPLES = 3
@@ -237,7 +242,7 @@ class Admission:
             batch, refused, watermark = in_event_time(stream.spec, columns, stream.watermark, bound)
         else:
             batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
-        self._check_memory(stream.spec, batch)
+        check_memory(stream.spec, batch, self._reserved, self._config.memory_bytes)
         counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
         if not (command.producer or len(batch) or refused.count):
             return Prepared(PushAcknowledgement(self._sequence, False, *counts))
@@ -261,19 +266,6 @@ class Admission:
         check_identity(command)
         earlier = stream.producers.admit(command, command.digest, now)
         return Prepared(earlier or PushAcknowledgement(self._sequence, watermark=stream.watermark))
-
-    def _check_memory(self, spec: StreamSpec, batch: Batch) -> None:
-        budget, needed = self._config.memory_bytes, batch.nbytes
-        if len(batch) and self._reserved + needed > budget:
-            raise ResourceExhausted(
-                f"the memory budget of {budget:,} bytes for tuples is used up: {self._reserved:,} are used and"
-                f" {needed:,} more are needed for this batch to stream {spec.name!r}; drop a stream, give streams a"
-                " shorter RETENTION, or raise the budget",
-                reason="MEMORY_BUDGET",
-                budget=budget,
-                used=self._reserved,
-                needed=needed,
-            )
 
     def _decide_heartbeat(self, command: Heartbeat, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)

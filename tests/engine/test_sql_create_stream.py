@@ -107,6 +107,14 @@ def test_quoted_and_reserved_names() -> None:
     assert (spec.name, spec.schema.names) == ("select", ("from", "end", "a b"))
 
 
+def test_an_archive_is_the_older_part_of_what_is_kept() -> None:
+    spec = create_stream("CREATE STREAM s (a INT) RETENTION 7 DAYS ARCHIVE 400 DAYS")
+    assert spec.retention == Retention(duration=407 * DAY, archive=400 * DAY)
+    spec = create_stream("CREATE STREAM s (a INT) archive 900 rows retention 100 rows")
+    assert spec.retention == Retention(rows=1000, archive=900)
+    assert create_stream("CREATE STREAM s (archive INT, t TIMESTAMP) TIMESTAMP BY t LATENESS 3 ARCHIVE 5 RETENTION 1")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -145,6 +153,13 @@ def test_quoted_and_reserved_names() -> None:
         ("CREATE STREAM s (a INT) RETENTION 1 MONTH", "not a unit of time"),
         ("CREATE STREAM s (a INT) RETENTION 1 DAY RETENTION 2 DAYS", "given twice"),
         ("CREATE STREAM s (a INT) RETENTION", "needs a duration"),
+        ("CREATE STREAM s (a INT) ARCHIVE 1 DAY", "ARCHIVE needs RETENTION"),
+        ("CREATE STREAM s (a INT) RETENTION 1 DAY ARCHIVE 9 ROWS", "count in the same way"),
+        ("CREATE STREAM s (a INT) RETENTION 9 ROWS ARCHIVE 1 DAY", "count in the same way"),
+        ("CREATE STREAM s (a INT) RETENTION 9 ROWS ARCHIVE 0 ROWS", "0 ROWS"),
+        ("CREATE STREAM s (a INT) RETENTION 1 DAY ARCHIVE 0 DAYS", "ARCHIVE must be longer than 0"),
+        ("CREATE STREAM s (a INT) RETENTION 1 DAY ARCHIVE", "ARCHIVE needs a duration"),
+        ("CREATE STREAM s (a INT) RETENTION 4e18 ROWS ARCHIVE 4e18 ROWS", "together are out of range"),
         ("CREATE STREAM s (a INT) FOO", "expected TIMESTAMP BY"),
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t IDLE AFTER 0", "longer than 0"),
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t LATENESS 0.0000001", "whole number of microseconds"),
