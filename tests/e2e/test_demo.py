@@ -6,8 +6,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -20,8 +22,9 @@ from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load
 from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
-from psoup_client import Client, Unavailable
+from psoup_client import Client, OutOfRange, Unavailable
 from psoup_testing.serving import serving
+from psoup_testing.zygote import Zygote
 
 UTC = dt.UTC
 QUESTIONS = (*BEFORE, *DURING, *AFTER)
@@ -58,14 +61,48 @@ def test_flights_are_in_order_and_of_one_year(flights: pa.Table) -> None:
 # The story -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def story(flights: pa.Table) -> Iterator[Story]:
-    with serving() as service:
-        with Client(service.address) as client:
-            client.create_stream("CREATE STREAM flights (a BIGINT)")  # somebody's: the demo takes another name
-        told = Story(Console(file=io.StringIO(), width=120), service.address, flights, 0, CtrlC())
-        told.run()
-        yield told
+@pytest.fixture(scope="module", params=["in memory", "killed"])
+def story(request: pytest.FixtureRequest, flights: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Told twice: by a service in memory, and by one on disk that kill -9 ends in the middle of a replay."""
+    if request.param == "in memory":
+        with serving() as service:
+            return tell(service.address, flights)
+    data = str(tmp_path_factory.mktemp("demo") / "data")
+    with Zygote() as zygote:
+        zygote.start(data)
+        address = zygote.ready()
+        killer = threading.Thread(target=kill_in_the_middle, args=(zygote, address, data))
+        killer.start()
+        told = tell(address, flights)
+        killer.join()
+        assert zygote.stop() == 0
+        return told
+
+
+def tell(address: str, flights: pa.Table) -> Story:
+    with Client(address) as client:
+        client.create_stream("CREATE STREAM flights (a BIGINT)")  # somebody's: the demo takes another name
+    story = Story(Console(file=io.StringIO(), width=120), address, flights, 0, CtrlC())
+    story.run()
+    return story
+
+
+def reached(client: Client, sequence: int) -> bool:
+    try:
+        return client.wait_for(sequence) >= sequence
+    except OutOfRange:
+        return False
+
+
+def kill_in_the_middle(zygote: Zygote, address: str, data: str) -> None:
+    """Once 120,000 flights have left, of the 170,000 that leave before July."""
+    with Client(address) as client:
+        patience = time.monotonic() + 60
+        while not reached(client, 60):
+            assert time.monotonic() < patience
+    assert zygote.kill() == 9
+    zygote.start(data, int(address.rpartition(":")[2]))
+    assert zygote.ready() == address
 
 
 def hours(number: int) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
