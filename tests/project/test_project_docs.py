@@ -15,7 +15,14 @@ from benchmarks.processes import service
 from psoup_testing.terminal import run_in_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "benchmarks/README.md",
+    "docs/operations.md",
+)
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
 
 

@@ -148,7 +148,7 @@ class StoredColumns:
 def damaged(path: Path, why: str) -> Internal:
     """A chunk's file that is not as it was written."""
     return Internal(
-        f"the chunk {path} is damaged: {why}; restore a copy of the data directory",
+        f"the chunk {path} is damaged: {why}; psoup doctor says what is lost, psoup restore brings a backup back",
         reason="DATA_DAMAGED",
         file=path.name,
     )

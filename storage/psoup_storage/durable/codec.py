@@ -381,7 +381,8 @@ def altered(spec: StreamSpec, sql: str) -> StreamSpec:
 def damaged(sequence: int, why: str) -> Internal:
     """An event of the log that is not as it was written."""
     return Internal(
-        f"event {sequence} of the log is damaged: {why}; nothing was changed. Restore a copy of the data directory",
+        f"event {sequence} of the log is damaged: {why}; nothing was changed."
+        " psoup doctor says what is lost, psoup restore brings a backup back",
         reason="DATA_DAMAGED",
         sequence=sequence,
     )

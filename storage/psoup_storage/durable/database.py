@@ -276,7 +276,8 @@ class Database:
 
     def _damaged(self, why: str) -> Internal:
         return Internal(
-            f"the database {self._directory.database} is damaged: {why}; restore a copy of the data directory",
+            f"the database {self._directory.database} is damaged: {why}; "
+            "psoup doctor says what is lost, psoup restore brings a backup back",
             reason="DATA_DAMAGED",
             data_dir=str(self._directory.path),
         )
