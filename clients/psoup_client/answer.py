@@ -145,7 +145,7 @@ class Answer:
 
 
 class AnswerStream:
-    """An answer in pieces of about 1 MiB, in bounded memory: iterate over it inside a `with` statement, once.
+    """An answer in pieces of about 256 KiB, in bounded memory: iterate over it inside a `with` statement, once.
 
     All pieces belong to one snapshot. The call is cancelled when the block is left.
     """

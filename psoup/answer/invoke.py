@@ -8,18 +8,18 @@ time, from the snapshot that the answer holds. Cost: the result, plus the window
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer.matches import ChunkMatches, matches_in
+from psoup.answer.matches import ChunkMatches, chunk_matches, matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.ordering import distinct_rows, sorted_rows
-from psoup.answer.records import QueryRecord
-from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.answer.records import ClauseRecord, QueryRecord
+from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
 from psoup.errors import OutOfRange, ResourceExhausted
@@ -58,16 +58,48 @@ class Completeness:
     window_kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Kept matches of one chunk that are looked up when they are asked for; rows start to stop of it are wanted."""
+
+    entry: ChunkEntry
+    clause: ClauseRecord
+    start: int
+    stop: int
+
+    @property
+    def offsets(self) -> Array:
+        """As those of ChunkMatches. O(result + words)."""
+        return chunk_matches(self.entry, self.clause, self.start, self.stop).offsets
+
+
+Matches = ChunkMatches | Found
+
+
 class Answer:
     """The answer of one invocation; holds its snapshot until it is dropped."""
 
     def __init__(
-        self, record: QueryRecord, found: list[ChunkMatches], completeness: Completeness, sort_rows: int
+        self, record: QueryRecord, found: Sequence[Matches], completeness: Completeness, sort_rows: int
     ) -> None:
         self.record = record
         self.completeness = completeness
         self._found = found
         self._sort_rows = sort_rows
+
+    def lean(self, snapshot: Snapshot) -> Answer:
+        """The same answer, from the same snapshot, without 8 bytes for each row: for one that may wait for its reader.
+
+        Kept matches are looked up again, chunk by chunk.
+        """
+        clause = snapshot.clause(self.record.sqc_id)
+        found = [
+            Found(m.entry, clause, int(m.offsets[0]), int(m.offsets[-1]) + 1)
+            if isinstance(m, ChunkMatches) and m.covered and len(m.offsets)
+            else m
+            for m in self._found
+        ]
+        return Answer(self.record, found, self.completeness, self._sort_rows)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -214,9 +246,9 @@ def _completeness(
     )
 
 
-def _groups(found: list[ChunkMatches], max_rows: int, limit: int | None) -> Iterator[list[tuple[ChunkMatches, Array]]]:
+def _groups(found: Sequence[Matches], max_rows: int, limit: int | None) -> Iterator[list[tuple[Matches, Array]]]:
     """The matches in order, in groups of at most `max_rows`, `limit` in all."""
-    group: list[tuple[ChunkMatches, Array]] = []
+    group: list[tuple[Matches, Array]] = []
     room, left = max_rows, limit
     for match in found:
         offsets = match.offsets if left is None else match.offsets[:left]
@@ -241,7 +273,7 @@ def _cut(message: Message, most: int) -> Iterator[Message]:
         yield from _cut(half, most)
 
 
-def _evaluate(outputs: list[Expr], group: list[tuple[ChunkMatches, Array]], now: int | None) -> list[Column]:
+def _evaluate(outputs: list[Expr], group: list[tuple[Matches, Array]], now: int | None) -> list[Column]:
     """The output expressions over one group of matches; only the columns they read are gathered."""
     parts, rows = [], 0
     for match, offsets in group:

@@ -63,9 +63,12 @@ class Pieces:
         )
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
-                rows, raw = _raw(piece)
-                yield queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
+                yield _piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
         yield queries_pb2.InvokeStreamResponse(arrow_ipc=END_MARK)
+
+
+def _piece(rows: int, raw: bytes | Array) -> queries_pb2.InvokeStreamResponse:
+    return queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

@@ -65,8 +65,8 @@ class Limits:
     stream_idle_s: float = 300.0
     """A streaming call on which nothing moves is ended after this time."""
 
-    chunk_bytes: int = _MIB
-    """Bytes of Arrow IPC in one message of a streamed answer, about."""
+    chunk_bytes: int = 256 * _KIB
+    """Bytes of Arrow IPC in one message of a streamed answer, about: two are held for a client that does not read."""
 
     answer_bytes: int = 3 * _MIB
     """Most bytes of an answer that comes in one message: a client takes 4 MiB by default."""

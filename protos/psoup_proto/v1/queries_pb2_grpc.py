@@ -196,7 +196,7 @@ class QueryServiceServicer(object):
 
     def InvokeStream(self, request, context):
         """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
-        the completeness and the schema, the following ones record batches of about 1 MiB (a single row may be larger,
+        the completeness and the schema, the following ones record batches of about 256 KiB (a single row may be larger,
         up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
         age of a stream is cut with UNAVAILABLE.
         """

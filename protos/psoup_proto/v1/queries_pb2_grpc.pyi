@@ -80,7 +80,7 @@ class QueryServiceStub:
     """
     InvokeStream: _grpc.UnaryStreamMultiCallable[_queries_pb2.InvokeStreamRequest, _queries_pb2.InvokeStreamResponse]
     """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
-    the completeness and the schema, the following ones record batches of about 1 MiB (a single row may be larger,
+    the completeness and the schema, the following ones record batches of about 256 KiB (a single row may be larger,
     up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
     age of a stream is cut with UNAVAILABLE.
     """
@@ -157,7 +157,7 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """
     InvokeStream: _aio.UnaryStreamMultiCallable[_queries_pb2.InvokeStreamRequest, _queries_pb2.InvokeStreamResponse]  # type: ignore[assignment]
     """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
-    the completeness and the schema, the following ones record batches of about 1 MiB (a single row may be larger,
+    the completeness and the schema, the following ones record batches of about 256 KiB (a single row may be larger,
     up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
     age of a stream is cut with UNAVAILABLE.
     """
@@ -285,7 +285,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_queries_pb2.InvokeStreamResponse], _abc.AsyncIterator[_queries_pb2.InvokeStreamResponse]]:
         """The answer now, in pieces: for answers of any size, in bounded memory on both sides. The first message has
-        the completeness and the schema, the following ones record batches of about 1 MiB (a single row may be larger,
+        the completeness and the schema, the following ones record batches of about 256 KiB (a single row may be larger,
         up to the message limit). All pieces belong to one snapshot. A client that reads too slowly for the maximum
         age of a stream is cut with UNAVAILABLE.
         """

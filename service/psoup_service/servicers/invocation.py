@@ -133,7 +133,7 @@ class Invocation:
         backend = self._backend
         wanted = await self._wanted(request, context)
         pieces = await backend.host.read(
-            lambda snapshot: answers.Pieces(wanted.answer(snapshot), backend.limits.chunk_bytes)
+            lambda snapshot: answers.Pieces(wanted.answer(snapshot).lean(snapshot), backend.limits.chunk_bytes)
         )
         while (message := await backend.host.read(lambda _: pieces.next())) is not None:
             backend.metrics.answered(message.rows)

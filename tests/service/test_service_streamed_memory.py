@@ -1,0 +1,103 @@
+"""What the service holds of answers that go out in pieces: little, however long they are and whether they are read."""
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.local import LocalPSoup
+from psoup_client import Client
+from psoup_service.answers import Pieces
+from psoup_service.limits import Limits
+
+PUSHED = 250_000
+
+
+def _soup() -> tuple[LocalPSoup, int]:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (a BIGINT NOT NULL, b BIGINT NOT NULL)")
+    query = soup.register("SELECT a, b, a AS c, b AS d FROM s WHERE a % 5 <> 0")
+    for start in range(0, 4 * PUSHED, PUSHED):
+        values = np.arange(start, start + PUSHED)
+        soup.push("s", pa.table({"a": values, "b": values}))
+    soup.maintain()
+    return soup, query
+
+
+def test_an_answer_that_waits_for_its_reader_holds_no_row_that_it_can_look_up_again() -> None:
+    soup, query = _soup()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        pieces = Pieces(soup.invoke(query).lean(soup.engine.snapshot()), Limits().chunk_bytes)
+        for _ in range(3):
+            assert pieces.next() is not None
+        gc.collect()
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak > 6_000_000, "800,000 offsets were found at first"
+    assert held < 1_500_000, held
+
+
+def test_pieces_found_again_are_the_answer() -> None:
+    soup, query = _soup()
+    answer = soup.invoke(query)
+    pieces = Pieces(answer.lean(soup.engine.snapshot()), Limits().chunk_bytes)
+    messages = list(iter(pieces.next, None))
+    assert max(len(message.arrow_ipc) for message in messages) < 2.2 * Limits().chunk_bytes
+    with pa.ipc.open_stream(b"".join(message.arrow_ipc for message in messages)) as reader:
+        assert reader.read_all().equals(answer.to_table())
+
+
+def _resident(pid: int) -> float:
+    """MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+@pytest.mark.slow
+def test_ten_million_rows_stream_in_little_memory_also_to_clients_that_stall() -> None:
+    script = """
+import asyncio, sys
+from psoup_service.service import running_service
+from psoup_service.settings import Settings
+
+async def main():
+    async with running_service(Settings(port=0, metrics_port=0, data_dir=":memory:", memory_mib=4096)) as service:
+        print(service.address, flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with Client(address, timeout=300) as client:
+            client.create_stream("CREATE STREAM s (a BIGINT NOT NULL, b BIGINT NOT NULL)")
+            query = client.register("SELECT a, b FROM s WHERE a >= 0")
+            values = np.arange(1_000_000)
+            for _ in range(10):
+                last = client.push("s", pa.table({"a": values, "b": values}))
+            client.wait_for(last.sequence)
+            with query.stream() as answer:
+                before = most = _resident(process.pid)
+                count = 0
+                for batch in answer:
+                    count += batch.num_rows
+                    most = max(most, _resident(process.pid))
+            assert count == 10_000_000
+            assert most - before < 64, f"{most - before:.0f} MiB more for an answer of 160 MB"
+            before = _resident(process.pid)
+            stalled = [query.stream() for _ in range(16)]
+            grown = (_resident(process.pid) - before) / len(stalled)
+            assert grown < 8, f"{grown:.1f} MiB for each client that does not read"
+            for stream in stalled:
+                stream.close()
+        process.communicate()
