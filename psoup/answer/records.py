@@ -64,13 +64,33 @@ class ClauseRecord:
         return self.queries[self.row].factors
 
 
+Numbers = Array | range
+"""Integers of a block; a range where each is one more than the one before, as they mostly are: that takes no memory."""
+
+
+def numbers(values: Numbers) -> Numbers:
+    """The same, in the least form. O(n)."""
+    if isinstance(values, np.ndarray) and len(values) and bool((np.diff(values) == 1).all()):
+        return range(int(values[0]), int(values[-1]) + 1)
+    return values
+
+
+def _pick(values: Numbers, rows: Array) -> Numbers:
+    """Those at some positions (int64[k])."""
+    return numbers(values[rows] if isinstance(values, np.ndarray) else rows + values.start)
+
+
+def _bytes(*parts: Numbers) -> int:
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+
+
 class Block(Generic[V]):
-    """Records with ascending IDs (int64[n], n > 0), some of them gone by now. Changed only by who made the copy."""
+    """Records with ascending IDs (n > 0), some of them gone by now. Changed only by who made the copy."""
 
     __slots__ = ("_gone", "count", "ids", "live")
 
-    def __init__(self, ids: Array) -> None:
-        self.ids = ids
+    def __init__(self, ids: Numbers) -> None:
+        self.ids = numbers(ids)
         self.count = self.live = len(ids)
         self._gone: Array | None = None
 
@@ -89,15 +109,21 @@ class Block(Generic[V]):
 
     def items(self, start: int) -> Iterator[tuple[int, V]]:
         """(ID, record) for all IDs >= start, ascending."""
-        for at in range(int(np.searchsorted(self.ids, start)), self.count):
+        for at in range(self._from(start), self.count):
             if self._gone is None or not self._gone[at]:
                 yield int(self.ids[at]), self.make(at)
 
     def find(self, key: int) -> int:
         """The position of an ID that is not gone, or -1. O(log n)."""
-        at = int(np.searchsorted(self.ids, key))
+        at = self._from(key)
         there = at < self.count and self.ids[at] == key and (self._gone is None or not self._gone[at])
         return at if there else -1
+
+    def _from(self, key: int) -> int:
+        """The position of the first ID that is not below `key`."""
+        if isinstance(self.ids, range):
+            return min(max(key - self.ids.start, 0), self.count)
+        return int(np.searchsorted(self.ids, key))
 
     def without(self, key: int, owned: bool) -> Self | None:
         """Without one ID, which must be there: itself if it is `owned`, else a copy; None if that was the last.
@@ -133,8 +159,8 @@ class QueryBlock(Block[QueryRecord]):
 
     def __init__(
         self,
-        ids: Array,
-        sqc_ids: Array,
+        ids: Numbers,
+        sqc_ids: Numbers,
         queries: BoundBlock,
         tenant: str,
         stream_id: int,
@@ -142,14 +168,14 @@ class QueryBlock(Block[QueryRecord]):
         sequence: int,
     ) -> None:
         super().__init__(ids)
-        self.sqc_ids, self.queries = sqc_ids, queries
+        self.sqc_ids, self.queries = numbers(sqc_ids), queries
         self.tenant, self.stream_id, self.registered, self.sequence = tenant, stream_id, registered, sequence
 
     @property
     def nbytes(self) -> int:
         """Bytes of the columns."""
         gone = 0 if self._gone is None else self._gone.nbytes
-        return self.ids.nbytes + self.sqc_ids.nbytes + self.queries.nbytes + gone
+        return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone
 
     def make(self, at: int) -> QueryRecord:
         """See Block."""
@@ -167,34 +193,37 @@ class QueryBlock(Block[QueryRecord]):
     def taken(self, rows: Array | None) -> QueryBlock:
         """See Block."""
         whole = (self.ids, self.sqc_ids, self.queries)
-        ids, sqc_ids, queries = whole if rows is None else (whole[0][rows], whole[1][rows], whole[2].take(rows))
+        if rows is not None:
+            whole = (_pick(self.ids, rows), _pick(self.sqc_ids, rows), self.queries.take(rows))
+        ids, sqc_ids, queries = whole
         return QueryBlock(ids, sqc_ids, queries, self.tenant, self.stream_id, self.registered, self.sequence)
 
 
 class ClauseBlock(Block[ClauseRecord]):
-    """Clauses that one query has each: the query `members[i]`, which is `queries[rows[i]]`. uint32, int32, int64[n]."""
+    """Clauses that one query has each: the query `members[i]`, which is `queries[rows[i]]`."""
 
     __slots__ = ("attributes", "members", "queries", "rows", "slots", "stream_id")
 
     def __init__(
         self,
-        ids: Array,
-        slots: Array,
-        rows: Array,
-        members: Array,
+        ids: Numbers,
+        slots: Numbers,
+        rows: Numbers,
+        members: Numbers,
         queries: BoundBlock,
         stream_id: int,
         attributes: tuple[int, ...],
     ) -> None:
         super().__init__(ids)
-        self.slots, self.rows, self.members, self.queries = slots, rows, members, queries
+        self.slots, self.rows, self.members = numbers(slots), numbers(rows), numbers(members)
+        self.queries = queries
         self.stream_id, self.attributes = stream_id, attributes
 
     @property
     def nbytes(self) -> int:
         """Bytes of the columns; the queries are charged with their own block."""
         gone = 0 if self._gone is None else self._gone.nbytes
-        return self.ids.nbytes + self.slots.nbytes + self.rows.nbytes + self.members.nbytes + gone
+        return _bytes(self.ids, self.slots, self.rows, self.members) + gone
 
     def make(self, at: int) -> ClauseRecord:
         """See Block."""
@@ -213,7 +242,7 @@ class ClauseBlock(Block[ClauseRecord]):
         arrays = (self.ids, self.slots, self.rows, self.members)
         queries = self.queries
         if rows is not None:
-            ids, slots, places, members = (own[rows] for own in arrays)
-            arrays = (ids, slots, np.arange(len(rows), dtype=np.int32), members)
-            queries = queries.take(places.astype(np.int64))
+            ids, slots, places, members = (_pick(own, rows) for own in arrays)
+            arrays = (ids, slots, range(len(rows)), members)
+            queries = queries.take(np.array(places, np.int64))
         return ClauseBlock(*arrays, queries, self.stream_id, self.attributes)

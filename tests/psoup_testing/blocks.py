@@ -13,9 +13,10 @@ from psoup.sql import create_stream, prepare
 from psoup.sql.bound import BoundBlock
 from psoup.sql.values import columns_of_rows
 
-SPEC = create_stream(
+CREATE = (
     "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, day DATE, ok BOOLEAN)"
 )
+SPEC = create_stream(CREATE)
 
 INTS = st.integers(-3, 3) | st.sampled_from([2**63 - 1, -(2**63), 2**53, -(2**53)])
 SMALL = st.integers(-9, 9)
