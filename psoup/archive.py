@@ -49,8 +49,8 @@ class Source(Protocol):
         """The values of `attribute`, all rows; NULL in every row if the chunk is older than the attribute."""
         ...
 
-    def take(self, attribute: Attribute, rows: Array) -> Column:
-        """The values at positions `rows` (int64[k], ascending): cheaper than the column where they are few."""
+    def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
+        """The values at positions `rows` (int64[k], ascending): cheaper than the columns where they are few."""
         ...
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
@@ -162,7 +162,12 @@ class ArchivedChunk:
 
     def take(self, index: int, rows: Array) -> Column:
         """A column at positions `rows`; reads as little as the file allows."""
-        return self.source.take(self.attribute(index), rows)
+        return self.source.take([self.attribute(index)], rows)[0]
+
+    def take_all(self, indices: Iterable[int], rows: Array) -> dict[int, Column]:
+        """Some columns at positions `rows`, read together."""
+        wanted = list(indices)
+        return dict(zip(wanted, self.source.take([self.attribute(i) for i in wanted], rows), strict=True))
 
     def expect(self, indices: Iterable[int], rows: Array | None = None) -> None:
         """Columns, by their places in the schema or TIME_INDEX, will be asked for soon. A hint; does not wait."""

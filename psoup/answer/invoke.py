@@ -34,6 +34,9 @@ _BATCH_BYTES = 1 << 30
 """Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
 _NOT_READ = empty_column(BIGINT)
 
+_Part = tuple[Chunk, Array, int, int]
+"""A chunk, offsets in it, and where these start and stop among the rows of their group."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
@@ -279,12 +282,12 @@ def _evaluate(outputs: list[Expr], group: list[tuple[Matches, Array]], now: int 
     for match, offsets in group:
         parts.append((match.entry.data, offsets, rows, rows + len(offsets)))
         rows += len(offsets)
-    _expect(outputs, parts)
+    fetched = _fetch(outputs, parts)
     gathered: dict[int, Column] = {}
     for expr in outputs:
         for index in attributes_of(expr):
             if index not in gathered:
-                gathered[index] = _gather(index, parts, rows)
+                gathered[index] = _gather(index, parts, rows, fetched)
     scope: Scope | None = None
     columns = []
     for expr in outputs:
@@ -296,21 +299,25 @@ def _evaluate(outputs: list[Expr], group: list[tuple[Matches, Array]], now: int 
     return columns
 
 
-def _expect(outputs: list[Expr], parts: list[tuple[Chunk, Array, int, int]]) -> None:
-    """What is on disk may be fetched all at once."""
-    for data, offsets, _, _ in parts:
+def _fetch(outputs: list[Expr], parts: list[_Part]) -> dict[int, dict[int, Column]]:
+    """What parts on disk have of the columns, all of a chunk at once: by the part's place, then by index."""
+    archived = [(place, data, offsets) for place, (data, offsets, _, _) in enumerate(parts) if not data.in_memory]
+    if not archived:
+        return {}
+    used = frozenset().union(*map(attributes_of, outputs)) - {ID_INDEX}
+    for _, data, offsets in archived:
         if isinstance(data, ArchivedChunk):
-            data.expect(frozenset().union(*map(attributes_of, outputs)), offsets)
+            data.expect(used, offsets)
+    return {place: data.take_all(used, offsets) for place, data, offsets in archived if isinstance(data, ArchivedChunk)}
 
 
-def _gather(index: int, parts: list[tuple[Chunk, Array, int, int]], rows: int) -> Column:
-    """One column of the matches; a part is a chunk, offsets in it, and where they start and stop among the `rows`."""
+def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:
+    """One column of the matches."""
     if index == ID_INDEX:
         return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
-    if index == TIME_INDEX:
-        return concat_columns([data.take(TIME_INDEX, offsets) for data, offsets, _, _ in parts])
-    if not all(data.in_memory for data, _, _, _ in parts):
-        return concat_columns([data.take(index, offsets) for data, offsets, _, _ in parts])
+    if index == TIME_INDEX or fetched:
+        found = [fetched[k][index] if k in fetched else parts[k][0].take(index, parts[k][1]) for k in range(len(parts))]
+        return concat_columns(found)
     first = parts[0][0].columns[index]
     values = np.empty(rows, first.values.dtype)
     text = first.type.kind is Kind.TEXT

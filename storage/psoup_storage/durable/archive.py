@@ -86,18 +86,18 @@ class StoredColumns:
 
     def column(self, attribute: Attribute) -> Column:
         """All values of an attribute."""
-        return self._cache.get((self.path.name, attribute.name), lambda: self._read(attribute, None))
+        return self._cache.get((self.path.name, attribute.name), lambda: self._read([attribute], None)[0])
 
-    def take(self, attribute: Attribute, rows: Array) -> Column:
-        """The values at positions `rows`, ascending."""
+    def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
+        """The values at positions `rows`, ascending; columns that are not in the cache are read together."""
         groups = np.unique(rows // GROUP_ROWS)
-        known = self._cache.known((self.path.name, attribute.name))
-        if known is None and 2 * len(groups) * GROUP_ROWS > self._rows:
-            known = self.column(attribute)
-        if known is not None:
-            return known.take(rows)
+        known = [self._cache.known((self.path.name, attribute.name)) for attribute in attributes]
+        if 2 * len(groups) * GROUP_ROWS > self._rows:
+            return [(self.column(a) if k is None else k).take(rows) for a, k in zip(attributes, known, strict=True)]
+        missing = [attribute for attribute, column in zip(attributes, known, strict=True) if column is None]
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
-        return self._read(attribute, [int(group) for group in groups]).take(inside)
+        read = iter(self._read(missing, [int(group) for group in groups]) if missing else [])
+        return [next(read).take(inside) if column is None else column.take(rows) for column in known]
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
         """Columns, by their places in the file, are wanted soon. What cannot be opened is for `column` to report."""
@@ -114,23 +114,21 @@ class StoredColumns:
             finally:
                 os.close(handle)
 
-    def _read(self, attribute: Attribute, groups: list[int] | None) -> Column:
-        self._cache.reads += 1
+    def _read(self, attributes: Sequence[Attribute], groups: list[int] | None) -> list[Column]:
+        self._cache.reads += len(attributes)
         try:
             with pa.OSFile(str(self.path)) as file:
                 meta = self._metadata(file)
-                if attribute.name not in meta.schema.names:
-                    return null_column(attribute.type, self._rows)  # older than the attribute
+                stored = set(meta.schema.names)
+                rows = self._rows if groups is None else sum(meta.row_group(group).num_rows for group in groups)
+                names = list(dict.fromkeys(a.name for a in attributes if a.name in stored))  # others are younger
                 opened = pq.ParquetFile(file, metadata=meta, page_checksum_verification=True)
-                names = [attribute.name]
                 table = (
                     opened.read(names, use_threads=False)
                     if groups is None
                     else opened.read_row_groups(groups, names, use_threads=False)
                 )
-            array, wanted = table.column(0), arrow_type(attribute.type)
-            array = array if array.type == wanted else array.cast(wanted)
-            return column_from_arrow(attribute.name, attribute.type, array)
+            return [_column(a, table) if a.name in stored else null_column(a.type, rows) for a in attributes]
         except OSError as problem:
             raise damaged(self.path, problem.strerror or str(problem)) from problem
         except (pa.ArrowException, PSoupError) as problem:
@@ -143,6 +141,12 @@ class StoredColumns:
         if zlib.crc32(footer) != checksum:
             raise damaged(self.path, "its footer is not as it was written")
         return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
+
+
+def _column(attribute: Attribute, table: pa.Table) -> Column:
+    array, wanted = table.column(attribute.name), arrow_type(attribute.type)
+    array = array if array.type == wanted else array.cast(wanted)
+    return column_from_arrow(attribute.name, attribute.type, array)
 
 
 def damaged(path: Path, why: str) -> Internal:
