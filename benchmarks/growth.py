@@ -43,22 +43,22 @@ SUPERLINEAR = 1.3
 
 def rows(quick: bool) -> Iterator[Row]:
     """All series; the quick ones are two points each."""
-    yield from _series("growth.queries.eq", QUERIES[:2] if quick else QUERIES, _equalities)
-    yield from _series("growth.queries.f4", PAPER_QUERIES[:2] if quick else PAPER_QUERIES, _paper_queries)
-    yield from _series("growth.factors", FACTORS[:2] if quick else FACTORS, _factors)
-    yield from _series("growth.match", MATCHES[:2] if quick else MATCHES, _matches)
-    yield from _series("growth.window", WINDOWS[:2] if quick else WINDOWS, _window, "us")
+    yield from series("growth.queries.eq", QUERIES[:2] if quick else QUERIES, _equalities)
+    yield from series("growth.queries.f4", PAPER_QUERIES[:2] if quick else PAPER_QUERIES, _paper_queries)
+    yield from series("growth.factors", FACTORS[:2] if quick else FACTORS, _factors)
+    yield from series("growth.match", MATCHES[:2] if quick else MATCHES, _matches)
+    yield from series("growth.window", WINDOWS[:2] if quick else WINDOWS, _window, "us")
 
 
-def _series(name: str, points: Sequence[int], measured: Callable[[int], Costs], unit: str = "ns") -> Iterator[Row]:
+def series(name: str, points: Sequence[int], measured: Callable[[int], Costs], unit: str = "ns") -> Iterator[Row]:
     before: tuple[int, Sample] | None = None
     for x in points:
         ours, peers = measured(x)
-        yield from _point(name, x, ours, peers, before, unit)
+        yield from point(name, x, ours, peers, before, unit)
         before = (x, ours)
 
 
-def _point(
+def point(
     name: str, x: int, ours: Sample, peers: Sequence[tuple[str, Sample]], before: tuple[int, Sample] | None, unit: str
 ) -> Iterator[Row]:
     details = {"series": name, "x": x}
@@ -100,14 +100,14 @@ def _crowd(work: scale.Workload, makers: Sequence[Callable[[], Joiner]], tuples:
 
 
 def _paper_queries(queries: int) -> Costs:
-    return _paper(make_queries(queries, 4))
+    return paper(make_queries(queries, 4))
 
 
 def _factors(factors: int) -> Costs:
-    return _paper(make_queries(4_096, factors))
+    return paper(make_queries(4_096, factors))
 
 
-def _paper(queries: list[Query]) -> Costs:
+def paper(queries: list[Query]) -> Costs:
     columns = make_columns(CHUNK)
     makers: list[Callable[[], Peer]] = [lambda: NumPyPerQuery(queries), lambda: BruteForce(queries)]
     makers += [lambda: PolarsMasks(queries), lambda: DuckDBJoin(queries, rows=256)]

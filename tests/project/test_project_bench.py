@@ -1,6 +1,7 @@
 """The benchmarks: the distributions of the workload, the arithmetic of the rows, and that answers are checked."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import arrival, report, scale
+from benchmarks import __main__ as command
+from benchmarks import arrival, growth, invocation, report, scale
 from benchmarks.measure import Row, Sample, Target, beside, machine
 from benchmarks.peers import Missing, join, made
 from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery
 from benchmarks.peers.scan import in_order, other_scans, quick_scans
 from benchmarks.workload import batches, make_columns, make_queries
+
+SMALL = {
+    "arrival": lambda quick: arrival.paper("arrival.q16.f2", make_queries(16, 2), samples=1),
+    "invoke": lambda quick: invocation.shape("invoke.w4096.f2", 4_096, 2, 1, Target(at_least=1e9), 4, everything=True),
+    "growth": lambda quick: growth.series(
+        "growth.factors", (1, 2), lambda factors: growth.paper(make_queries(8, factors))
+    ),
+}
+"""Rows of each kind, small enough for a test; the second misses its target."""
 
 FIELDS = {"name", "value", "unit", "peer", "peer_value", "ratio", "target", "met"}
 
@@ -136,3 +147,33 @@ def test_the_file_holds_one_object_for_each_row(tmp_path: Path) -> None:
     objects = json.loads((tmp_path / "deep" / "bench.json").read_text())
     assert [item["name"] for item in objects] == ["row0", "row1", "row2"]
     assert all(set(item) >= FIELDS and item["machine"]["cores"] for item in objects)
+
+
+def test_a_run_prints_a_table_and_writes_rows_of_every_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "GROUPS", SMALL)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--strict", "--json", str(tmp_path / "bench.json")])
+    assert command.main() == 1  # the target of an invocation is out of reach
+    rows = json.loads((tmp_path / "bench.json").read_text())
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    assert names == ["arrival.q16.f2", "arrival.q16.f2.two", "invoke.w4096.f2", "growth.factors.1", "growth.factors.2"]
+    assert {"DuckDB", "Polars", "PyArrow", "SQLite"} <= {row["peer"] for row in rows if row["name"] == names[0]}
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in names)
+    assert (tmp_path / "bench.md").read_text().startswith("| row | PSoup | peer |")
+    monkeypatch.setattr(
+        sys, "argv", ["benchmarks", "--only", "arrival", "--markdown", "--json", str(tmp_path / "a.json")]
+    )
+    assert command.main() == 0
+    assert {row["name"] for row in json.loads(some.read_text())} == set(names[:2])
+
+
+def test_rows_that_do_not_exist_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "departure"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "--only departure: rows begin with arrival.q4096.f4" in capsys.readouterr().err

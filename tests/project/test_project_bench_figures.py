@@ -20,7 +20,7 @@ def series(name: str, points: dict[int, float]) -> list[Row]:
     before = None
     for x, cost in points.items():
         ours = Sample.of([cost, cost * 1.1])
-        rows += growth._point(name, x, ours, [("DuckDB", ours.scaled(7))], before, "ns")
+        rows += growth.point(name, x, ours, [("DuckDB", ours.scaled(7))], before, "ns")
         before = (x, ours)
     return rows
 
