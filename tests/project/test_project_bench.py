@@ -163,9 +163,8 @@ def test_a_run_prints_a_table_and_writes_rows_of_every_kind(
     printed = capsys.readouterr().out
     assert all(name in printed for name in names)
     assert (tmp_path / "bench.md").read_text().startswith("| row | PSoup | peer |")
-    monkeypatch.setattr(
-        sys, "argv", ["benchmarks", "--only", "arrival", "--markdown", "--json", str(tmp_path / "a.json")]
-    )
+    some = tmp_path / "some.json"
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "arrival", "--markdown", "--json", str(some)])
     assert command.main() == 0
     assert {row["name"] for row in json.loads(some.read_text())} == set(names[:2])
 
