@@ -22,7 +22,7 @@ from psoup.kernels.pack import set_bits
 _FIRST_ROWS = 16
 _TIER = 16
 """Runs of like size that are merged at once, a power of two. Merging two by two cost more than the join itself."""
-_LARGE_RUN = 16_384
+_LARGE_RUN = 4_096
 """Pairs of a run from which on twice as many are kept side by side: shards make two or more of a piece, and all runs
 of a chunk are merged at once when it is sealed, by whoever does that."""
 _SPARSE_SLOTS = 8

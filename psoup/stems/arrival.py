@@ -30,7 +30,7 @@ from psoup.stems.piece import OpenResults, Piece, Runner, Task, handover_of, thr
 from psoup.stems.predicate_index import Part
 from psoup.stems.values import column_of, values_of
 
-_ONE_RUN = 16_384
+_ONE_RUN = 8_192
 """Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
 _CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 4.0
 """About what a tuple costs: for each clause in no list, for the look-ups in lists, and for each clause in its list."""

@@ -9,13 +9,14 @@ Pure functions of immutable arrays: any thread may run them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from psoup.columns import Array
 from psoup.stems.bounds import Bounds, union
 from psoup.stems.clause_rows import Rows, concatenate
-from psoup.stems.posting_lists import STANDARD, Layout, list_clauses
+from psoup.stems.posting_lists import STANDARD, Layout, list_clauses, unlisted
 from psoup.stems.predicate_index import EXTRA_ROWS, PredicateIndex, bases
 
 
@@ -26,10 +27,9 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
     """
     taken = []
     for index, keep in sources:
-        rows = Rows(
-            index.slots, index.clause_ptr, index.factor_ptr, index.attributes[index.iv_attr], index.iv_lo, index.iv_hi
-        )
-        taken.append(rows.take(np.asarray(keep, np.int64)))
+        own = Rows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
+        rows = own.take(np.asarray(keep, np.int64))
+        taken.append(replace(rows, attributes=index.attributes[rows.attributes]))
     attributes = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.attributes for rows in taken)]))
     bounds = tuple(_common_bounds(int(attribute), sources, taken) for attribute in attributes)
     base = bases(bounds)
@@ -37,12 +37,17 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
     return assemble(concatenate(moved), attributes, bounds, base, layout)
 
 
-def assemble(rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout) -> PredicateIndex:
-    """The index of clauses whose rows are those of `bounds` already; puts them in order. O(n log n)."""
+def assemble(
+    rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout | None
+) -> PredicateIndex:
+    """The index of clauses whose rows are those of `bounds` already; puts them in order. O(n log n).
+
+    Without a layout no clause is in a list: all are looked at for every piece.
+    """
     if (np.diff(rows.slots.astype(np.int64)) < 0).any():
         rows = rows.take(np.argsort(rows.slots))
     attr = np.searchsorted(attributes, rows.attributes).astype(np.int32)
-    lists, rest = list_clauses(rows, attr, base, layout)
+    lists, rest = unlisted(len(rows.slots)) if layout is None else list_clauses(rows, attr, base, layout)
     return PredicateIndex(
         attributes,
         bounds,

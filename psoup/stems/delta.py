@@ -26,6 +26,8 @@ from psoup.stems.posting_lists import STANDARD, Layout
 from psoup.stems.predicate_index import Part, PredicateIndex, bases
 
 _CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
+_UNLISTED = 1_024
+"""Clauses up to which none is put into lists: that takes longer than to look at all of them for some pieces."""
 _START, _END, _PAST_NULL = object(), object(), object()
 _Edge = Key | object
 """One end of an interval: a boundary, or below all values, above all values (= NULL), above NULL."""
@@ -67,6 +69,10 @@ class Delta:
         """Add many clauses while there are none. O(n log n), some microseconds a clause."""
         for slot, factors in clauses:
             self._append(slot, factors)
+        self._count_all()
+
+    def _count_all(self) -> None:
+        """The boundaries of all rows."""
         edges: dict[int, list[_Edge]] = {attribute: [] for attribute in set(self._attributes)}
         for attribute, low, high in zip(self._attributes, self._low, self._high, strict=True):
             edges[attribute] += (low, high)
@@ -165,27 +171,39 @@ class Delta:
                 else:
                     del own[edge]
 
+    def pick(self, slots: Iterable[int]) -> PredicateIndex:
+        """Some of the clauses as an index of their own. O(their intervals * log(boundaries))."""
+        picked = self._copied([self._where[slot] for slot in slots])
+        picked._count_all()
+        return picked._build()
+
+    def _copied(self, positions: Iterable[int]) -> Delta:
+        """The rows of the clauses at `positions`, without boundaries."""
+        copy = Delta(self._layout)
+        copy._text = self._text
+        for position in positions:
+            for factor in range(self._clause_ptr[position], self._clause_ptr[position + 1]):
+                span = slice(self._factor_ptr[factor], self._factor_ptr[factor + 1])
+                copy._attributes += self._attributes[span]
+                copy._low += self._low[span]
+                copy._high += self._high[span]
+                copy._factor_ptr.append(len(copy._low))
+            copy._where[self._slots[position]] = len(copy._slots)
+            copy._slots.append(self._slots[position])
+            copy._clause_ptr.append(len(copy._factor_ptr) - 1)
+        return copy
+
     def _compact(self) -> None:
         """Drop the rows of removed clauses."""
-        old = (self._slots, self._clause_ptr, self._factor_ptr, self._attributes, self._low, self._high)
-        slots, clause_ptr, factor_ptr, attributes, low, high = old
-        self._slots, self._clause_ptr, self._factor_ptr = [], [0], [0]
-        self._attributes, self._low, self._high = [], [], []
-        for position in sorted(self._where.values()):
-            for factor in range(clause_ptr[position], clause_ptr[position + 1]):
-                span = slice(factor_ptr[factor], factor_ptr[factor + 1])
-                self._attributes += attributes[span]
-                self._low += low[span]
-                self._high += high[span]
-                self._factor_ptr.append(len(self._low))
-            self._where[slots[position]] = len(self._slots)
-            self._slots.append(slots[position])
-            self._clause_ptr.append(len(self._factor_ptr) - 1)
+        kept = self._copied(sorted(self._where.values()))
+        self._where, self._slots = kept._where, kept._slots
+        self._clause_ptr, self._factor_ptr = kept._clause_ptr, kept._factor_ptr
+        self._attributes, self._low, self._high = kept._attributes, kept._low, kept._high
         used = set(self._attributes)
         self.bounds = {attribute: own for attribute, own in self.bounds.items() if attribute in used}
 
     def _build(self) -> PredicateIndex:
-        return assemble(*self.rows(), self._layout)
+        return assemble(*self.rows(), self._layout if len(self) > _UNLISTED else None)
 
     def rows(self) -> tuple[Rows, Array, tuple[Bounds, ...], Array]:
         """The clauses in the order of their adding, as `assemble` takes them. O(size)."""

@@ -101,6 +101,15 @@ def list_clauses(rows: Rows, attr: Array, base: Array, layout: Layout) -> tuple[
     return _lay_out(rows, attr, base, anchor, grids, listed, layout), rest
 
 
+def unlisted(clauses: int) -> tuple[PostingLists, Array]:
+    """No lists, and all clauses. O(clauses)."""
+    none, start = np.zeros(0, np.int32), np.zeros(1, np.int32)
+    kinds = (none, np.zeros(1, np.int64), start, none, np.zeros(0, np.uint8))
+    first = np.zeros(0, np.int64)
+    lists = PostingLists(none, none, first, start, start, *kinds, none, np.zeros(0, np.uint16), 0)
+    return lists, np.arange(clauses, dtype=np.int32)
+
+
 def _anchors(rows: Rows, attr: Array, sizes: Array, layout: Layout) -> Array:
     """For each clause the factor that is its anchor, or -1: int64[S]. One that is never true has none."""
     count = np.diff(rows.factor_ptr)

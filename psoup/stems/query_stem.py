@@ -214,13 +214,21 @@ class QuerySteM:
         probe(parts, self._exprs, piece, results, run, self._scratch, self._config, self.costs)
 
     def subset(self, slots: Array) -> Subset:
-        """The live clauses among `slots` (int64[k], any order) as an index of their own. O(k log n)."""
+        """The live clauses among `slots` (int64[k], any order) as an index of their own.
+
+        O(k log n), and constants of the parts that hold one of them.
+        """
         sources = []
-        for part in self._all_parts():
+        for part in self._parts:
             found = np.unique(part.index.find(slots))
             found = found[found >= 0]
-            sources.append((part.index, found[part.alive[found] == 1]))
-        part = Part.of(combine(sources, self._layout))
+            if len(found):
+                sources.append((part.index, found[part.alive[found] == 1]))
+        recent = [slot for slot in np.unique(slots).tolist() if slot in self._delta]
+        if recent:
+            sources.append((self._delta.pick(recent), np.arange(len(recent))))
+        alone = recent and len(sources) == 1
+        part = Part.of(sources[0][0] if alone else combine(sources, self._layout))
         attributes = {int(a): self._exprs[int(a)] for a in part.index.attributes}
         return Subset([part], attributes, self._config)
 
