@@ -39,10 +39,11 @@ class EngineConfig:
     """Recent queries that the second predicate index may hold before maintenance merges it into the first."""
 
     memory_bytes: int = 4 * 1024**3
-    """Budget for tuples; a push that would exceed it is refused. 0 refuses every push."""
+    """Budget for tuples, queries and results. A push or a registration that would exceed it is refused (0: every one);
+    results take what is left, an eighth at least, and are evicted beyond that."""
 
     results_bytes: int = 4 * 1024**3
-    """Budget for results; what is over it is evicted to uncovered, oldest first, and evaluated when asked for."""
+    """Most that results take of it; the rest is evicted to uncovered, oldest first, and evaluated when asked for."""
 
     sort_rows: int = 5_000_000
     """Rows that ORDER BY or DISTINCT may hold in one invocation."""

@@ -31,12 +31,14 @@ from psoup.events import (
 )
 from psoup.maintenance import Installable, Task, next_task
 from psoup.registry import Registry
-from psoup.stems.chunk import Keep
+from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.piece import Runner, serial
 from psoup.stream_state import StreamState
 
 RELIEF_SHARE = 4
 """A quarter of the memory for tuples is kept free, as long as there is something to archive."""
+RESULTS_SHARE = 8
+"""An eighth of the memory is left to results, whatever tuples and queries take."""
 
 
 class Engine:
@@ -214,8 +216,16 @@ class Engine:
                 return [self._registry.unregister(event.query_id, self._streams)]
 
     def _keep_budget(self) -> None:
-        """Give up the oldest sealed results while all results are over their budget."""
-        over = sum(state.results_bytes for state in self._streams.values()) - self.config.results_bytes
+        """Give up search codes, then the oldest sealed results, while all results are over what is left for them."""
+        states = list(self._streams.values())
+        budget = self.config.memory_bytes
+        left = budget - sum(state.tuple_bytes + state.clauses.nbytes for state in states)
+        left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
+        over = sum(state.results_bytes for state in states) - left
+        if over > -budget // RESULTS_SHARE:
+            for chunk in (entry.data for state in states for entry in state.closed):
+                if isinstance(chunk, ChunkView):
+                    chunk.narrow.clear()
         for stream_id, state in self._streams.items():
             if over <= 0:
                 return

@@ -14,14 +14,8 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
-from psoup.admission.batches import (
-    NONE_REFUSED,
-    check_memory,
-    in_event_time,
-    in_system_time,
-    payload_digest,
-    read_columns,
-)
+from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
+from psoup.admission.budget import Budget, block_charge, text_charge
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import decide_alter, decide_create
 from psoup.admission.owners import Owners
@@ -87,7 +81,7 @@ class Admission:
         self._queries = Owners()
         self._next_stream = 1
         self._next_query = 1
-        self._reserved = 0
+        self._budget = Budget(config.memory_bytes)
 
     @property
     def sequence(self) -> int:
@@ -97,7 +91,12 @@ class Admission:
     @property
     def reserved_bytes(self) -> int:
         """Bytes of tuples accepted and not yet given back."""
-        return self._reserved
+        return self._budget.tuples
+
+    @property
+    def query_bytes(self) -> int:
+        """Bytes that the queries that stand are charged."""
+        return self._budget.queries
 
     def prepare(self, command: Command, now: int) -> Prepared:
         """Accept or refuse `command` at clock time `now` (microseconds).
@@ -124,14 +123,14 @@ class Admission:
 
     def give_back(self, size: int) -> None:
         """Return `size` bytes to the memory budget: tuples that the engine has dropped."""
-        self._reserved -= size
+        self._budget.tuples -= size
 
     def state(self) -> dict[str, object]:
         """Everything that future decisions depend on, as plain values that compare equal. O(all of it)."""
         return {
             "sequence": self._sequence,
             "next": (self._next_stream, self._next_query),
-            "reserved": self._reserved,
+            "reserved": (self._budget.tuples, self._budget.queries),
             "queries": dict(self._queries.items()),
             "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
             "streams": {
@@ -155,7 +154,7 @@ class Admission:
             raise Internal(f"admission is inconsistent: {problem}; {self.state()}") from problem
 
     def _check(self) -> None:
-        assert self._reserved >= 0, "more bytes given back than taken"
+        assert self._budget.tuples >= 0 <= self._budget.queries, "more bytes given back than taken"
         named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
         assert named == self._streams, "streams by name and by ID differ"
         assert all(0 < i < self._next_stream for i in self._streams), "a stream ID could be used again"
@@ -242,7 +241,7 @@ class Admission:
             batch, refused, watermark = in_event_time(stream.spec, columns, stream.watermark, bound)
         else:
             batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
-        check_memory(stream.spec, batch, self._reserved, self._config.memory_bytes)
+        self._budget.check_batch(stream.spec, batch.nbytes if len(batch) else 0)
         counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
         if not (command.producer or len(batch) or refused.count):
             return Prepared(PushAcknowledgement(self._sequence, False, *counts))
@@ -299,6 +298,7 @@ class Admission:
             return Prepared(earlier)
 
         query = bind_one(tenant, command.sql)
+        self._budget.check_queries(text_charge(query), 1)
         stream = tenant.stream(query.stream)
         event = Registered(
             self._sequence + 1, stream.tenant, stream.stream_id, self._next_query, query, command.request_id, now
@@ -312,6 +312,7 @@ class Admission:
         if earlier is not None:
             return Prepared(earlier)
         queries, rows = bind_many(tenant, command, self._config.columnar_queries)
+        self._budget.check_queries(block_charge(queries), len(queries))
         names = [queries.template.stream] if isinstance(queries, BoundBlock) else [query.stream for query in queries]
         event = RegisteredMany(
             self._sequence + 1,
@@ -349,7 +350,7 @@ class Admission:
             case Pushed():
                 stream = self._streams[event.stream_id]
                 stream.watermark = event.watermark
-                self._reserved += event.batch.nbytes
+                self._budget.tuples += event.batch.nbytes
                 if event.producer:
                     stream.producers.record(event)
             case WatermarkRaised():
@@ -360,6 +361,7 @@ class Admission:
                 self._adopt_queries(event)
             case Unregistered():
                 self._queries.remove(event.query_id)
+                self._budget.give_back_query(event.query_id)
             case StreamCreated():
                 self._adopt_stream(event)
             case StreamAltered():
@@ -375,14 +377,16 @@ class Admission:
         self._streams[event.stream_id] = stream
         self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
-        self._reserved += 0 if event.stored is None else event.stored.nbytes
+        self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
 
     def _adopt_query(self, event: Registered) -> None:
         self._queries.add(event.query_id, 1, event.stream_id)
+        self._budget.adopt(event)
         self._tenants[event.tenant].remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, event.query_id + 1)
 
     def _adopt_queries(self, event: RegisteredMany) -> None:
         self._queries.add_block(event.first_id, len(event.queries), event.stream_ids)
+        self._budget.adopt(event)
         self._tenants[event.tenant].remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, event.first_id + len(event.queries))

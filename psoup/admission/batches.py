@@ -18,12 +18,9 @@ import pyarrow as pa
 
 from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
-from psoup.errors import InvalidBatch, ResourceExhausted
+from psoup.errors import InvalidBatch
 from psoup.events import Refused
 from psoup.model import Kind, StreamSpec
-
-RETRY_AFTER_MS = 100
-"""What a producer is told to wait when the memory is full of tuples that are not on disk yet."""
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _NO_TIMES: Array = np.zeros(0, np.int64)
@@ -139,24 +136,3 @@ def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None
         return Batch(columns, _NO_TIMES), watermark
     physical = now if watermark is None else max(now, watermark)
     return Batch(columns, np.full(rows, physical, np.int64)), physical
-
-
-def check_memory(spec: StreamSpec, batch: Batch, used: int, budget: int) -> None:
-    """Raise ResourceExhausted if the tuples do not fit the budget, of which `used` bytes are taken.
-
-    A stream with an archive is only asked to wait: its older tuples are on their way to the disk.
-    """
-    needed = batch.nbytes
-    if not len(batch) or used + needed <= budget:
-        return
-    waits = spec.retention.archive > 0 and needed <= budget
-    way = "try again when older tuples are on disk" if waits else "drop a stream, give streams a shorter RETENTION"
-    raise ResourceExhausted(
-        f"the memory budget of {budget:,} bytes for tuples is used up: {used:,} are used and {needed:,} more are needed"
-        f" for this batch to stream {spec.name!r}; {way}, or raise the budget",
-        reason="MEMORY_BUDGET",
-        budget=budget,
-        used=used,
-        needed=needed,
-        **({"retry_after_ms": RETRY_AFTER_MS} if waits else {}),
-    )

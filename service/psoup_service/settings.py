@@ -63,10 +63,10 @@ class Settings(BaseModel):
     """least level that is logged"""
 
     memory_mib: int = Field(default=4_096, ge=0)
-    """budget for tuples; a push beyond it is refused, with 0 every push"""
+    """budget for tuples, queries and results; a push or registration beyond it is refused, with 0 every one"""
 
     results_mib: int = Field(default=4_096, ge=0)
-    """budget for kept results; what is over it is evaluated again when asked for"""
+    """most that kept results take of it; what is over it is evaluated again when asked for"""
 
     archive_cache_mib: int = Field(default=256, ge=0)
     """columns of archived tuples that are kept in memory after they were read"""

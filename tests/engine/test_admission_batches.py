@@ -79,9 +79,9 @@ def test_the_memory_budget_is_charged_and_given_back() -> None:
     gate.push("s", x=[1, 2, 3])
     used = gate.admission.reserved_bytes
     assert used == gate.pushed.batch.nbytes == 51
-    with pytest.raises(ResourceExhausted, match=r"100 bytes .* 51 are used and 51 more are needed") as caught:
+    with pytest.raises(ResourceExhausted, match=r"100 bytes .* 51 by tuples, .* needs 51 more") as caught:
         gate.push("s", x=[1, 2, 3])
-    assert caught.value.facts == {"budget": "100", "used": "51", "needed": "51"}
+    assert caught.value.facts == {"budget": "100", "used": "51", "needed": "51", "would_need": "102"}
     gate.push("s", x=[1, 2])
     for admission in (gate.admission, gate.shadow):
         admission.give_back(51)
