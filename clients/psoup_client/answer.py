@@ -99,9 +99,16 @@ class Answer:
     Of two columns with one name a dict keeps the last; `rows()` has them all.
     """
 
-    def __init__(self, table: pa.Table, completeness: Completeness) -> None:
+    def __init__(self, table: pa.Table, completeness: Completeness | types_pb2.Completeness) -> None:
         self._table = table
-        self.completeness = completeness
+        self._completeness = completeness
+
+    @property
+    def completeness(self) -> Completeness:
+        """What the rows do and do not contain."""
+        if not isinstance(self._completeness, Completeness):  # most callers never ask, and times take a while to make
+            self._completeness = Completeness.of(self._completeness)
+        return self._completeness
 
     def __len__(self) -> int:
         return int(self._table.num_rows)

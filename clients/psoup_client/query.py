@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.json_format import MessageToDict
 
-from psoup_client.answer import Answer, AnswerStream, Completeness
+from psoup_client.answer import Answer, AnswerStream
 from psoup_client.payload import read
 from psoup_client.schema import QueryInfo
 from psoup_client.text import refusing_surrogates
@@ -141,7 +141,7 @@ class Query:
 
 def answer_of(reply: queries_pb2.InvokeResponse) -> Answer:
     """An answer that came in one message."""
-    return Answer(read(reply.arrow_ipc), Completeness.of(reply.completeness))
+    return Answer(read(reply.arrow_ipc), reply.completeness)
 
 
 def _whole(value: Any) -> Any:
