@@ -38,7 +38,7 @@ def rate(bounds: Integers, tuples: Integers, batch: int, expected: Integers, *, 
         work = str(Path(folder, "work.npz"))
         np.savez(work, bounds=bounds, tuples=tuples, batch=batch, equal=equal)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        command = [str(interpreter), str(SCRIPT), work]
+        command = [str(interpreter), "-P", str(SCRIPT), work]  # without -P this file would be its `pathway`
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=SECONDS, env=environment, cwd=folder
