@@ -22,16 +22,23 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Remove what nothing needs. Never touches what was acknowledged.")
     ] = False,
+    aside: Annotated[
+        bool, typer.Option("--set-aside", help="Take damaged chunks and batches out, so that the service can start.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """\b
     Examples:
       psoup doctor psoup-data
       psoup doctor psoup-data --repair
+      psoup doctor psoup-data --set-aside
       psoup doctor psoup-data --json
 
     Examine a data directory that no service runs on: every file, every row, every checksum, and whether all of it fits
-    together. Says which tuples are lost, if any are. Writes nothing without --repair.
+    together. Says which tuples are lost, if any are. Writes nothing without --repair or --set-aside.
+
+    With --set-aside, for want of a backup: a damaged chunk and those of its stream before it count as expired; damaged
+    batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
 
     \b
     Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined.
@@ -41,7 +48,7 @@ def doctor(
 
     try:
         with byte_bar("examined") as progress:
-            report = examine(directory, repair=repair, progress=progress)
+            report = examine(directory, repair=repair, aside=aside, progress=progress)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None

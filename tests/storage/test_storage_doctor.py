@@ -12,12 +12,13 @@ import apsw
 import pytest
 from typer.testing import CliRunner
 
-from psoup.errors import InvalidInput
+from psoup.errors import FailedPrecondition, Internal, InvalidInput, OutOfRange
 from psoup_cli.app import app
 from psoup_storage import DurableStore
 from psoup_storage.durable.doctor import examine
 from psoup_storage.durable.findings import Severity
 from psoup_storage.durable.seals import register
+from psoup_testing.format_fixture import END, Soup
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
@@ -172,3 +173,79 @@ def test_the_command_says_it_in_words_and_in_json(data: Path) -> None:
     rows = [json.loads(line) for line in runner.invoke(app, ["doctor", str(data), "--json"]).stdout.splitlines()]
     assert (rows[0]["severity"], rows[-1]["well"], rows[-1]["chunks"]) == ("damage", False, 14)
     assert runner.invoke(app, ["doctor", str(data / "nowhere")]).exit_code == 2
+
+
+# Setting aside
+
+
+def spoil(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_chunk_is_set_aside_and_its_loss_is_shown(data: Path) -> None:
+    whole = Soup(data, END)
+    before = whole.invoke(1).to_table().to_pylist()
+    whole.store.close()
+    spoil(data / "chunks" / "1-1.parquet")
+    store = DurableStore(data)
+    with pytest.raises(Internal, match=r"1-1\.parquet is damaged"):
+        list(store.read())
+    store.close()
+    report = examine(data, aside=True)
+    assert report.well and [f.place for f in report.findings if f.repaired] == ["chunks/1-1.parquet"]
+    assert sorted(os.listdir(data / "set-aside")) == ["1-0.parquet", "1-1.parquet", "losses.jsonl"]
+    again = examine(data)
+    assert again.well and "tuples 64 to 127 of stream readings" in again.findings[0].lost
+    soup = Soup(data, END)
+    answer = soup.invoke(1)
+    found = [str(row) for row in answer.to_table().to_pylist()]  # NaN is equal to itself as text
+    assert found == [str(row) for row in before if row["_id"] >= 128]
+    with pytest.raises(OutOfRange, match="kept"):
+        soup.invoke(1, window="BEGIN TIMESTAMP '2023-11-14 22:13:30'")
+    soup.engine.check()
+    soup.store.close()
+
+
+def test_a_damaged_batch_is_set_aside_and_ids_are_new(data: Path) -> None:
+    store = DurableStore(data)
+    old = store.incarnation
+    store.close()
+    change(data, "UPDATE log SET tuples = zeroblob(9) WHERE body ->> 'producer' = 'meter 0' AND body ->> 'number' = 21")
+    assert examine(data, aside=True).well
+    report = examine(data)
+    assert report.well
+    assert any("batches 21 to 21 of producer 'meter 0'" in f.what for f in report.findings) is False  # it was the last
+    kept = [name for name in os.listdir(data / "set-aside") if name.startswith("event-")]
+    assert len(kept) == 1
+    soup = Soup(data, END)
+    assert soup.store.incarnation != old
+    assert len(soup.invoke(1).to_table()) < 220
+    soup.store.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE log SET body = replace(body, 'CREATE', 'CREATF') WHERE kind = 'stream' AND stream = 4",
+        "UPDATE log SET body = replace(body, 'CREATE', 'CREATF') WHERE kind = 'stream' AND stream = 2",
+        "UPDATE chunks SET stream = 9 WHERE stream = 2",
+    ],
+)
+def test_what_others_depend_on_is_not_set_aside(data: Path, statement: str) -> None:
+    change(data, statement)
+    before = contents(data)
+    with pytest.raises(FailedPrecondition, match=r"cannot be set aside: .*; restore a backup"):
+        examine(data, aside=True)
+    after = contents(data)
+    after.pop("lock")
+    before.pop("lock", None)
+    assert after == before
+
+
+def test_the_last_chunk_of_a_stream_is_not_set_aside(data: Path) -> None:
+    spoil(data / "chunks" / "2-0.parquet")
+    with pytest.raises(FailedPrecondition, match="chunk 0 is the last one that is stored of its stream"):
+        examine(data, aside=True)
+    assert CliRunner().invoke(app, ["doctor", str(data), "--set-aside"]).exit_code == 2

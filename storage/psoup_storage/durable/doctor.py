@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,28 @@ from psoup_storage.durable.directory import DATABASE, LOCK, DataDirectory
 from psoup_storage.durable.findings import Finding, Report, Severity
 from psoup_storage.durable.numbers import Numbers
 from psoup_storage.durable.seals import broken_seals, register
+from psoup_storage.durable.setting_aside import ASIDE, impossible, losses, set_aside
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK
 
 _KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, "lost+found"}
+_EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
 
 Progress = Callable[[str, int, int], None]
 """Told what is looked at, and how many bytes of how many are done."""
 
 
-def examine(path: Path | str, *, repair: bool = False, progress: Progress = lambda what, done, total: None) -> Report:
+def examine(
+    path: Path | str,
+    *,
+    repair: bool = False,
+    aside: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
     """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
 
+    `repair` removes what nothing needs, `aside` takes damaged chunks and events out of the way (`setting_aside`).
     Raises InvalidInput if it is no data directory, or a service runs on it (reason DATA_DIR_IN_USE).
     """
     path = Path(path)
@@ -55,6 +65,8 @@ def examine(path: Path | str, *, repair: bool = False, progress: Progress = lamb
         examination = Examination(path, repair, progress)
         for finding in examination.run():
             examination.report.findings.append(finding)
+        if aside:
+            examination.set_aside()
         return examination.report
 
 
@@ -69,6 +81,8 @@ class Examination:
         self._streams: dict[int, StreamSpec] = {}
         self._dropped: set[int] = set()
         self._chunks: dict[int, list[ChunkRow]] = {}
+        self._damaged_chunks: list[ChunkRow] = []
+        self._damaged_events: list[Row] = []
         files = [file for file in path.rglob("*") if file.is_file()]
         self._total = sum(file.stat().st_size for file in files)
         self._done = 0
@@ -86,16 +100,36 @@ class Examination:
         except (apsw.Error, UnicodeDecodeError) as problem:
             yield _damage(DATABASE, str(problem), "everything that follows in it")
             return
+        finally:
+            wal = self._path / f"{DATABASE}-wal"
+            if wal.exists() and not wal.stat().st_size:
+                wal.unlink()  # SQLite makes one to look into it
         self._advance(DATABASE, database.stat().st_size)
         for stream in sorted(self._chunks):
             yield from self._look_at_chunks(stream, self._chunks[stream])
         yield from self._look_for_orphans()
 
+    def set_aside(self) -> None:
+        """Take what is damaged out of the way; raises FailedPrecondition if that leaves the rest damaged."""
+        findings = self.report.findings
+        damage = [one for one in findings if one.severity is Severity.DAMAGE]
+        if not damage:
+            return
+        for one in damage:
+            if not one.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
+                raise impossible(f"{one.place}: {one.what}")
+        set_aside(self._path, self._damaged_chunks, self._chunks, self._damaged_events, damage)
+        self.report.findings = [replace(one, repaired=True) if one in damage else one for one in findings]
+
     # Steps ----------------------------------------------------------------------------------------------------
 
     def _look_at_directory(self) -> Iterator[Finding]:
         for entry in sorted(self._path.iterdir()):
-            if entry.name.startswith("backup-"):
+            if entry.name == ASIDE:
+                for loss in losses(self._path):
+                    what = f"{loss['place']} was set aside at {time_text(loss['time'])}: {loss['what']}"
+                    yield Finding(Severity.NOTE, ASIDE, what, loss["lost"])
+            elif entry.name.startswith("backup-"):
                 what = "is what a backup that was cut off has left"
                 yield Finding(Severity.LEFTOVER, entry.name, what, repair="the next start of the service removes it")
             elif entry.name not in _KNOWN:
@@ -150,7 +184,8 @@ class Examination:
             try:
                 event = decoder.decode(row)
             except PSoupError as problem:
-                yield _damage(f"{DATABASE}, event {row.sequence}", problem.message.split(";")[0], self._lost(row))
+                self._damaged_events.append(row)
+                yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row))
                 continue
             match event:
                 case StreamCreated():
@@ -169,7 +204,10 @@ class Examination:
                     self.report.count("tuples in the log", len(event.batch))
                     numbers.add(event)
         for text in numbers.gaps(lambda stream: self._name(stream)):
-            yield _damage(DATABASE, text, "the tuples of these batches")
+            known = bool(losses(self._path))  # a batch that was set aside is no news
+            yield Finding(
+                Severity.NOTE if known else Severity.DAMAGE, _PRODUCERS, text, "the tuples of these batches", _RESTORE
+            )
 
     def _look_at_chunks(self, stream: int, rows: list[ChunkRow]) -> Iterator[Finding]:
         spec = self._streams.get(stream)
@@ -183,6 +221,7 @@ class Examination:
             place = f"{FOLDER}/{row.file}"
             wrong = [*_out_of_line(row, before), *self._wrong_with(spec, row, before)]
             if wrong:
+                self._damaged_chunks.append(row)
                 since = "the beginning" if before is None else time_text(before.last_time)
                 yield _damage(
                     place,

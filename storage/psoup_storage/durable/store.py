@@ -32,6 +32,7 @@ from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import DataDirectory, disk_full
 from psoup_storage.durable.forgetting import forget_aged, forget_chunks, forget_stored, forget_stream, forget_the_dead
+from psoup_storage.durable.setting_aside import losses
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
@@ -210,6 +211,8 @@ class DurableStore:
         rows = list(self._manifest("ORDER BY stream, number"))
         self._chunk_bytes = sum(row.bytes for row in rows)
         self._stored = {row.stream: row for row in rows}
+        for loss in losses(self.path):
+            _log.warning("something damaged was set aside", extra={"what": loss["place"], "lost": loss["lost"]})
         orphans = self._chunks.remove_orphans({row.file for row in rows})
         if orphans:
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})

@@ -1,0 +1,119 @@
+"""Takes damaged chunks and events out of the way of the service, which would not start: the loss is known, and shown.
+
+    chunk k of a stream     it and those before it leave the manifest, as if they had expired: answers that reach back
+                            there say that they are truncated
+    a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one
+
+What is taken out is kept in the folder `set-aside`, with a line in `losses.jsonl`; a start tells of them. What cannot
+be taken out alone (the last chunk that is stored, a stream's definition, the database's structure) needs a backup.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from psoup.errors import FailedPrecondition
+from psoup_storage.durable.chunks import FOLDER, ChunkRow
+from psoup_storage.durable.codec import Row
+from psoup_storage.durable.database import FORMAT
+from psoup_storage.durable.directory import DATABASE, sync_directory
+from psoup_storage.durable.findings import Finding
+from psoup_storage.durable.seals import register
+from psoup_storage.durable.whole_copy import MARK
+
+ASIDE = "set-aside"
+LOSSES = "losses.jsonl"
+_KINDS = ("push", "query", "unregister")
+
+
+def losses(path: Path) -> list[dict[str, Any]]:
+    """What has been set aside in the data directory `path`: `place`, `what`, `lost`, `time` (microseconds)."""
+    file = path / ASIDE / LOSSES
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def set_aside(
+    path: Path,
+    damaged: Sequence[ChunkRow],
+    chunks: dict[int, list[ChunkRow]],
+    events: Sequence[Row],
+    found: list[Finding],
+) -> None:
+    """Take the `damaged` ones of the `chunks` and the damaged `events` out of a locked directory.
+
+    `found`: what is noted about them. Raises FailedPrecondition if that is not possible; nothing has changed then.
+    """
+    last = {
+        stream: max(row.number for row in damaged if row.stream == stream) for stream in {r.stream for r in damaged}
+    }
+    for stream, number in last.items():
+        if number == chunks[stream][-1].number:
+            raise impossible(f"chunk {number} is the last one that is stored of its stream: the log goes on behind it")
+    for event in events:
+        if event.kind not in _KINDS:
+            raise impossible(f"event {event.sequence} is of kind {event.kind!r}: others depend on it")
+    leaving = [row for stream, number in last.items() for row in chunks[stream] if row.number <= number]
+    folder = path / ASIDE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _keep(path, folder, leaving, events, found)
+    _forget(path, last, chunks, events)
+    for row in leaving:
+        (path / FOLDER / row.file).unlink(missing_ok=True)
+
+
+def _keep(
+    path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[Row], found: Sequence[Finding]
+) -> None:
+    """Everything is in the folder before it leaves its place."""
+    for row in leaving:
+        source, target = path / FOLDER / row.file, folder / row.file
+        if source.exists() and not target.exists():
+            os.link(source, target)
+    for event in events:
+        facts = {
+            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in event._asdict().items()
+        }
+        (folder / f"event-{event.sequence}.json").write_text(json.dumps(facts), encoding="utf-8")
+    now = time.time_ns() // 1_000
+    with open(folder / LOSSES, "a", encoding="utf-8") as file:
+        for one in found:
+            file.write(json.dumps({"place": one.place, "what": one.what, "lost": one.lost, "time": now}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    sync_directory(folder)
+    sync_directory(path)
+
+
+def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]], events: Sequence[Row]) -> None:
+    connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
+            connection.pragma(name, value)
+        register(connection)
+        if connection.execute("SELECT value FROM meta WHERE name = 'format'").get != str(FORMAT):
+            raise impossible("the directory has an older format; start the service once, which upgrades it, and again")
+        with connection:
+            for stream, number in last.items():
+                edge = next(row.last_time for row in chunks[stream] if row.number == number)
+                connection.execute("DELETE FROM chunks WHERE stream = ? AND number <= ?", (stream, number))
+                connection.execute("UPDATE stored SET dropped_time = ? WHERE stream = ?", (edge, stream))
+            connection.executemany("DELETE FROM log WHERE sequence = ?", [(event.sequence,) for event in events])
+            if events:
+                facts = {"incarnation": "", "sequence": events[0].sequence, "time": time.time_ns() // 1_000}
+                connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (MARK, json.dumps(facts)))
+    finally:
+        connection.close()
+
+
+def impossible(why: str) -> FailedPrecondition:
+    """Why it cannot be done, and the way out."""
+    return FailedPrecondition(f"what is damaged cannot be set aside: {why}; restore a backup", reason="NOT_SEPARABLE")
