@@ -36,6 +36,7 @@ from psoup.events import CreateStream, Register
 from psoup.model import BIGINT, SECOND
 from psoup.stems.chunk import ChunkView
 from psoup_service.runner import TaskPool
+from psoup_service.warmup import warm_up
 from psoup_storage import DurableStore
 
 MILLION = 1_000_000
@@ -54,6 +55,7 @@ TARGETS = {"archive.q.w100m": Target(value_at_most=2_000)}
 
 def rows(quick: bool) -> Iterator[Row]:
     """Rows for a small and a large archive; quick: 5 million tuples alone."""
+    warm_up()
     for label, tuples in (("w5m", 5 * MILLION),) if quick else SIZES:
         with tempfile.TemporaryDirectory(prefix="psoup-bench-archive-") as folder:
             yield from _archive(Path(folder), label, tuples)

@@ -36,7 +36,7 @@ from psoup.stems.piece import Runner, serial
 from psoup.stream_state import StreamState
 
 RELIEF_SHARE = 4
-"""A quarter of the memory for tuples is kept free, as long as there is something to archive."""
+"""A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
 RESULTS_SHARE = 8
 """An eighth of the memory is left to results, whatever tuples and queries take."""
 
@@ -176,11 +176,11 @@ class Engine:
         return freed
 
     def _relieve(self, allowed: int) -> int:
-        """Have stored chunks of archived streams leave the memory while all tuples take more than `allowed` bytes."""
+        """Have stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
         ready = {i: state for i, state in self._archiving.items() if state.data.leaving}
         if not ready:
             return 0
-        over = sum(state.tuple_bytes for state in self._streams.values()) - allowed
+        over = sum(state.tuple_bytes + state.clauses.nbytes for state in self._streams.values()) - allowed
         freed = 0
         for stream_id, state in ready.items():
             if freed >= over:
