@@ -17,9 +17,11 @@ import pytest
 from hypothesis import note
 
 from psoup.admission import Admission
+from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidInput, ResourceExhausted
-from psoup.events import Pushed, RegisteredMany, RegisterMany
+from psoup.events import Pushed, Registered, RegisteredMany, RegisterMany
 from psoup_storage import DurableStore, open_store
+from psoup_storage.durable import forgetting
 from psoup_storage.durable.codec import encode
 from psoup_storage.durable.database import FORMAT
 from psoup_storage.durable.directory import DataDirectory
@@ -275,3 +277,27 @@ def test_a_damaged_row_is_found_and_named(tmp_path: Path, damage: str) -> None:
     assert refused.value.reason == "DATA_DAMAGED"
     assert refused.value.facts["sequence"] in ("4", "10", "11")
     store.close()
+
+
+def test_queries_that_went_leave_the_log_once_their_request_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "KEPT_REQUESTS", 2)
+    config = EngineConfig(kept_requests=2)
+    gate = Gate(config)
+    gate.create("CREATE STREAM s (x BIGINT)")
+    queries = [gate.register("SELECT x FROM s", f"r{number}").query_id for number in range(5)]
+    for query in queries[:4]:
+        gate.unregister(query)
+    gate.push("s", x=[1])
+    store = DurableStore(tmp_path)
+    store.append(gate.events)
+    store.close()
+    store = DurableStore(tmp_path)
+    events = list(store.read())
+    store.close()
+    assert [event.query_id for event in events if isinstance(event, Registered)] == queries[3:]
+    admission = Admission(config)
+    for event in events:
+        admission.replay(event)
+    assert admission.state() == gate.admission.state()

@@ -4,7 +4,8 @@
                                            the producer's last acknowledgements or the stream's watermark
     a heartbeat                            once a later row has the stream's watermark
     a stream that was dropped              its pushes, chunks and heartbeats at once, the rest at the next start
-    a query that was unregistered          at the next start, unless its request ID must be remembered
+    a query that was unregistered          at the next start; one with a request ID once so many later queries have one
+                                           that admission has forgotten it, too
 
 To raise a watermark later than it was is harmless (tuples are released in stream order either way), and never is one
 raised earlier. The last row always stays, and so do the newest stream and query: from them the next IDs are counted.
@@ -19,6 +20,8 @@ from psoup_storage.durable.chunks import ChunkRow
 
 KEPT_ACKNOWLEDGEMENTS = 1_024
 """Rows kept for each producer: as many as admission remembers acknowledgements."""
+KEPT_REQUESTS = 65_536
+"""Request IDs of each tenant that admission remembers."""
 PRODUCER_IDLE = 7 * 86_400 * 1_000_000
 """Microseconds after which a producer's rows are forgotten, as admission forgets the producer."""
 
@@ -48,7 +51,9 @@ SELECT sequence, late, ahead FROM (
 _DEAD_QUERIES = """
 DELETE FROM log WHERE kind IN ('query', 'unregister')
     AND body ->> 'query' < (SELECT max(body ->> 'query') FROM log WHERE kind = 'query')
-    AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'query' AND body ->> 'request' = '')
+    AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'query' AND body ->> 'tenant' = :tenant
+        AND (body ->> 'request' = '' OR sequence <= (SELECT sequence FROM log WHERE kind = 'query'
+            AND body ->> 'tenant' = :tenant AND body ->> 'request' <> '' ORDER BY sequence DESC LIMIT 1 OFFSET :kept)))
     AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'unregister'
         AND sequence < (SELECT max(sequence) FROM log))
 """
@@ -127,5 +132,6 @@ def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:
 
 def forget_the_dead(connection: apsw.Connection) -> None:
     """Streams and queries that are gone, as far as nothing refers to them any more. O(log)."""
-    connection.execute(_DEAD_QUERIES)
+    for (tenant,) in list(connection.execute("SELECT DISTINCT body ->> 'tenant' FROM log WHERE kind = 'query'")):
+        connection.execute(_DEAD_QUERIES, {"tenant": tenant, "kept": KEPT_REQUESTS})
     connection.execute(_DEAD_STREAMS)
