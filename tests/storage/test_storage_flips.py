@@ -108,6 +108,41 @@ def test_a_log_that_a_crash_has_cut_off_is_no_damage(tmp_path: Path) -> None:
         store.close()
 
 
+def test_what_an_older_crash_has_left_behind_the_end_is_no_damage(tmp_path: Path) -> None:
+    """Twice the power goes in the same place: torn frames, and behind their commit some of a transaction before."""
+    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    count, size = frames(path)
+    whole = (path / "psoup.db-wal").read_bytes()
+    head = whole[: 32 + count * size]
+    salts = whole[16:24]
+
+    def frame(number: int, commit: int) -> bytes:
+        page = random.Random(number).randbytes(4_096)
+        return (
+            number.to_bytes(4, "big") + commit.to_bytes(4, "big") + salts + random.Random(-number).randbytes(8) + page
+        )
+
+    torn, older = [frame(7, 0), frame(8, 40)], [frame(9, 0), frame(10, 41)]
+    (path / "psoup.db-wal").write_bytes(head + b"".join(torn + older))
+    store = DurableStore(path)
+    assert list(store.read())
+    store.close()
+
+
+def test_frames_that_follow_a_damaged_transaction_say_that_it_was_whole(tmp_path: Path) -> None:
+    """More than a bit is lost of a frame, and the transaction behind it is there."""
+    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
+    whole = bytearray((NEWEST / "data" / "psoup.db-wal").read_bytes())
+    commits = [n for n in range(count) if any(whole[32 + n * size + 4 : 32 + n * size + 8])]
+    assert len(commits) >= 2
+    path = shutil.copytree(NEWEST / "data", tmp_path / "data")
+    place = 32 + commits[0] * size + 24 + 512
+    whole[place : place + 512] = bytes(byte ^ 0x5A for byte in whole[place : place + 512])
+    (path / "psoup.db-wal").write_bytes(whole)
+    with pytest.raises(Internal, match=f"frame {commits[0]} of the write-ahead log"):
+        DurableStore(path)
+
+
 def test_a_definition_that_has_changed_is_damage(tmp_path: Path) -> None:
     path = shutil.copytree(NEWEST / "data", tmp_path / "data")
     DurableStore(path).close()

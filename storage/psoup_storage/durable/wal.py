@@ -6,14 +6,16 @@
 At the first frame whose checksum is wrong SQLite takes the log to end: so ends one that a crash has cut off. If the
 frame was whole once, everything from there on was acknowledged, and would be gone without a word. It was whole if
 
-    frames follow behind the commit that follows it    a commit is synced before the next frame is written
-    it is one bit away from its checksum               no torn write looks like that
+    the frame behind the next commit goes on from it    a commit is synced before the next frame is written; frames that
+                                                        an older crash left there go on from something else
+    it is one bit away from its checksum                no torn write looks like that
 
 Nothing is repaired here. The checksums are SQLite's (https://sqlite.org/fileformat2.html, section 4.2).
 """
 
 from __future__ import annotations
 
+import operator
 import struct
 from pathlib import Path
 
@@ -47,15 +49,21 @@ def damaged_frame(path: Path, valid: int) -> int | None:
     away = np.bitwise_count(heads[:, 2:4] ^ salts).sum(axis=1)
     ours = np.flatnonzero(away <= 1)
     known = struct.unpack_from(">2I", content, _HEADER + (valid - 1) * size + 16 if valid else 24)
-    for at in ours.tolist():
+
+    def sums(at: int, before: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """What a frame adds up to after the one before, and what it says itself."""
         frame = frames[valid + at].tobytes()
-        found, stored = _sum(frame[:8] + frame[_FRAME:], order, known), (int(heads[at, 4]), int(heads[at, 5]))
+        return _sum(frame[:8] + frame[_FRAME:], order, before), (int(heads[at, 4]), int(heads[at, 5]))
+
+    for at in ours.tolist():
+        found, stored = sums(at, known)
         if found == stored and not away[at]:
             known = found
             continue
         commits = ours[(ours >= at) & (heads[ours, 1] != 0)]
-        followed = len(commits) > 0 and ours[-1] > commits[0]
-        return valid + at if followed or away[at] or _one_bit(found, stored, page) else None
+        end = int(commits[0]) if len(commits) else len(heads)
+        followed = end + 1 in ours and operator.eq(*sums(end + 1, (int(heads[end, 4]), int(heads[end, 5]))))
+        return valid + at if followed or _one_bit(found, stored, page) or (found == stored and away[at]) else None
     return None
 
 
