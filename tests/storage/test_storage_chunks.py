@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -279,3 +281,39 @@ def test_a_damaged_chunk_is_found_and_named(soup: RestartingPSoup, damage: str) 
         list(again.read())
     assert refused.value.reason == "DATA_DAMAGED"
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "error", "kept"),
+    [
+        (chunks, "_write_all", OSError(errno.ENOSPC, "no space left on device"), 0),
+        (chunks, "_write_all", OSError(errno.EDQUOT, "quota exceeded"), 0),
+        (store, "forget_chunks", apsw.FullError("database or disk is full"), 0),
+        (store, "forget_stored", apsw.FullError("database or disk is full"), 3),
+    ],
+)
+def test_a_chunk_that_finds_no_room_is_stored_when_there_is_some(
+    soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, error: Exception, kept: int
+) -> None:
+    """T4: it stays in memory and in the log, leaves nothing behind, and is tried with later tuples."""
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    query = soup.register("SELECT x FROM s BEGIN (START)")
+
+    def full(*_: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, full)
+        for start in (0, 100):
+            soup.push("s", pa.table({"x": range(start, start + 100)}))
+            soup.maintain()
+        assert len(files(soup)) == kept
+        assert values(soup, query) == list(range(200))
+    soup.restart()
+    assert values(soup, query) == list(range(200))
+    soup.push("s", pa.table({"x": range(200, 210)}))
+    soup.maintain()
+    assert len(files(soup)) == 3
+    assert values(soup, query) == list(range(210))
+    soup.restart()
+    assert values(soup, query) == list(range(210))
