@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def columns_of_rows(rows: Sequence[Sequence[Parameter]], width: int) -> Columns 
     """The columns of rows of `width` values; None if rows or columns are not all of one kind. O(values)."""
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) != {width}:
         return None
-    columns = [_column(values) for values in zip(*rows, strict=True)]
+    columns = [_column(list(map(itemgetter(place), rows))) for place in range(width)]
     found = tuple(column for column in columns if column is not None)
     return found if len(found) == len(columns) else None
 

@@ -19,12 +19,13 @@ from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.kernels import identity as kernels
 from psoup.model import BOOLEAN, Kind
-from psoup.query import ClauseColumns, Edges, Factor, Interval, TermColumn
+from psoup.query import ClauseColumns, Factor, Interval, TermColumn
 from psoup.sql.canonical import expr_text
 from psoup.sql.factors import factor_text
 from psoup.sql.intervals import ends
 
 _FIRST = 64
+_MASK = 2**64 - 1
 _LOW_OPEN, _LOW_PAST, _HIGH_OPEN, _HIGH_PAST = 1, 2, 4, 8
 
 
@@ -32,7 +33,7 @@ class ClauseNames:
     """The names of the clauses that are there. Every method is the writer's."""
 
     def __init__(self) -> None:
-        self._seeds: Array = np.array([hash(("psoup", lane)) & (2**64 - 1) for lane in ("one", "two")], np.uint64)
+        self._seeds: Array = np.array([hash(("psoup", lane)) & _MASK for lane in ("one", "two")], np.uint64)
         self._key = self._seeds.tobytes()
         self._attributes: dict[Expr, Array] = {}
         self._lanes: Array = np.zeros((_FIRST, 2), np.uint64)
@@ -70,20 +71,46 @@ class ClauseNames:
         if len(factor.terms) == 1:
             (term,) = factor.terms
             if len(term.intervals) == 1 and not term.nulls and term.attribute.type != BOOLEAN:
-                column = _column_of(term.attribute, term.intervals[0])
-                kernels.mix_words(self._words(column, 1), self._seeds, total)
+                words = [*self._tag(term.attribute).tolist(), *self._words_of(term.attribute, term.intervals[0])]
+                kernels.mix_words(np.array([words], np.uint64), self._seeds, total)
                 return
         total += np.frombuffer(self._digest(factor_text(factor)), np.uint64)
 
+    def _words_of(self, attribute: Expr, interval: Interval) -> list[int]:
+        """What `_words` has of one interval, beside its attribute."""
+        low, high = interval.low, interval.high
+        if attribute.type.kind is not Kind.TEXT:
+            first, beyond = ends(attribute.type)
+            least, above = first if low is None else low, beyond if high is None else high
+            assert isinstance(least, int) and isinstance(above, int)
+            return [least & _MASK, (above - 1) & _MASK]
+        words, flags = list[int](), 0
+        for end, opened, past in ((low, _LOW_OPEN, _LOW_PAST), (high, _HIGH_OPEN, _HIGH_PAST)):
+            if not isinstance(end, bytes):
+                words += [0, 0]
+                flags |= opened
+                continue
+            text = end.removesuffix(b"\0")
+            flags |= past * (len(text) < len(end))
+            out: Array = np.zeros((1, 2), np.uint64)
+            offsets = np.array([0, len(text)], np.int64)
+            kernels.mix_texts(offsets, np.frombuffer(text or b"\0", np.uint8), self._seeds, out)
+            words += out[0].tolist()
+        return [*words, flags]
+
+    def _tag(self, attribute: Expr) -> Array:
+        """What stands for an attribute, uint64[2]."""
+        tag = self._attributes.get(attribute)
+        if tag is None:
+            digest = self._digest(f"{expr_text(attribute)} {attribute.type}")
+            tag = self._attributes[attribute] = np.frombuffer(digest, np.uint64)
+        return tag
+
     def _words(self, term: TermColumn, count: int) -> Array:
         """What is mixed for a factor: its attribute, its ends, and which of these are open or past their key."""
-        attribute = self._attributes.get(term.attribute)
-        if attribute is None:
-            digest = self._digest(f"{expr_text(term.attribute)} {term.attribute.type}")
-            attribute = self._attributes[term.attribute] = np.frombuffer(digest, np.uint64)
         text = term.attribute.type.kind is Kind.TEXT
         words: Array = np.zeros((count, 7 if text else 4), np.uint64)
-        words[:, :2] = attribute
+        words[:, :2] = self._tag(term.attribute)
         if not text:
             assert term.low is not None and term.high is not None
             words[:, 2], words[:, 3] = term.low.keys.view(np.uint64), term.high.keys.view(np.uint64)
@@ -156,23 +183,3 @@ class ClauseNames:
         there = np.sort(self._table[self._table >= 0])
         assert len(there) == self._count, f"{self._count} names are counted, {len(there)} are there"
         assert np.array_equal(there, np.sort(slots)), "the names are not those of the live clauses"
-
-
-def _column_of(attribute: Expr, interval: Interval) -> TermColumn:
-    """One interval as a column."""
-    if attribute.type.kind is not Kind.TEXT:
-        first, beyond = ends(attribute.type)
-        low = first if interval.low is None else interval.low
-        high = beyond if interval.high is None else interval.high
-        assert isinstance(low, int) and isinstance(high, int)
-        never = np.zeros(1, np.bool_)
-        low_edge = Edges(np.array([low], np.int64), False, never)
-        return TermColumn(attribute, low_edge, Edges(np.array([high - 1], np.int64), True, never))
-    return TermColumn(attribute, _text_edge(interval.low), _text_edge(interval.high))
-
-
-def _text_edge(end: object) -> Edges | None:
-    if not isinstance(end, bytes):
-        return None
-    past = end.endswith(b"\0")
-    return Edges(pa.array([end[:-1] if past else end], pa.large_binary()), past, np.zeros(1, np.bool_))
