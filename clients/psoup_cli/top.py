@@ -72,7 +72,7 @@ def row(cost: QueryCost) -> tuple[str, ...]:
     sql = " ".join(cost.query.sql.split())
     short = sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…"
     part = f"{cost.selectivity:.1%}" if cost.candidates else "-"
-    figures = (f"{cost.cpu_share:.1%}", f"{cost.candidates:,}", f"{cost.matched:,}", part, f"{cost.bytes:,}")
+    figures = (f"{100 * cost.cpu_share:.3g}%", f"{cost.candidates:,}", f"{cost.matched:,}", part, f"{cost.bytes:,}")
     return (cost.query.query_id, *figures, short)
 
 
