@@ -7,6 +7,7 @@ of the ways into Python the fastest.
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
@@ -35,7 +36,7 @@ EAGER = {"min_parallel_table_scan_size": "0", "parallel_setup_cost": "10"}
 
 
 class PostgresServer:
-    """A running server and one connection to it; `close` ends both and removes the data."""
+    """A running server and one connection to it; `close`, or the end of the process, ends both and removes the data."""
 
     def __init__(self, settings: dict[str, str] | None = None) -> None:
         self._settings = SETTINGS | (settings or {})
@@ -49,6 +50,7 @@ class PostgresServer:
         if self._user:
             os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
         self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self._stop)  # a benchmark that fails closes nothing, and the server would live on
         try:
             self._start(*programs)
             self.connection = self._connected(dbapi)
@@ -60,6 +62,7 @@ class PostgresServer:
         """End the server and remove its data."""
         self.connection.close()
         self._stop()
+        atexit.unregister(self._stop)
 
     def run(self, text: str) -> None:
         """A statement without an answer."""
@@ -117,6 +120,7 @@ class PostgresServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+            self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

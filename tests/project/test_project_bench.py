@@ -1,6 +1,7 @@
 """The benchmarks: the distributions of the workload, the arithmetic of the rows, and that answers are checked."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from benchmarks.measure import Row, Sample, Target, beside, machine
 from benchmarks.peers import Missing, join, made
 from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery
+from benchmarks.peers.postgres import PostgresServer
 from benchmarks.peers.scan import in_order, other_scans, quick_scans
 from benchmarks.workload import batches, make_columns, make_queries
 
@@ -176,3 +178,16 @@ def test_rows_that_do_not_exist_are_refused(
     with pytest.raises(SystemExit):
         command.main()
     assert "--only departure: rows begin with arrival.q4096.f4" in capsys.readouterr().err
+
+
+def test_a_benchmark_that_fails_leaves_no_server_behind(tmp_path: Path) -> None:
+    try:
+        PostgresServer().close()
+    except Missing as absent:
+        pytest.skip(f"PostgreSQL: {absent.why}")
+    script = "from benchmarks.peers.postgres import *; s = PostgresServer(); print(s._process.pid, s._folder); 1 / 0"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "ZeroDivisionError" in done.stderr
+    pid, folder = done.stdout.split()
+    assert not Path(folder).exists()
+    assert not Path("/proc", pid).exists()
