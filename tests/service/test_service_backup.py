@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from psoup_storage.durable.doctor import examine
 from psoup_testing.budget import SEED
 from psoup_testing.serving import Serving
 from psoup_testing.zygote import Zygote
+
+FIXTURE = Path(__file__).resolve().parent.parent / "fixtures" / "format-4" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +136,7 @@ def test_restore_refuses_what_would_do_harm(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="mine is not empty"):
         restore(tmp_path / "data", tmp_path / "mine")
     content = bytearray((tmp_path / "data" / "psoup.db").read_bytes())
-    content[4_096 * 2 + 3] ^= 1
+    content[100] ^= 1  # what kind of page the first one is
     (tmp_path / "data" / "psoup.db").write_bytes(content)
     with pytest.raises(InvalidInput, match=r"data is damaged: psoup\.db"):
         restore(tmp_path / "data", tmp_path / "copy")
@@ -163,6 +166,22 @@ def test_a_backup_that_cannot_be_made_harms_nothing(tmp_path: Path, monkeypatch:
     assert [f.severity for f in examine(tmp_path / "data").findings] == ["leftover"]
     DurableStore(tmp_path / "data").close()
     assert examine(tmp_path / "data").findings == []
+
+
+def test_a_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = shutil.copytree(FIXTURE, tmp_path / "data")
+    store = DurableStore(path)
+
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)
+    frozen = store.freeze()
+    chunks = [name for name, _ in frozen.files if name.startswith("chunks/")]
+    assert len(chunks) == 14
+    assert all(b"".join(frozen.read(name)) == (path / name).read_bytes() for name in chunks)
+    frozen.close()
+    store.close()
 
 
 def test_a_service_in_memory_has_nothing_to_copy(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ to the IDs of the first. What a crash leaves of `backup-…` is removed at the n
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -30,6 +31,7 @@ from psoup_storage.durable.whole_copy import MARK
 
 PREFIX = "backup-"
 _PIECE = 1024 * 1024
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS}
 
 
 class Frozen:
@@ -66,7 +68,7 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
 
     def link() -> None:
         for (file,) in database.query("SELECT file FROM chunks"):
-            os.link(directory.path / FOLDER / file, path / FOLDER / file)
+            _link(directory.path / FOLDER / file, path / FOLDER / file)
 
     try:
         directory.make_file(path / DATABASE)
@@ -78,6 +80,16 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
         if isinstance(problem, apsw.Error | OSError):
             raise Internal(f"the backup could not be made: {problem}", reason="BACKUP_FAILED") from problem
         raise
+
+
+def _link(source: Path, target: Path) -> None:
+    """A second name for a chunk, which never changes; a copy where the file system knows no second names."""
+    try:
+        os.link(source, target)
+    except OSError as problem:
+        if problem.errno not in _NO_LINKS:
+            raise
+        shutil.copyfile(source, target)
 
 
 def mark(path: Path) -> tuple[int, str]:
