@@ -14,11 +14,12 @@ from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from psoup.answer.invoke import Answer
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.errors import PSoupError
+from psoup.errors import OutOfRange, PSoupError
 from psoup.local import LocalPSoup
 from psoup_testing.coverage import COVERAGE
 from psoup_testing.histories import (
@@ -186,6 +187,11 @@ class Duel:
         )
         found = self.psoup.matches(self.declaration.name, tuple_id)
         assert found == wanted, f"tuple {tuple_id} {released[tuple_id][3]!r}: expected {wanted}, found {found}"
+        together = self.psoup.matches_many(self.declaration.name, [tuple_id, edge, tuple_id])
+        assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {edge}: expected {wanted}: {together}"
+        if edge:
+            with pytest.raises(OutOfRange, match="tuple IDs kept"):
+                self.psoup.matches(self.declaration.name, edge - 1)
 
     def released(self) -> list[tuple[int, int, int, Row]]:
         """The model's released tuples, computed once after each change."""
