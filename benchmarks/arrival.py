@@ -4,13 +4,14 @@ the paper, results kept.
 A batch of 4,096 tuples is pushed into the embedded engine: validated, stamped, released at once (the stream is in
 the system time domain), joined with every query, and the matches kept in the open form. The clock runs over 16
 batches, one chunk; sealing the chunk comes between two samples, and in `.sustained` inside them, 64 chunks with
-expiry. One core, and with `.two` both. A peer finds the matches of one batch, and that is all: no order, no window, no
-expiry, no snapshot.
+expiry. One core, and with `.two` both: each batch in two shards, and sealing beside it. A peer finds the matches of
+one batch, and that is all: no order, no window, no expiry, no snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from functools import partial
 
@@ -23,6 +24,7 @@ from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
 from benchmarks.workload import ATTRIBUTES, CREATE, DOMAIN, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
+from psoup.maintenance import Installable
 from psoup.stems.piece import Runner, Task, serial
 from psoup_service.runner import TaskPool
 
@@ -136,6 +138,31 @@ class Cores:
         self._pool.close()
 
 
+class Maintainer:
+    """Maintenance computed on a thread of its own, one task at a time, and installed between two pushes."""
+
+    def __init__(self, local: LocalPSoup) -> None:
+        self._local = local
+        self._thread = ThreadPoolExecutor(1)
+        self._task: Future[Installable] | None = None
+
+    def turn(self) -> bool:
+        """Take in what is ready, and hand over what is due; whether a task is under way."""
+        if self._task is not None and self._task.done():
+            self._local.engine.install(self._task.result())
+            self._task = None
+        if self._task is None and (task := self._local.engine.maintenance()) is not None:
+            self._task = self._thread.submit(task.compute)
+        return self._task is not None
+
+    def close(self) -> None:
+        """Finish what is under way and what is due after it; end the thread."""
+        while self._task is not None:
+            wait([self._task])
+            self.turn()
+        self._thread.shutdown()
+
+
 class Loaded:
     """An embedded engine with the queries registered and indexed; it keeps the last four chunks."""
 
@@ -148,14 +175,20 @@ class Loaded:
         self._chunk = chunk
 
     def arrive(self, threads: int = 1, chunks: int = 0) -> None:
-        """Push a chunk's worth of batches; or as many as `chunks`, with all maintenance that becomes due."""
+        """Push a chunk's worth of batches; or as many as `chunks`, with all maintenance that becomes due.
+
+        On one core maintenance is done in between. On two it has a thread, as in the service.
+        """
         if isinstance(self.run, Cores):
             self.run.threads = threads
-        for _ in range(max(chunks, 1)):
-            for table in self._chunk:
-                self.local.push(STREAM, table)
-            if chunks:
-                self.local.maintain()
+        with closing(Maintainer(self.local)) as maintainer:
+            for _ in range(max(chunks, 1)):
+                for table in self._chunk:
+                    self.local.push(STREAM, table)
+                    if chunks and threads > 1:
+                        maintainer.turn()
+                if chunks and threads == 1:
+                    self.local.maintain()
 
 
 def check(engine: Loaded, queries: Sequence[Query], peers: Sequence[Peer], columns: Columns) -> None:
