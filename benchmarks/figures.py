@@ -39,6 +39,7 @@ LINE = 0.045
 OURS = "PSoup"
 COLOURS = {OURS: "#c0392b", "DuckDB": "#e0a800", "Polars": "#2471a3", "NumPy": "#7f8c8d", "C uint8 AVX": "#1e8449"}
 OTHER = "#8e44ad"
+MARKERS = {"SQLite": "s", "PostgreSQL": "^", "chDB": "D", "PyArrow": "v", "Pathway": "P"}
 
 
 def draw(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
@@ -112,8 +113,9 @@ def _ratios(rows: Sequence[dict[str, Any]]) -> Figure:
         name = row["peer"].split(",")[0]
         ratio = _times_better(row)
         place = len(names) - names.index(row["name"])
-        label = None if name in seen else name
-        seen.add(name)
+        shown = _shown(name)
+        label = None if shown in seen else shown
+        seen.add(shown)
         axes.plot(ratio, place, _marker(name), color=_colour(name), markersize=6, label=label, alpha=0.85)
     labels = [f"{name}   {number(_value(rows, name))} {_unit(rows, name)}" for name in names]
     axes.set_yticks(range(len(names), 0, -1), labels, fontsize=8)
@@ -125,6 +127,12 @@ def _ratios(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.grid(alpha=0.3, axis="both", linewidth=0.5)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8, frameon=False)
     return figure
+
+
+def _shown(peer: str) -> str:
+    """What the legend calls a peer."""
+    known = [name for name in (*COLOURS, *MARKERS) if peer.startswith(name)]
+    return known[0] if known else "no engine: an empty call, in memory, …"
 
 
 def _times_better(row: dict[str, Any]) -> float:
@@ -147,8 +155,9 @@ def _colour(name: str) -> str:
 
 
 def _marker(name: str) -> str:
-    shapes = {"SQLite": "s", "PostgreSQL": "^", "chDB": "D", "PyArrow": "v", "Pathway": "P"}
-    return next((shape for peer, shape in shapes.items() if name.startswith(peer)), "o")
+    return next(
+        (shape for peer, shape in MARKERS.items() if name.startswith(peer)), "x" if _colour(name) == OTHER else "o"
+    )
 
 
 def _machine(rows: Sequence[dict[str, Any]]) -> str:
