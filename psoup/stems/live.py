@@ -50,7 +50,8 @@ class LiveClauses:
         self._count -= 1
         if self._used > 2 * self._count + _FIRST:
             kept = np.flatnonzero(self._slots[: self._used] != _GONE)
-            self._ids, self._slots = self._ids[kept], self._slots[kept]
+            room = max(self._count, _FIRST)
+            self._ids, self._slots = np.resize(self._ids[kept], room), np.resize(self._slots[kept], room)
             self._used = self._count
 
     def slot(self, sqc_id: int) -> int:

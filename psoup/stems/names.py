@@ -25,6 +25,9 @@ from psoup.sql.factors import factor_text
 from psoup.sql.intervals import ends
 
 _FIRST = 64
+_ROOMY = 16
+"""A table of this many places a clause is made smaller."""
+
 _MASK = 2**64 - 1
 _LOW_OPEN, _LOW_PAST, _HIGH_OPEN, _HIGH_PAST = 1, 2, 4, 8
 
@@ -163,9 +166,14 @@ class ClauseNames:
         return found, fresh
 
     def forget(self, slot: int) -> None:
-        """The clause of `slot` is gone; it must be there. O(1)."""
+        """The clause of `slot` is gone; it must be there. O(1) amortised: room that few use is given back."""
         assert kernels.take_out(slot, self._lanes, self._table), f"slot {slot} has no name"
         self._count -= 1
+        roomy = len(self._table) > 2 * _FIRST and _ROOMY * self._count < len(self._table)
+        if roomy or (not self._count and len(self._lanes) > _FIRST):
+            slots = self._table[self._table >= 0]
+            self._lanes = self._lanes[: max(int(slots.max(initial=-1)) + 1, _FIRST)].copy()
+            self._grow(max(self._count, _FIRST // 2))
 
     def _reserve(self, slots: int) -> None:
         if slots > len(self._lanes):

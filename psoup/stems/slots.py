@@ -12,12 +12,16 @@ import numpy as np
 
 from psoup.columns import Array
 
+_FIRST = 16
+_ROOMY = 4
+"""A table of this many places a slot is made smaller."""
+
 
 class SlotTable:
     """Who owns which slot. `sqc_of_slot`: int64, -1 where never used."""
 
     def __init__(self) -> None:
-        self.sqc_of_slot: Array = np.full(16, -1, np.int64)
+        self.sqc_of_slot: Array = np.full(_FIRST, -1, np.int64)
         self.used = 0
         self._free: list[int] = []
         self._dead: list[int] = []
@@ -31,7 +35,7 @@ class SlotTable:
         last = self.used + count - len(again)
         slots = np.concatenate([np.array(again, np.int64), np.arange(self.used, last)])
         if last > len(self.sqc_of_slot):
-            grown: Array = np.full(last + last // 4 + 16, -1, np.int64)
+            grown: Array = np.full(last + last // 4 + _FIRST, -1, np.int64)
             grown[: self.used] = self.sqc_of_slot[: self.used]
             self.sqc_of_slot, self._shared = grown, False
         if self._shared and (self.sqc_of_slot[slots] >= 0).any():
@@ -59,6 +63,8 @@ class SlotTable:
             self.used -= 1
             last += 1
         del self._free[:last]
+        if len(self.sqc_of_slot) > _ROOMY * max(self.used, _FIRST // 2):
+            self.sqc_of_slot, self._shared = self.sqc_of_slot[: max(self.used, _FIRST)].copy(), False
 
     @property
     def dead(self) -> Array:

@@ -202,7 +202,9 @@ def test_bad_rows_leave_the_stream_as_it_was(client: Client, make_stream: MakeSt
     assert client.push(name, []).batches == 0
     with pytest.raises(NotFound):
         client.push("nowhere", [{"a": 1}])
-    assert client.push(name, [{"a": 1}]).accepted == 1
+    result = client.push(name, [{"a": 1}])
+    assert result.accepted == 1
+    client.wait_for(result.sequence)
     assert client.describe(name).tuples == 1
 
 

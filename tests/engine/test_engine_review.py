@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.admission.budget import TEXT_BYTES
 from psoup.answer.describe import describe_stream
 from psoup.columns import Batch, Column, concat_batches
 from psoup.config import EngineConfig
@@ -140,8 +141,10 @@ def test_explain_says_where_a_window_of_rows_begins() -> None:
 
 def test_tuples_past_their_retention_leave_when_room_is_needed() -> None:
     """Refused pushes move no time in the system domain: without this the stream would be full for ever."""
-    soup = made(EngineConfig(chunk_rows=64, memory_bytes=4_000), "CREATE STREAM s (a BIGINT) RETENTION 10 SECONDS")
-    query = soup.register("SELECT a FROM s")
+    sql = "SELECT a FROM s"
+    config = EngineConfig(chunk_rows=64, memory_bytes=4_000 + TEXT_BYTES + len(sql))
+    soup = made(config, "CREATE STREAM s (a BIGINT) RETENTION 10 SECONDS")
+    query = soup.register(sql)
     soup.push("s", table(range(100)))
     soup.push("s", table(range(100)))
     with pytest.raises(ResourceExhausted):
