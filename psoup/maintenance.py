@@ -6,6 +6,7 @@
     tidy     the open results forget clauses that are gone, and their slots become free
     cover    clauses born after a chunk was closed are evaluated over it (new queries, old data)
     compact  packs forget clauses that are gone
+    tally    what queries cost in chunks and indexes that are gone is counted by clause
 
 A task is made by the writer from immutable parts, computed by anyone, and installed by the writer only if what it was
 computed from still stands; else it is dropped and will be found due again.
@@ -30,8 +31,10 @@ from psoup.errors import ResourceExhausted
 from psoup.model import StreamSpec
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
+from psoup.results.room import RowRoom
 from psoup.results.sealed import seal
 from psoup.stems.chunk import ChunkView, Keep
+from psoup.stems.costs import Costs, Tally
 from psoup.stems.piece import Runner, serial, threads_of
 from psoup.stems.query_stem import MergeResult, MergeTask, Subset
 from psoup.stems.zones import narrow_all
@@ -64,7 +67,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """store, seal, merge, tidy, cover or compact."""
+        """store, seal, merge, tidy, cover, compact or tally."""
         ...
 
     def compute(self, run: Runner = serial) -> Installable:
@@ -156,6 +159,7 @@ class _Seal:
     stream_id: int
     entry: ChunkEntry
     list_limit: int
+    room: RowRoom
     name: str = "seal"
 
     def compute(self, run: Runner = serial) -> Installable:
@@ -163,6 +167,7 @@ class _Seal:
         assert results.open is not None and isinstance(self.entry.data, ChunkView)
         narrow_all(self.entry.data)
         pack = seal(results.open, results.open.sqc_of_slot, self.list_limit)
+        self.room.make_ready(len(results.open.rows))
         return _Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
 
 
@@ -254,6 +259,27 @@ class _Merged:
         return state.clauses.install(self.result)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    stream_id: int
+    costs: Costs
+    sqc_of_slot: Array
+    name: str = "tally"
+
+    def compute(self, run: Runner = serial) -> Installable:
+        return _Tallied(self.stream_id, self.costs.tally(self.sqc_of_slot))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tallied:
+    stream_id: int
+    tally: Tally
+
+    def install(self, state: StreamState) -> bool:
+        state.clauses.costs.install(self.tally, state.slots.sqc_of_slot)
+        return False
+
+
 def _store_due(state: StreamState, everything: bool) -> Task | None:
     if state.keep is None or not state.storing or state.stored == state.data.open.number:
         return None
@@ -267,7 +293,7 @@ def _seal_due(state: StreamState, everything: bool) -> Task | None:
         if entry.results.open is None:
             break
         oldest = entry
-    return None if oldest is None else _Seal(state.stream_id, oldest, state.config.list_limit)
+    return None if oldest is None else _Seal(state.stream_id, oldest, state.config.list_limit, state.open.room)
 
 
 def _merge_due(state: StreamState, everything: bool) -> Task | None:
@@ -326,6 +352,11 @@ def _compact_due(state: StreamState, everything: bool) -> Task | None:
     return None
 
 
+def _tally_due(state: StreamState, everything: bool) -> Task | None:
+    costs = state.clauses.costs
+    return _Tally(state.stream_id, costs, state.slots.share()) if costs.due(everything) else None
+
+
 def _sealed(state: StreamState) -> Iterator[ChunkEntry]:
     return (entry for entry in state.closed if entry.results.open is None)
 
@@ -337,4 +368,5 @@ _RULES: tuple[Callable[[StreamState, bool], Task | None], ...] = (
     _tidy_due,
     _cover_due,
     _compact_due,
+    _tally_due,
 )

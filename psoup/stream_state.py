@@ -26,7 +26,6 @@ from psoup.events import Pushed, Stored, StreamCreated, WatermarkRaised
 from psoup.query import ClauseColumns, Factor
 from psoup.results.chunk_results import ALL, UNCOVERED, ChunkResults
 from psoup.results.open import OpenResults
-from psoup.results.sizes import sealed_matches
 from psoup.stems.chunk import Keep
 from psoup.stems.data_stem import DataSteM
 from psoup.stems.live import LiveClauses
@@ -173,7 +172,7 @@ class StreamState:
         """The oldest closed chunk is no longer in memory, nor are its results."""
         results = self.closed.pop(0).results
         self.closed_bytes -= results.nbytes
-        self.clauses.costs.gone(*sealed_matches(results, self.slots.sqc_of_slot))
+        self.clauses.costs.gone((pack.ids, pack.counts) for pack in results.packs)
         if self.data.leaving:
             self.data.leaving.popleft()
         self._trim_deaths()
@@ -194,7 +193,7 @@ class StreamState:
         self.closed.append(ChunkEntry(data, results))
         self.closed_bytes += results.nbytes
         self.slots.free_dead()
-        self.open = OpenResults(self.config, self.slots.used)
+        self.open = self.open.successor(self.slots.used)
         self.settled = False
 
     # Clauses ---------------------------------------------------------------------------------------------
@@ -300,7 +299,7 @@ class StreamState:
         """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
         dead = self.slots.dead
         self.slots.free_dead()
-        self.open = self.open.without(dead, self.config, self.slots.used)
+        self.open = self.open.without(dead, self.slots.used)
         self.open.errors = self.used_errors(self.open.errors)
         self.changed = True
 
@@ -360,7 +359,7 @@ class StreamState:
                 break
             if entry.results.open is None and entry.results.nbytes:
                 freed += entry.results.nbytes
-                self.clauses.costs.gone(*sealed_matches(entry.results, self.slots.sqc_of_slot))
+                self.clauses.costs.gone((pack.ids, pack.counts) for pack in entry.results.packs)
                 self._put(at, entry.results.give_up())
         return freed
 

@@ -66,12 +66,12 @@ class _Stream:
 
     def __init__(self, snapshot: Snapshot, view: StreamView) -> None:
         self.snapshot, self.view = snapshot, view
-        self.counts: SlotCosts = view.index.costs.read()
         self.spare = view.index.nbytes // max(len(view.index), 1)
         self.chunks = view.chunks[view.archived :]
         last = view.chunks[-1].results.open
         assert last is not None, "the last chunk is open"
         self.owners = last.sqc_of_slot
+        self.counts: SlotCosts = view.index.costs.read(self.owners)
 
     def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
         """Of one query of a clause; `total`: units of all streams."""

@@ -18,6 +18,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offset_range, slot_range, sort_by_slot
 from psoup.kernels.pack import set_bits
+from psoup.results.room import RowRoom
 
 _FIRST_ROWS = 16
 _TIER = 16
@@ -98,10 +99,12 @@ class OpenView:
 class OpenResults:
     """The writer's side. Not safe for two writers; views are safe for any reader."""
 
-    def __init__(self, config: EngineConfig, slots: int) -> None:
+    def __init__(self, config: EngineConfig, slots: int, room: RowRoom | None = None) -> None:
+        self._config = config
         self._words = config.chunk_rows // 64
         self._dense_from = max(1, config.chunk_rows // config.dense_share)
         self.row_of_slot: Array = np.full(max(slots, _FIRST_ROWS), -1, np.int32)
+        self.room = RowRoom(self._words) if room is None else room
         self.rows: Array = np.zeros((0, self._words), np.uint64)
         self._row_count = 0
         self.runs: list[tuple[Array, Array]] = []
@@ -122,8 +125,7 @@ class OpenResults:
         needed = self._row_count + len(new)
         if needed > len(self.rows):
             # Room to spare from the start: rows come in crowds, and one late-comer must not move them all.
-            size = max(needed + (needed >> 2), 2 * len(self.rows), _FIRST_ROWS)
-            grown: Array = np.zeros((size, self._words), np.uint64)
+            grown = self.room.take(needed, max(needed + (needed >> 2), 2 * len(self.rows), _FIRST_ROWS))
             grown[: self._row_count] = self.rows[: self._row_count]
             self.rows = grown
         self.row_of_slot[new] = np.arange(self._row_count, needed, dtype=np.int32)
@@ -167,7 +169,9 @@ class OpenResults:
 
     def clear(self) -> None:
         """Hold nothing, with room for as much as before; what was sealed may have kept the rows."""
-        self.rows = np.zeros(self.rows.shape, np.uint64)
+        size = len(self.rows)
+        self.rows = np.zeros((0, self._words), np.uint64)  # the memory of before may be what is taken now
+        self.rows = self.room.take(size, size)
         self.row_of_slot[:] = -1
         self._row_count = 0
         self.runs = []
@@ -192,12 +196,16 @@ class OpenResults:
         """What readers see of the first `length` tuples. O(runs)."""
         return OpenView(sqc_of_slot, self.row_of_slot, self.rows[: self._row_count], tuple(self.runs), length)
 
-    def without(self, slots: Array, config: EngineConfig, used: int) -> OpenResults:
+    def successor(self, slots: int) -> OpenResults:
+        """Nothing yet, of the chunk that follows."""
+        return OpenResults(self._config, slots, self.room)
+
+    def without(self, slots: Array, used: int) -> OpenResults:
         """A copy that names none of `slots`, and only slots below `used`; the original stays for its readers.
 
         O(results).
         """
-        kept = OpenResults(config, used)
+        kept = self.successor(used)
         dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
         dead[slots] = True
         live = np.flatnonzero((self.row_of_slot >= 0) & ~dead)
@@ -211,9 +219,9 @@ class OpenResults:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows in use, runs and the slot table."""
+        """Bytes of rows in use, spare room for rows, runs and the slot table."""
         runs = sum(slots.nbytes + offsets.nbytes for slots, offsets in self.runs)
-        return self._row_count * self._words * 8 + runs + self.row_of_slot.nbytes
+        return self._row_count * self._words * 8 + self.room.nbytes + runs + self.row_of_slot.nbytes
 
     def check(self, length: int) -> None:
         """Rows are owned once, no bit lies at or past `length`, runs are sorted and shrink."""

@@ -119,7 +119,7 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
     row_slots = np.flatnonzero(row_of >= 0)
     row_slots = row_slots[sqc_of_slot[row_slots] >= 0]
     rows, place = view.rows, row_of[row_slots].astype(np.int64)
-    list_slots, starts, counts = np.unique(slots, return_index=True, return_counts=True)
+    list_slots, starts, counts = _groups(slots)
     large = counts > list_limit
     if large.any():
         which = np.isin(slots, list_slots[large])
@@ -127,8 +127,16 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
         place = np.concatenate([place, np.arange(len(rows), len(rows) + len(extra))])
         rows, row_slots = np.concatenate([rows, extra]), np.concatenate([row_slots, list_slots[large]])
         slots, offsets = slots[~which], offsets[~which]
-        list_slots, starts, counts = np.unique(slots, return_index=True, return_counts=True)
+        list_slots, starts, counts = _groups(slots)
     return _pack(rows, sqc_of_slot[row_slots], place, sqc_of_slot[list_slots], starts, counts, offsets, list_limit)
+
+
+def _groups(slots: Array) -> tuple[Array, Array, Array]:
+    """Of ascending slots: each once, where it starts, and how often it comes."""
+    new: Array = np.ones(len(slots), np.bool_)
+    np.not_equal(slots[1:], slots[:-1], out=new[1:])
+    starts = np.flatnonzero(new)
+    return slots[starts], starts, np.diff(starts, append=len(slots))
 
 
 def _bitmaps_of(owners: Array, slots: Array, offsets: Array, words: int) -> Array:

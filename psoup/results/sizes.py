@@ -55,19 +55,8 @@ def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array,
     return matched, size
 
 
-def sealed_matches(results: ChunkResults, owners: Array) -> tuple[Array, Array]:
-    """Slots, each once, and how often their clauses matched, of a sealed chunk. O(columns + slots)."""
-    matched: Array = np.zeros(len(owners), np.int64)
-    order = np.argsort(owners, kind="stable")
-    for pack in results.packs:
-        slots, mine = _slots_of(pack.ids, owners, order)
-        matched[slots] += pack.counts[mine]
-    slots = np.flatnonzero(matched)
-    return slots, matched[slots]
-
-
 def _slots_of(ids: Array, owners: Array, order: Array) -> tuple[Array, Array]:
-    """The slots of those of `ids` (no two equal) that have one, and which these are."""
+    """The slots of those of `ids` (no two equal) that have one, and which these are; `order` sorts `owners`."""
     at = np.minimum(np.searchsorted(owners, ids, sorter=order), len(order) - 1)
     mine = np.flatnonzero(owners[order[at]] == ids)
     return order[at[mine]], mine

@@ -290,7 +290,7 @@ class QuerySteM:
         for source, before in zip(result.sources, result.alive, strict=True):
             for position in np.flatnonzero(before & ~source.alive & 1):
                 result.merged.kill(int(source.index.slots[position]))
-        self.costs.fold(result.sources)
+        self.costs.leave(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
         self._forget_attributes()
         return True

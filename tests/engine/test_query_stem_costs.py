@@ -69,8 +69,12 @@ def test_a_slot_that_is_used_again_begins_anew() -> None:
     stem = QuerySteM(SCHEMA, CONFIG)
     stem.add(0, (in_range(A, 0, 900),))
     probe(stem, piece_of(list(range(100)), [0] * 100))
-    stem.costs.gone(np.array([0]), np.array([7]))
-    assert stem.costs.read().matched[0] == 7
+    owners = np.array([5])
+    stem.costs.gone([(np.array([4, 5]), np.array([2, 7]))])
+    assert stem.costs.read(owners).matched[0] == 7
+    stem.costs.install(stem.costs.tally(owners), owners)
+    assert not stem.costs.due(everything=True)
+    assert stem.costs.read(owners).matched[0] == 7
     stem.remove(0)
     stem.add(0, (in_range(A, 50, 52),))
     probe(stem, piece_of(list(range(100)), [0] * 100, 100))
