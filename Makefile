@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 UV_VERSION := 0.13.8
 PATHWAY_VERSION := 0.33.0
+# What has no wheel is built, without code of its own, by the setuptools of the lock; separated by |.
+FROM_SOURCE := pyspark
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest
 SOURCES := psoup protos storage service clients tests benchmarks
@@ -44,8 +46,12 @@ $(STAMP): requirements.lock pyproject.toml
 	  "$$python" -m venv $(VENV) || { \
 	    echo "make setup: '$$python -m venv' failed; on Debian and Ubuntu it needs the package python3-venv" >&2; exit 1; }; \
 	fi
-	@echo "Installing the locked dependencies (about 250 MB, once)"
-	@$(BIN)/python -m pip install -qq --require-hashes --only-binary :all: -r requirements.lock
+	@echo "Installing the locked dependencies (about 700 MB, once; two thirds are Spark)"
+	@mkdir -p build
+	@awk -v sources='^($(FROM_SOURCE))==' '/^[^ #]/ { out = $$0 ~ sources ? "sources" : "wheels" } \
+	  out { print > ("build/" out ".txt") }' requirements.lock
+	@$(BIN)/python -m pip install -qq --require-hashes --only-binary :all: -r build/wheels.txt
+	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --no-binary :all: -r build/sources.txt
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check --quiet
 	@touch $@
@@ -113,7 +119,7 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew into requireme
 	@[ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION); }
 	@{ echo '# What `make setup` installs, on every platform and Python from 3.11 on. Made by `make lock` from pyproject.toml.'; \
 	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra dev --extra bench pyproject.toml; } > build/requirements.lock
+	    --extra dev --extra bench --extra spark pyproject.toml; } > build/requirements.lock
 	@mv build/requirements.lock requirements.lock
 
 clean: ## Remove what was built, cached and installed.

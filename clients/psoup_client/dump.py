@@ -117,7 +117,7 @@ def load(
         if stage.result is None:
             for batch in pq.ParquetFile(folder / file).iter_batches(65_536):
                 stage.add(batch.drop_columns(["_id", "_time"]))
-        result = _plus(result, stage.commit(timeout=_TIMEOUT))
+        result = result.joined(stage.commit(timeout=_TIMEOUT))
         done += rows
         (progress or _nobody)(done, found.rows)
     return result
@@ -159,18 +159,6 @@ def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
         file.flush()
         os.fsync(file.fileno())
     return sum(map(len, batches))
-
-
-def _plus(one: PushResult, other: PushResult) -> PushResult:
-    return PushResult(
-        max(one.sequence, other.sequence),
-        one.accepted + other.accepted,
-        one.late + other.late,
-        one.ahead + other.ahead,
-        other.watermark or one.watermark,
-        one.batches + other.batches,
-        one.duplicates + other.duplicates,
-    )
 
 
 def _nobody(done: int, total: int) -> None:

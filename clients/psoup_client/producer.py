@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable, from_rpc
+from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
 from psoup_client.push import PushResult
 from psoup_proto.v1 import ingest_pb2
@@ -183,7 +184,7 @@ class Producer:
             self._fail(Cancelled(f"the producer of {self.stream!r} stopped: {problem!r}"))
 
     def _send_until_closed(self) -> None:
-        patience = _Patience(self._retry_seconds)
+        patience = Patience(self._retry_seconds)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._window or self._closing)
@@ -216,8 +217,7 @@ class Producer:
                 self._acknowledge(reply)
         except grpc.RpcError as error:
             problem = from_rpc(error, connection.address)
-            lost = isinstance(problem, Unavailable | DeadlineExceeded) or problem.retry_after is not None
-            if lost or (self._closing and isinstance(problem, Cancelled)):
+            if passes(problem) or (self._closing and isinstance(problem, Cancelled)):
                 return problem
             raise problem from None
         finally:
@@ -277,27 +277,3 @@ class _Requests:
         with self._producer._changed:
             self.stopped = True
             self._producer._changed.notify_all()
-
-
-class _Patience:
-    """How long to wait before the next attempt: doubling from 0.1 s to 2 s, for `seconds` since the first failure."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.reset()
-
-    def reset(self) -> None:
-        """There was progress."""
-        self._first: float | None = None
-        self._pause = 0.1
-
-    def next(self, problem: PSoupError) -> float:
-        """Seconds until the next attempt; raises `problem` when the time is used up."""
-        now = time.monotonic()
-        if self._first is None:
-            self._first = now
-        if now - self._first >= self._seconds:
-            raise problem
-        pause = max(self._pause, problem.retry_after or 0.0)
-        self._pause = min(2.0, self._pause * 2)
-        return pause

@@ -46,6 +46,18 @@ class PushResult:
             duplicates=self.duplicates + int(reply.duplicate),
         )
 
+    def joined(self, later: PushResult) -> PushResult:
+        """What became of these rows and of `later` ones together."""
+        return PushResult(
+            max(self.sequence, later.sequence),
+            self.accepted + later.accepted,
+            self.late + later.late,
+            self.ahead + later.ahead,
+            later.watermark or self.watermark,
+            self.batches + later.batches,
+            self.duplicates + later.duplicates,
+        )
+
 
 class DirectPusher:
     """The producer behind `Client.push`, one for each stream: it makes retries of a call harmless.

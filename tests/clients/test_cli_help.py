@@ -36,7 +36,7 @@ def test_help_is_as_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in commands(get_command(app)) if path not in {("stream",), ("config",)}]
+    "path", [path for path in commands(get_command(app)) if path not in {("stream",), ("config",), ("spark",)}]
 )
 def test_help_begins_with_examples(path: tuple[str, ...]) -> None:
     lines = [line for line in help_of(path).splitlines() if line.strip()]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "public_names.txt"
-PUBLIC = {"psoup_client": None, "psoup.local": ("LocalPSoup",)}
+PUBLIC = {"psoup_client": None, "psoup_spark": None, "psoup.local": ("LocalPSoup",)}
 """Modules that users import, and the names that count; None: all of `__all__`."""
 
 
@@ -31,6 +31,8 @@ def describe(name: str, thing: object) -> Iterator[str]:
                 continue
             function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             yield f"    {member}{signature(function)}" if inspect.isfunction(function) else f"    {member}"
+    elif inspect.isfunction(thing):
+        yield f"{name}{signature(thing)}"
     else:
         yield f"{name} = {thing!r}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"psoup", "psoup_proto", "psoup_storage", "psoup_service", "psoup_client", "psoup_cli"}
+PACKAGES = {"psoup", "psoup_proto", "psoup_storage", "psoup_service", "psoup_client", "psoup_cli", "psoup_spark"}
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,7 @@ def test_it_holds_the_packages_of_psoup_and_nothing_else(wheel: zipfile.ZipFile)
 def test_it_holds_what_is_not_code(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     assert "psoup_cli/data/flights.parquet" in names
+    assert "psoup_spark/log4j2.properties" in names
     assert "psoup_proto/v1/queries.proto" in names
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
 

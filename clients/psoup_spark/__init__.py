@@ -1,0 +1,20 @@
+"""PSoup and Spark: Structured Streaming into a service, exactly once, and its answers and streams as frames.
+
+    spark = psoup_spark.session()
+    psoup_spark.feed(spark.readStream.schema(...).parquet("in"), "flights", checkpoint="checkpoint").wait()
+
+Needs the extra: pip install 'psoup[spark]', and Java 17 or newer. Workers need the same packages as the driver.
+"""
+
+try:
+    import pyspark  # noqa: F401 - said clearly here, rather than by a module deep inside
+except ModuleNotFoundError as problem:
+    raise ModuleNotFoundError(
+        "psoup_spark needs PySpark, which is not installed: pip install 'psoup[spark]'", name="pyspark"
+    ) from problem
+
+from psoup_spark.feed import Feed, feed
+from psoup_spark.session import NoJava, session
+from psoup_spark.sources import Source
+
+__all__ = ["Feed", "NoJava", "Source", "feed", "session"]

@@ -1,0 +1,132 @@
+"""A Structured Streaming query into a stream of the service, each row exactly once.
+
+    source ──> micro-batch N ──foreachBatch──> parts from the workers ──> commit as number N of "spark-<query ID>"
+                    ▲                                                          │
+                    └── N again, after a crash: the service says "taken" ◄─────┘
+
+Spark writes down what batch N reads before it runs it, and runs N again until it is written down as done; the query's
+ID lives in the checkpoint. So (query ID, N) names the same rows for ever, and the service takes each name once: a
+driver, worker or service that is killed, or a network that is lost, neither loses nor doubles a row. A batch begins
+when the one before is committed: a service that has no room slows the source. The query's watermark, if it has one
+(`withWatermark`), becomes the stream's heartbeat, with the batch after the one that Spark reports it for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from psoup_client import Client, PSoupError, PushResult
+from psoup_spark.schemas import check_fits
+from psoup_spark.sending import BatchId, Target, insist, send
+
+PATIENCE = 600.0
+"""Seconds for which a feed waits for a service that is away or has no room, before it gives up."""
+
+Progress = Callable[[int, PushResult], None]
+"""Told of each batch: its number and what became of its rows."""
+
+_QUERY_ID = "sql.streaming.queryId"
+"""What Spark calls the query's ID among the local properties of the thread that runs its batches."""
+
+
+class Feed:
+    """A running feed. `query` is Spark's own handle, `result` what became of the rows so far."""
+
+    def __init__(self, query: StreamingQuery, batches: _Batches) -> None:
+        self.query = query
+        self._batches = batches
+
+    @property
+    def result(self) -> PushResult:
+        """The sum over the batches of this run; those that had been taken by an earlier run are `duplicates`."""
+        return self._batches.result
+
+    def wait(self, timeout: int | None = None) -> bool:
+        """Wait until the query ends, `timeout` seconds at most; whether it has.
+
+        Raises the PSoupError that ended it, if one did, else Spark's own StreamingQueryException.
+        """
+        try:
+            if timeout is not None:
+                return bool(self.query.awaitTermination(timeout))
+            self.query.awaitTermination()
+            return True
+        except Exception:
+            if self._batches.problem is not None:
+                raise self._batches.problem from None
+            raise
+
+    def stop(self) -> None:
+        """End the query; a batch under way is done again at the next start. May be called twice."""
+        self.query.stop()
+
+
+def feed(
+    frame: DataFrame,
+    stream: str,
+    *,
+    checkpoint: str | os.PathLike[str],
+    address: str | None = None,
+    trigger: dict[str, Any] | None = None,
+    patience: float = PATIENCE,
+    progress: Progress | None = None,
+) -> Feed:
+    """Start feeding a streaming `frame` into `stream`; returns at once.
+
+    Columns go by name; those that `frame` does not have are NULL. `checkpoint` is the folder (or URL) in which Spark
+    remembers where it is: the same one goes on, a new one begins at the source's start. `trigger`: what
+    `DataStreamWriter.trigger` takes, for example {"availableNow": True}. A batch is held by the service in memory
+    before it is committed: bound it at the source (maxFilesPerTrigger, maxBytesPerTrigger, maxOffsetsPerTrigger).
+
+    Raises InvalidData, which names the column, for a frame that does not fit; NotFound; Unavailable.
+    """
+    if not frame.isStreaming:
+        raise TypeError("feed takes a streaming frame (spark.readStream); write another with df.write.format('psoup')")
+    with Client(address) as client:
+        check_fits(frame, client.describe(stream))
+        target = Target(client.address, stream, patience)
+    batches = _Batches(target, progress)
+    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
+    writer = writer.trigger(**trigger) if trigger else writer
+    return Feed(writer.start(), batches)
+
+
+@dataclass(slots=True)
+class _Batches:
+    """What foreachBatch calls, one batch at a time, on a thread of the query."""
+
+    target: Target
+    progress: Progress | None
+    result: PushResult = field(default_factory=PushResult)
+    problem: PSoupError | None = None
+    watermark: str | None = None
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        assert query_id, "Spark runs foreachBatch on the thread of the query"
+        try:
+            self._beat(frame, query_id)
+            result = send(frame, self.target, BatchId(f"spark-{query_id}", number))
+        except PSoupError as problem:
+            self.problem = problem  # Spark keeps only its text
+            raise
+        self.result = self.result.joined(result)
+        if self.progress is not None:
+            self.progress(number, result)
+
+    def _beat(self, frame: DataFrame, query_id: str) -> None:
+        """Tell the service the query's watermark as of the batch before, if it has moved."""
+        query = frame.sparkSession.streams.get(query_id)
+        progress = query.lastProgress if query is not None else None
+        text = progress.eventTime.get("watermark") if progress is not None else None
+        if text is None or text == self.watermark or text.startswith("1970-"):  # before the first row
+            return
+        with Client(self.target.address) as client:
+            insist(self.target.patience, lambda: client.heartbeat(self.target.stream, text))
+        self.watermark = text

@@ -1,0 +1,32 @@
+"""Schemas of streams as Spark has them, and whether a frame fits one, told before any row is sent."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from psoup_client import InvalidData, StreamInfo
+from psoup_client.convert import to_table
+
+
+def spark_schema(stream: StreamInfo) -> StructType:
+    """The stream's columns as a Spark schema: all may be NULL, as files promise nothing."""
+    schema = from_arrow_schema(stream.schema)
+    return StructType([type(field)(field.name, field.dataType, True) for field in schema])
+
+
+def check_fits(frame: DataFrame, stream: StreamInfo) -> None:
+    """Raise InvalidData, which names the column, if rows of `frame` can never fit the stream.
+
+    Looks at names and types only; values are looked at where they are sent. Costs nothing.
+    """
+    try:
+        arrow = to_arrow_schema(frame.schema)
+    except Exception as problem:  # PySpark has no class for it that is public
+        raise InvalidData(f"the frame has a column that Arrow has no type for: {problem}; select others") from None
+    names = [name.lower() for name in arrow.names]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidData(f"column {twice!r} comes twice; give it once", facts={"column": twice})
+    to_table(arrow.empty_table(), stream)

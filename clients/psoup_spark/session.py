@@ -1,0 +1,85 @@
+"""A Spark session whose settings suit PSoup: the right interpreter, UTC, large Arrow batches, and quiet.
+
+    spark = session()                                     all cores of this machine
+    spark = session("spark://host:7077", conf={"spark.executor.memory": "4g"})
+
+What `conf` names wins over every default here. Sessions made elsewhere (a notebook's, spark-submit's) work as well;
+`needed` says what such a session should have. Needs Java 17 or newer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from psoup_client import PSoupError
+
+JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+
+BATCH_ROWS = 65_536
+"""Rows of an Arrow batch between Spark and Python: what the service takes as one part, and the length of a chunk."""
+
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+class NoJava(PSoupError):
+    """Spark needs a Java that is not there."""
+
+    reason = "NO_JAVA"
+
+
+def defaults(master: str) -> dict[str, str]:
+    """The settings of a session of ours, before the caller's own.
+
+    A time without a zone is UTC in PSoup, so texts are read as UTC. Workers run the interpreter that runs this.
+    """
+    settings = {
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        "spark.driver.memory": "1g",  # no data passes through the driver
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.sql.streaming.stopTimeout": "60s",
+    }
+    if master.startswith("local"):  # one machine: its name in the network, which may lead nowhere, is not needed
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+    return settings
+
+
+def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The Spark session of this process, made with these settings if there is none yet.
+
+    Takes 5 seconds. Raises NoJava. Settings of the driver's process (its memory) take effect only if no session was
+    made before in this process.
+    """
+    check_java()
+    settings = {**defaults(master), **(conf or {})}
+    # PySpark asks this variable which interpreter workers run; the setting alone is heeded by spark-submit only.
+    os.environ.setdefault("PYSPARK_PYTHON", settings["spark.pyspark.python"])
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def check_java() -> None:
+    """Raise NoJava, which says what to do, if there is no Java to start."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise NoJava(f"JAVA_HOME is {home}, and there is no bin/java in it; name a Java {JAVA} or newer, or unset it")
+    if not home and shutil.which("java") is None:
+        raise NoJava(
+            f"Spark needs Java {JAVA} or newer, and there is none: install it (Debian: openjdk-{JAVA}-jre-headless)"
+            " or set JAVA_HOME"
+        )

@@ -1,0 +1,75 @@
+"""The streaming source of a feed, from what a command line can say: format, path, options, expressions.
+
+files that describe themselves (Parquet, ORC, Avro)    their own schema, as of now
+files that do not (CSV, JSON)                          the stream's columns, unless a schema is given
+anything else (rate, Kafka, sockets)                   what the source says
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from psoup_client import InvalidData, StreamInfo
+from psoup_spark.schemas import spark_schema
+
+BATCH_BYTES = "64m"
+"""What a batch of files takes in unless the options say otherwise: the service holds a batch in memory."""
+
+_SELF_DESCRIBING = ("parquet", "orc", "avro")
+_LIMITS = {"maxbytespertrigger", "maxfilespertrigger"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to read. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1 minute"."""
+
+    format: str = "parquet"
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+    select: str | None = None
+    watermark: str | None = None
+
+    def open(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
+        """The streaming frame for `stream`; raises InvalidData for a watermark where there is no event time."""
+        rows = self._load(spark, stream)
+        if self.select is not None:
+            rows = rows.selectExpr(*expressions(self.select))
+        if self.watermark is None:
+            return rows
+        if not stream.time_column:
+            raise InvalidData(f"a watermark needs a time column, and stream {stream.name!r} has the clock's time")
+        return rows.withWatermark(stream.time_column, self.watermark)
+
+    def _load(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
+        reader = spark.readStream.format(self.format).options(**self.options)
+        if self.path is None:
+            return (reader.schema(self.schema) if self.schema else reader).load()
+        if not {name.lower() for name in self.options} & _LIMITS:
+            reader = reader.option("maxBytesPerTrigger", BATCH_BYTES)
+        if self.schema is not None:
+            reader = reader.schema(self.schema)
+        elif self.format.lower() in _SELF_DESCRIBING:
+            reader = reader.schema(spark.read.format(self.format).options(**self.options).load(self.path).schema)
+        else:
+            reader = reader.schema(spark_schema(stream))
+        return reader.load(self.path)
+
+
+def expressions(text: str) -> list[str]:
+    """The expressions of a SELECT list: cut at the commas that no bracket or quote holds."""
+    found, depth, quote, start = [], 0, "", 0
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"`":
+            quote = letter
+        else:
+            depth += (letter in "([") - (letter in ")]")
+            if letter == "," and depth == 0:
+                found.append(text[start:place])
+                start = place + 1
+    return [*found, text[start:]]
