@@ -331,3 +331,16 @@ def cost_of_a_seal(chunks: int) -> int:
 
 def test_taking_in_maintenance_costs_the_same_whatever_is_kept() -> None:
     assert cost_of_a_seal(2) == cost_of_a_seal(40)
+
+
+def test_a_chunk_that_was_asked_for_before_its_stream_got_a_column_shows_null_in_it() -> None:
+    soup = made()
+    soup.push("s", table(range(64)))
+    assert soup.invoke(soup.register("SELECT a FROM s WHERE a < 3")).to_table().num_rows == 3
+    soup.execute("ALTER STREAM s ADD COLUMN b BIGINT")
+    wider = soup.register("SELECT a, b, _id FROM s WHERE a > 61")
+    expected = {"a": [62, 63], "b": [None, None], "_id": [62, 63]}
+    assert soup.invoke(wider).to_table().to_pydict() == expected
+    soup.push("s", pa.table({"a": [70], "b": [7]}))
+    expected = {"a": [62, 63, 70], "b": [None, None, 7], "_id": [62, 63, 64]}
+    assert soup.invoke(wider).to_table().to_pydict() == expected

@@ -113,6 +113,8 @@ def test_altered_streams_answer_as_duckdb() -> None:
             steps += [stream.soup.maintain, stream.soup.restart]
             for _ in range(18):
                 draw.choice(steps)()
+                if draw.random() < 0.1:
+                    BUDGET.count(stream.compare())
                 stream.soup.check()
             BUDGET.count(stream.compare())
             stream.soup.restart()
