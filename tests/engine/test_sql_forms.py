@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import time
@@ -13,7 +14,7 @@ from psoup.errors import PSoupError
 from psoup.model import Schema, StreamSpec
 from psoup.query import StandingQuery
 from psoup.sql import create_stream, standing_query
-from psoup.sql.forms import Forms, form_of
+from psoup.sql.forms import Forms, form_of, in_order
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.expressions import Maker, Scope
 from psoup_testing.histories import BASE, draw_declaration, draw_pools
@@ -137,3 +138,35 @@ def test_forms_are_few_and_long_statements_have_none() -> None:
     started = time.process_time()
     assert form_of(hostile) is None or outcome(forms.query, hostile) == outcome(standing_query, hostile)
     assert time.process_time() - started < 1
+
+
+def test_one_template_serves_comparisons_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    forms, parsed = Forms(), list[str]()
+
+    def read(text: str, *more: Any) -> StandingQuery:
+        parsed.append(text)
+        return standing_query(text, *more)
+
+    monkeypatch.setattr("psoup.sql.forms.standing_query", read)
+    parts = ["sym = 'it''s AND'", "qty BETWEEN -3 AND 7", "amount < 1.5", '"qty" <> 4', "sym >= 'a'"]
+    for order in itertools.permutations(parts):
+        text = f"SELECT qty FROM s WHERE {' AND '.join(order)} ORDER BY qty LIMIT 3 BEGIN (NOW - 60)"
+        assert forms.query(text, lookup) == standing_query(text, lookup)
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM s WHERE sym = 'b' AND qty = 1 OR qty = 2",
+        "SELECT * FROM s WHERE sym = 'b' AND qty = 1 + 2",
+        "SELECT * FROM s WHERE NOT sym = 'b' AND qty = 1",
+        "SELECT * FROM s WHERE sym = 'b' AND (qty = 1 AND amount = 2)",
+        "SELECT * FROM s WHERE sym = 'b' AND amount = 1e3",
+        "SELECT ' WHERE sym = 1 AND qty = 2 LIMIT 3' AS x FROM s",
+        "SELECT * FROM s WHERE sym = 'b' AND qty = 1 AND",
+        "SELECT * FROM s WHERE",
+    ],
+)
+def test_other_conditions_stay_in_their_order(text: str) -> None:
+    assert in_order(text) == text
