@@ -16,6 +16,7 @@ from typing import assert_never
 
 from psoup.alteration import alter
 from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.attachment import attach
 from psoup.config import EngineConfig
 from psoup.events import (
     Effects,
@@ -29,6 +30,7 @@ from psoup.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.history import Attached
 from psoup.maintenance import Installable, Task, next_task
 from psoup.registry import Registry
 from psoup.stems.chunk import ChunkView, Keep
@@ -83,6 +85,9 @@ class Engine:
                     state = self._streams[event.stream_id]
                     state.take(event)
                     fed[event.stream_id] = state
+                case Attached():
+                    state = fed[event.stream_id] = self._streams[event.stream_id]
+                    attach(state, event)
                 case StreamCreated():
                     self._create(event)
                 case StreamAltered():

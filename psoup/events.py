@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from psoup.archive import ArchivedChunk
 from psoup.columns import Array, Batch
+from psoup.history import Attach, Attached
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup.query import Parameter, StandingQuery
 
@@ -129,7 +130,9 @@ class Unregister:
     tenant: str = DEFAULT_TENANT
 
 
-Command = CreateStream | AlterStream | DropStream | Push | Recall | Heartbeat | Register | RegisterMany | Unregister
+Command = (
+    CreateStream | AlterStream | DropStream | Push | Recall | Attach | Heartbeat | Register | RegisterMany | Unregister
+)
 
 # Events --------------------------------------------------------------------------------------------------
 
@@ -302,6 +305,7 @@ Event = (
     | StreamAltered
     | StreamDropped
     | Pushed
+    | Attached
     | WatermarkRaised
     | Registered
     | RegisteredMany
@@ -333,6 +337,14 @@ class PushAcknowledgement(Acknowledgement):
     accepted: int = 0
     late: int = 0
     ahead: int = 0
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttachAcknowledgement(Acknowledgement):
+    """Of Attach: the least time there is, at or before which more history must end; None if there is no tuple."""
+
+    first_time: int | None = None
     watermark: int | None = None
 
 

@@ -23,6 +23,7 @@ from psoup.columns import Array, Batch, concat_batches
 from psoup.config import EngineConfig
 from psoup.covering import cover
 from psoup.events import Pushed, Stored, StreamCreated, WatermarkRaised
+from psoup.history import Attached
 from psoup.query import ClauseColumns, Factor
 from psoup.results.chunk_results import ALL, UNCOVERED, ChunkResults
 from psoup.results.open import OpenResults
@@ -78,7 +79,7 @@ class StreamState:
 
     # Data ------------------------------------------------------------------------------------------------
 
-    def take(self, event: Pushed | WatermarkRaised) -> None:
+    def take(self, event: Pushed | WatermarkRaised | Attached) -> None:
         """Take the tuples and the watermark of an event; nothing is released yet."""
         self.changed = True
         if not self.storing:

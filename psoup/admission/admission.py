@@ -11,13 +11,13 @@ prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 
+from psoup.admission.attachment import Target, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.budget import Budget, block_charge, text_charge
 from psoup.admission.catalog import StreamState, Tenant
-from psoup.admission.definitions import decide_alter, decide_create
+from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import bind_many, bind_one, block_digest, check_block, is_digest
@@ -59,10 +59,9 @@ from psoup.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.history import Attach, Attached
 from psoup.model import time_text
 from psoup.sql.bound import BoundBlock
-
-_EXAMPLES = 3
 
 
 class Admission:
@@ -141,6 +140,7 @@ class Admission:
                     stream.watermark,
                     self._queries.count(stream.stream_id),
                     stream.producers.state(),
+                    stream.past.state(),
                 )
                 for stream in self._streams.values()
             },
@@ -173,6 +173,8 @@ class Admission:
                 return self._decide_push(command, now)
             case Recall():
                 return self._decide_recall(command, now)
+            case Attach():
+                return self._decide_attach(command, now)
             case Heartbeat():
                 return self._decide_heartbeat(command, now)
             case Register():
@@ -200,25 +202,7 @@ class Admission:
 
     def _decide_drop(self, command: DropStream) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.name)
-        if command.stream_id not in (None, stream.stream_id):
-            raise NotFound(
-                f"the name {command.name!r} has been given to another stream since; nothing was dropped",
-                reason="OTHER_STREAM",
-                stream=stream.spec.name,
-            )
-        queries = self._queries.count(stream.stream_id)
-        if queries:
-            users = self._queries.of_stream(stream.stream_id)
-            some = ", ".join(str(query_id) for query_id in itertools.islice(users, _EXAMPLES))
-            more = ", …" if queries > _EXAMPLES else ""
-            raise FailedPrecondition(
-                f"stream {stream.spec.name!r} is used by {queries} "
-                f"{'query' if queries == 1 else 'queries'} ({some}{more}); unregister them first",
-                reason="STREAM_IN_USE",
-                stream=stream.spec.name,
-                queries=queries,
-                examples=some,
-            )
+        check_drop(stream, command, self._queries.count(stream.stream_id), self._queries.of_stream(stream.stream_id))
         event = StreamDropped(self._sequence + 1, command.tenant, stream.stream_id)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=stream.stream_id), event)
 
@@ -265,6 +249,13 @@ class Admission:
         check_identity(command)
         earlier = stream.producers.admit(command, command.digest, now)
         return Prepared(earlier or PushAcknowledgement(self._sequence, watermark=stream.watermark))
+
+    def _decide_attach(self, command: Attach, now: int) -> Prepared:
+        stream = self._tenant(command.tenant).stream(command.stream)
+        check_stored(stream.spec, self._archive)
+        latest = now + (self._config.max_ahead if stream.spec.event_time else 0)
+        moment = (stream.watermark, self._sequence + 1, now, latest)
+        return decide_attach(command, Target(stream.stream_id, stream.spec, stream.past, *moment))
 
     def _decide_heartbeat(self, command: Heartbeat, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
@@ -351,10 +342,15 @@ class Admission:
                 stream = self._streams[event.stream_id]
                 stream.watermark = event.watermark
                 self._budget.tuples += event.batch.nbytes
+                stream.past.pushed(event)
                 if event.producer:
                     stream.producers.record(event)
             case WatermarkRaised():
                 self._streams[event.stream_id].watermark = event.watermark
+            case Attached():
+                stream = self._streams[event.stream_id]
+                stream.watermark = event.watermark
+                stream.past.attached(event)
             case Registered():
                 self._adopt_query(event)
             case RegisteredMany():
@@ -374,6 +370,7 @@ class Admission:
 
     def _adopt_stream(self, event: StreamCreated) -> None:
         stream = StreamState(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
+        stream.past.restored(event.stored)
         self._streams[event.stream_id] = stream
         self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)

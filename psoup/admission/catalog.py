@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from psoup.admission.attachment import Past
 from psoup.admission.producers import Producers
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import (
@@ -44,6 +45,7 @@ class StreamState:
     sql: str
     producers: Producers
     watermark: int | None = None
+    past: Past = field(default_factory=Past)
 
 
 @dataclass(slots=True)

@@ -1,14 +1,19 @@
-"""What streams are: CREATE STREAM and ALTER STREAM, judged against the streams of the tenant.
+"""What streams are: CREATE STREAM, ALTER STREAM and DROP STREAM, judged against the streams of the tenant.
 
 Looks only; the events that are returned have changed nothing yet.
 """
 
 from __future__ import annotations
 
-from psoup.admission.catalog import Tenant
-from psoup.errors import AlreadyExists, InvalidInput
-from psoup.events import AlterStream, CreateStream, StreamAltered, StreamCreated
+import itertools
+from collections.abc import Iterable
+
+from psoup.admission.catalog import StreamState, Tenant
+from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
+from psoup.events import AlterStream, CreateStream, DropStream, StreamAltered, StreamCreated
 from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
+
+_EXAMPLES = 3
 
 
 def decide_create(tenant: Tenant, command: CreateStream, stream_id: int, sequence: int, now: int) -> StreamCreated:
@@ -63,3 +68,24 @@ def decide_alter(tenant: Tenant, command: AlterStream, sequence: int, now: int) 
     return stream.stream_id, StreamAltered(
         sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now
     )
+
+
+def check_drop(stream: StreamState, command: DropStream, queries: int, users: Iterable[int]) -> None:
+    """Raise NotFound if the name means another stream by now, FailedPrecondition while queries, its `users`, use it."""
+    if command.stream_id not in (None, stream.stream_id):
+        raise NotFound(
+            f"the name {command.name!r} has been given to another stream since; nothing was dropped",
+            reason="OTHER_STREAM",
+            stream=stream.spec.name,
+        )
+    if queries:
+        some = ", ".join(str(query_id) for query_id in itertools.islice(users, _EXAMPLES))
+        more = ", …" if queries > _EXAMPLES else ""
+        raise FailedPrecondition(
+            f"stream {stream.spec.name!r} is used by {queries} "
+            f"{'query' if queries == 1 else 'queries'} ({some}{more}); unregister them first",
+            reason="STREAM_IN_USE",
+            stream=stream.spec.name,
+            queries=queries,
+            examples=some,
+        )

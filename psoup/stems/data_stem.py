@@ -10,7 +10,7 @@ It stores and hands out; it knows nothing of queries or results.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from psoup.archive import ArchivedChunk, Chunk
@@ -116,6 +116,14 @@ class DataSteM:
             self.closed.append(view)
             self.closed_bytes += view.nbytes
             self._follow(view)
+
+    def attach(self, chunks: Sequence[ArchivedChunk]) -> None:
+        """Chunks on disk, oldest first, come before all others."""
+        self.archived.extendleft(reversed(chunks))
+        self.archived_bytes += sum(chunk.source.nbytes for chunk in chunks)
+        self.first_time = chunks[0].first_time
+        if self.last_time is None:
+            self.last_time = chunks[-1].last_time
 
     def _follow(self, chunk: Chunk) -> None:
         self.last_time = chunk.last_time

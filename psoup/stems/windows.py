@@ -122,11 +122,12 @@ def _rows(
     last = timeline.through(now)
     high = last - (window.end.rows or 0)
     if window.begin.anchor is Anchor.NOW:
-        wanted = max(0, last - (window.begin.rows or 0))
+        wanted = last - (window.begin.rows or 0)
         if _clear(wanted, timeline, retention, current):
             return wanted, high, False
         edge = retention_edge(timeline, retention, current)
-        return max(edge, wanted), high, wanted < edge and edge > 0
+        older = edge > timeline.first_id or timeline.dropped_time is not None
+        return max(edge, wanted), high, wanted < edge and older
     return retention_edge(timeline, retention, current), high, False
 
 

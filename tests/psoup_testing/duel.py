@@ -82,6 +82,8 @@ class Duel:
         self.standing: dict[int, Standing] = {}
         self.registrations = 0
         self.compared = 0
+        self.history = 0
+        """Attached tuples: the first live one is at this place of the model, and has the ID 0."""
         self._loaded = -1
         self._released: list[tuple[int, int, int, Row]] = []
 
@@ -180,18 +182,19 @@ class Duel:
         edge = self.model.edge([entry[0] for entry in released], self.clock.now())
         if edge >= len(released):
             return
-        tuple_id = edge + place * (len(released) - edge) // 1000
+        position = edge + place * (len(released) - edge) // 1000
+        tuple_id, oldest = position - self.history, edge - self.history
         self._load()
         wanted = sorted(
-            s.query_id for s in self.standing.values() if self.oracle.matching(s.query, tuple_id, tuple_id + 1)
+            s.query_id for s in self.standing.values() if self.oracle.matching(s.query, position, position + 1)
         )
         found = self.psoup.matches(self.declaration.name, tuple_id)
-        assert found == wanted, f"tuple {tuple_id} {released[tuple_id][3]!r}: expected {wanted}, found {found}"
-        together = self.psoup.matches_many(self.declaration.name, [tuple_id, edge, tuple_id])
-        assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {edge}: expected {wanted}: {together}"
+        assert found == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {found}"
+        together = self.psoup.matches_many(self.declaration.name, [tuple_id, oldest, tuple_id])
+        assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {oldest}: expected {wanted}: {together}"
         if edge:
             with pytest.raises(OutOfRange, match="tuple IDs kept"):
-                self.psoup.matches(self.declaration.name, edge - 1)
+                self.psoup.matches(self.declaration.name, oldest - 1)
 
     def released(self) -> list[tuple[int, int, int, Row]]:
         """The model's released tuples, computed once after each change."""
@@ -203,7 +206,7 @@ class Duel:
     def _load(self) -> None:
         released = self.released()
         if self._loaded != len(released):
-            self.oracle.load([entry[3] for entry in released], [entry[0] for entry in released])
+            self.oracle.load([entry[3] for entry in released], [entry[0] for entry in released], -self.history)
             self._loaded = len(released)
 
     def _ask(self, query_id: int, action: Invoke, window: str | None) -> Answer:
@@ -240,7 +243,7 @@ class Duel:
         return [
             entry.results.form(record.sqc_id, snapshot.clause(record.sqc_id).slot)
             for entry in snapshot.by_id[record.stream_id].chunks
-            if entry.data.first_id < wanted.stop and entry.data.end_id > wanted.first
+            if entry.data.first_id + self.history < wanted.stop and entry.data.end_id + self.history > wanted.first
         ]
 
     def _count_arrival(self) -> None:
@@ -248,7 +251,7 @@ class Duel:
         for standing in self.standing.values():
             record = snapshot.query(standing.query_id, "default")
             entry = snapshot.by_id[record.stream_id].chunks[-1]
-            if entry.data.first_id >= standing.born:
+            if entry.data.first_id + self.history >= standing.born:
                 slot = snapshot.clause(record.sqc_id).slot
                 self.coverage.arrived(standing.query, entry.results.form(record.sqc_id, slot))
 

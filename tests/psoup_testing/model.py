@@ -104,6 +104,13 @@ class ModelStream:
         self.ahead += ahead
         return len(taken), late, ahead
 
+    def attach(self, entries: list[tuple[int, Row]]) -> None:
+        """Rows with their times come before all others; all that the watermark has passed are released."""
+        self.pushes += 1
+        self.accepted += [(time, -self.pushes, number, row) for number, (time, row) in enumerate(entries)]
+        end = entries[-1][0]
+        self.watermark = end if self.watermark is None else max(self.watermark, end)
+
     def heartbeat(self, time: int, clock: int) -> None:
         """Raise the watermark."""
         if self.declaration.time_column is None:

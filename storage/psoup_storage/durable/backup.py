@@ -11,7 +11,6 @@ to the IDs of the first. What a crash leaves of `backup-…` is removed at the n
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
@@ -25,13 +24,12 @@ import apsw
 from psoup.errors import Internal, InvalidInput
 from psoup_storage.durable.chunks import FOLDER
 from psoup_storage.durable.database import Database
-from psoup_storage.durable.directory import DATABASE, DataDirectory, sync_directory
+from psoup_storage.durable.directory import DATABASE, NO_LINKS, DataDirectory, sync_directory
 from psoup_storage.durable.doctor import Progress, examine
 from psoup_storage.durable.whole_copy import MARK
 
 PREFIX = "backup-"
 _PIECE = 1024 * 1024
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS}
 
 
 class Frozen:
@@ -87,7 +85,7 @@ def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError as problem:
-        if problem.errno not in _NO_LINKS:
+        if problem.errno not in NO_LINKS:
             raise
         shutil.copyfile(source, target)
 

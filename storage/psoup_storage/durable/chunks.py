@@ -53,9 +53,10 @@ _ENCODINGS = {
 class ChunkRow(NamedTuple):
     """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
 
-    Of streams with an archive also: `memory`, what the tuples are charged there; `footer`, the bytes at the end of the
-    file that describe it, and their checksum; `zones`, JSON: schema position to [least, greatest, has NULL], and under
-    "ranges" for each column of the file and each row group where it begins and how many bytes it has.
+    Of chunks that are read in parts, those of an archive and attached ones (`number` below 0), also: `memory`, what the
+    tuples are charged there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
+    JSON: schema position to [least, greatest, has NULL], and under "ranges" for each column of the file and each row
+    group where it begins and how many bytes it has.
     """
 
     stream: int
@@ -90,7 +91,7 @@ class ChunkFolder:
 
         Raises ResourceExhausted, reason DISK_FULL, without room for it, and OSError for any other failure.
         """
-        content = encode_chunk(spec, chunk)
+        content = encode_chunk(spec, chunk, archived=spec.retention.archive > 0)
         name = f"{stream}-{chunk.number}.parquet"
         new = self.path / (name + _NEW)
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -118,7 +119,7 @@ class ChunkFolder:
             zlib.crc32(content),
             int(chunk.times[-1]),
             _ties(chunk.times, before),
-            *(_archive_facts(chunk, content) if spec.retention.archive else ()),
+            *(archive_facts(chunk, content) if spec.retention.archive else ()),
         )
 
     def archived(self, spec: StreamSpec, row: ChunkRow) -> ArchivedChunk:
@@ -177,8 +178,11 @@ class ChunkFolder:
         return StoredChunk(row.number, row.first_id, batch)
 
 
-def encode_chunk(spec: StreamSpec, chunk: ChunkView) -> pa.Buffer:
-    """A Parquet file: the columns of the stream, and `_time` where no column is the time."""
+def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Buffer:
+    """A Parquet file: the columns of the stream, and `_time` where no column is the time.
+
+    `archived`: parts of it will be read.
+    """
     attributes = spec.schema.attributes
     arrays = [column.to_arrow() for column in chunk.columns]
     fields = [pa.field(a.name, array.type, a.nullable) for a, array in zip(attributes, arrays, strict=True)]
@@ -192,8 +196,8 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView) -> pa.Buffer:
         pa.Table.from_arrays(arrays, schema=pa.schema(fields)),
         sink,
         compression="zstd",
-        row_group_size=GROUP_ROWS if spec.retention.archive else len(chunk),
-        write_page_checksum=bool(spec.retention.archive),
+        row_group_size=GROUP_ROWS if archived else len(chunk),
+        write_page_checksum=archived,
         store_decimal_as_integer=True,
         use_dictionary=[name for name, kind in kinds.items() if kind is Kind.TEXT],
         column_encoding={name: _ENCODINGS[kind] for name, kind in kinds.items() if kind in _ENCODINGS},
@@ -229,7 +233,7 @@ def _write_all(handle: int, content: memoryview) -> None:
         content = content[os.write(handle, content) :]
 
 
-def _archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
+def archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
     """The last columns of a row of the manifest."""
     size = int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little") + 8
     facts: dict[str, Any] = {str(i): [z.least, z.greatest, z.has_null] for i, z in Zones(chunk).items() if i >= 0}

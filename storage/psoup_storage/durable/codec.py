@@ -16,7 +16,7 @@ import datetime
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ from psoup.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.history import Attached, Extent
 from psoup.model import StreamSpec
 from psoup.query import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream, prepare
@@ -74,6 +75,9 @@ def encode(event: Event) -> Row:
             return _row(event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time)
         case StreamDropped():
             return _row(event.sequence, "drop", event.stream_id, tenant=event.tenant)
+        case Attached():
+            facts = {name: getattr(event, name) for name in ("job", "watermark", "time", "tenant")}
+            return _row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
         case WatermarkRaised():
             facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
             return _row(event.sequence, "watermark", event.stream_id, **facts)
@@ -283,6 +287,9 @@ class Decoder:
                 return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
             case "drop":
                 return StreamDropped(row.sequence, facts["tenant"], row.stream)
+            case "attach":
+                extent = Extent(**facts.pop("extent"))
+                return Attached(row.sequence, stream_id=row.stream, extent=extent, **facts)
             case "watermark":
                 return WatermarkRaised(row.sequence, facts["tenant"], row.stream, facts["watermark"], facts["time"])
             case "query":

@@ -5,6 +5,7 @@
       psoup.db             0600, the database: catalog, log, manifest
       psoup.db-wal         its write-ahead log
       chunks/              stored chunks, as Parquet
+      incoming/            history that jobs write, to be attached; made when one begins
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds.
 """
@@ -21,6 +22,7 @@ from psoup.errors import InvalidInput, ResourceExhausted
 
 DATABASE = "psoup.db"
 LOCK = "lock"
+INCOMING = "incoming"
 _NEW = {LOCK, "chunks", "lost+found"}
 """What a directory may hold before there is a database: a first start that was cut off, the root of a file system."""
 
@@ -99,6 +101,9 @@ class DataDirectory:
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
+
+NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EXDEV}
+"""What a second name for a file says where there are none."""
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 """What a write says that found no room."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -26,11 +27,12 @@ import pyarrow as pa
 
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events import Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
+from psoup.history import Attached
 from psoup.model import StreamSpec, time_text
 from psoup_storage.durable.chunks import FOLDER, ChunkRow, decode_chunk
 from psoup_storage.durable.codec import Decoder, Edge, Row
 from psoup_storage.durable.database import FORMAT, SCHEMA
-from psoup_storage.durable.directory import DATABASE, LOCK, DataDirectory
+from psoup_storage.durable.directory import DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.findings import Finding, Report, Severity
 from psoup_storage.durable.numbers import Numbers
 from psoup_storage.durable.seals import broken_seals, register
@@ -38,7 +40,7 @@ from psoup_storage.durable.setting_aside import ASIDE, impossible, losses, set_a
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK
 
-_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, "lost+found"}
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
 
@@ -81,6 +83,9 @@ class Examination:
         self._streams: dict[int, StreamSpec] = {}
         self._dropped: set[int] = set()
         self._chunks: dict[int, list[ChunkRow]] = {}
+        self._whole: set[int] = set()
+        """Streams of whose stored chunks none has expired."""
+        self._attached: Counter[int] = Counter()
         self._damaged_chunks: list[ChunkRow] = []
         self._damaged_events: list[Row] = []
         files = [file for file in path.rglob("*") if file.is_file()]
@@ -170,13 +175,14 @@ class Examination:
             self._chunks.setdefault(row.stream, []).append(row)
         for (stream,) in connection.execute("SELECT stream FROM stored WHERE dropped_time IS NULL"):
             rows = self._chunks.get(stream, [])
-            if not rows or rows[0].number:
+            self._whole.add(stream)
+            if not rows or rows[0].number > 0:
                 first = f"begins with chunk {rows[0].number}" if rows else "is empty"
                 what = f"the manifest {first}, and none has expired"
                 yield _damage(f"{DATABASE}, stream {stream}", what, "the chunks before; their files may be there")
 
     def _look_at_log(self, connection: apsw.Connection) -> Iterator[Finding]:
-        edges = {stream: Edge(rows[-1].last_time, rows[-1].ties) for stream, rows in self._chunks.items()}
+        edges = {s: Edge(rows[-1].last_time, rows[-1].ties) for s, rows in self._chunks.items() if rows[-1].number >= 0}
         decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
         for values in connection.execute(f"SELECT {', '.join(Row._fields)} FROM log ORDER BY sequence"):
             row = Row(*values)
@@ -200,9 +206,16 @@ class Examination:
                     self.report.count("queries", len(event.queries))
                 case Unregistered():
                     self.report.count("queries", -1)
+                case Attached():
+                    self._attached[event.stream_id] += event.extent.chunks
                 case Pushed():
                     self.report.count("tuples in the log", len(event.batch))
                     numbers.add(event)
+        for stream in self._whole - self._dropped:
+            found = sum(row.number < 0 for row in self._chunks.get(stream, ()))
+            if found != self._attached[stream]:
+                what = f"the manifest has {found} attached chunks, and the log {self._attached[stream]}"
+                yield _damage(f"{DATABASE}, stream {stream}", what, "attached history")
         for text in numbers.gaps(lambda stream: self._name(stream)):
             known = bool(losses(self._path))  # a batch that was set aside is no news
             yield Finding(
@@ -329,6 +342,8 @@ def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[
         yield "its tuples are out of the order of time"
     if times[-1] != row.last_time:
         yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
+    if row.number < 0:
+        return
     earlier = before.ties if before is not None and before.last_time == row.last_time else 0
     if earlier + int((times == row.last_time).sum()) != row.ties:
         yield f"the manifest counts {row.ties} tuples of its last time, wrongly"

@@ -59,7 +59,7 @@ DELETE FROM log WHERE kind IN ('query', 'unregister')
 """
 
 _DEAD_STREAMS = """
-DELETE FROM log WHERE kind IN ('stream', 'alter', 'drop')
+DELETE FROM log WHERE kind IN ('stream', 'alter', 'attach', 'drop')
     AND stream IN (SELECT stream FROM log WHERE kind = 'drop' AND sequence < (SELECT max(sequence) FROM log))
     AND stream NOT IN (SELECT stream FROM log WHERE kind = 'query')
     AND stream NOT IN (SELECT value FROM log, json_each(body, '$.streams') WHERE kind = 'queries')

@@ -22,10 +22,12 @@ from pathlib import Path
 from psoup.archive import ArchivedChunk
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events import Event, Stored, StreamDropped
+from psoup.history import Attached
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.durable import forgetting
 from psoup_storage.durable.archive import ColumnCache
+from psoup_storage.durable.attaching import Adopted, adopt, placed
 from psoup_storage.durable.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
@@ -33,6 +35,7 @@ from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import DataDirectory, disk_full
 from psoup_storage.durable.forgetting import forget_aged, forget_chunks, forget_stored, forget_stream, forget_the_dead
 from psoup_storage.durable.setting_aside import losses
+from psoup_storage.history import read_manifest
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
@@ -40,6 +43,10 @@ _LOOK_SECONDS = 0.2
 _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
 _MANIFEST = ", ".join(ChunkRow._fields)
+_NEW_CHUNK = f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
+_FIRST = """
+INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
+"""
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
 _COPIES = 3
 """What a byte of an event may take on the disk at most: in the write-ahead log, in the database, in pages."""
@@ -80,6 +87,8 @@ class DurableStore:
         self._hot_bytes = hot_bytes
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
         """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
+        self._adopted: dict[tuple[int, str], Adopted] = {}
+        """Chunks that are in their folder and not yet attached, by stream and job."""
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS
@@ -131,9 +140,15 @@ class DurableStore:
                     raise Internal(f"the store takes no events: event {event.sequence} came after event {last}")
                 last = event.sequence
             connection.executemany(f"INSERT INTO log ({_COLUMNS}) VALUES ({_PLACES})", map(encode, events))
+            attached = [event for event in events if isinstance(event, Attached)]
+            for event in attached:
+                connection.execute(_FIRST, (event.stream_id, event.extent.first_time))
+                connection.executemany(_NEW_CHUNK, self._placed(event))
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             files = [file for stream in dropped for file in forget_stream(connection, stream)]
         self._last = last
+        for event in attached:
+            self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
         self._remove(files)
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
@@ -162,7 +177,7 @@ class DurableStore:
         with self._database.transaction() as connection:
             if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (stream,)).get is not None:
                 return [row.file], None
-            connection.execute(f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(row))})", row)
+            connection.execute(_NEW_CHUNK, row)
             first = int(chunk.times[0])
             connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
             files = forget_chunks(connection, stream, oldest)
@@ -189,6 +204,24 @@ class DurableStore:
             if event.sequence > after:
                 yield event
 
+    def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec) -> Adopted:
+        """Take the chunks of a job directory in, for an `Attached` of that job to make them part of the stream.
+
+        O(bytes); any thread, one at a time for a job. Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted
+        without room.
+        """
+        manifest = read_manifest(directory)
+        self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // _COPIES)
+        adopted = adopt(self._chunks, directory, manifest, stream, spec)
+        self._adopted[stream, job] = adopted
+        return adopted
+
+    def disown(self, stream: int, job: str) -> None:
+        """Give up what was adopted for a job, unless it is attached by now."""
+        adopted = self._adopted.pop((stream, job), None)
+        if adopted is not None:
+            self._chunks.remove(adopted.files)
+
     def freeze(self) -> Frozen:
         """A copy of everything as of its last event, for a backup; events go on meanwhile. Any thread.
 
@@ -210,7 +243,7 @@ class DurableStore:
             shutil.rmtree(copy)
         rows = list(self._manifest("ORDER BY stream, number"))
         self._chunk_bytes = sum(row.bytes for row in rows)
-        self._stored = {row.stream: row for row in rows}
+        self._stored = {row.stream: row for row in rows if row.number >= 0}
         for loss in losses(self.path):
             _log.warning("something damaged was set aside", extra={"what": loss["place"], "lost": loss["lost"]})
         orphans = self._chunks.remove_orphans({row.file for row in rows})
@@ -224,15 +257,16 @@ class DurableStore:
         return (ChunkRow(*row) for row in rows)
 
     def _restore(self, stream: int, spec: StreamSpec) -> Stored | None:
-        rows = list(self._manifest("WHERE stream = ? ORDER BY number", stream))
+        rows = _unbroken(list(self._manifest("WHERE stream = ? ORDER BY number", stream)))
         if not rows:
             return None
         for (sql,) in list(self._database.query(_ALTERATIONS, (stream,))):
             spec = altered(spec, sql)
-        entries: tuple[ArchivedChunk, ...] = ()
-        if spec.retention.archive:
-            entries = tuple(self._chunks.archived(spec, row) for row in rows)
-            rows = rows[self._cold(spec, rows) :]
+        on_disk = [row for row in rows if row.number < 0]
+        rows = rows[len(on_disk) :]
+        if spec.retention.archive and rows:
+            on_disk, rows = on_disk + rows, rows[self._cold(spec, rows) :]
+        entries = tuple(self._chunks.archived(spec, row) for row in on_disk)
         known = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
         stored = Stored(self._chunks.load(spec, rows), *next(self._database.query(known, (stream,))))
         return replace(stored, archive=entries)
@@ -249,5 +283,17 @@ class DurableStore:
                 return count
         return 0
 
+    def _placed(self, event: Attached) -> list[ChunkRow]:
+        adopted = self._adopted.get((event.stream_id, event.job))
+        if adopted is None or len(adopted.rows) != len(event.chunks):
+            raise Internal(f"the store takes no events: the chunks of job {event.job!r} are not in {self._chunks.path}")
+        return placed(event, adopted)
+
     def _remove(self, files: list[str]) -> None:
         self._chunk_bytes -= self._chunks.remove(files)
+
+
+def _unbroken(rows: list[ChunkRow]) -> list[ChunkRow]:
+    """The newest rows that follow each other: history that expired while it was attached has a gap behind it."""
+    breaks = [at for at in range(1, len(rows)) if rows[at].number != rows[at - 1].number + 1]
+    return rows[breaks[-1] :] if breaks else rows

@@ -1,0 +1,170 @@
+"""Whether history may be attached, and what is known of a stream's past for that.
+
+    history      |------------|
+    there is                   |---- tuples, of which the first has the bound as its time
+    retention           |edge                    what begins before it would be gone at once: refused
+
+Looks only; `Past` is changed when events are adopted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from psoup.archive import ArchivedChunk, Zone
+from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
+from psoup.events import AttachAcknowledgement, Prepared, Pushed, Stored
+from psoup.expressions.tree import ID_INDEX
+from psoup.history import Attach, Attached, Extent
+from psoup.model import StreamSpec, time_text
+
+MAX_JOB_BYTES = 256
+
+
+@dataclass(slots=True)
+class Past:
+    """What was there first. `tuples`: live ones taken so far; `chunks`, `rows`: attached; `jobs`: their sequences."""
+
+    first_time: int | None = None
+    tuples: int = 0
+    chunks: int = 0
+    rows: int = 0
+    jobs: dict[str, int] = field(default_factory=dict)
+    settled: bool = False
+    """Whether no tuple before `first_time` can come any more."""
+
+    def restored(self, stored: Stored | None) -> None:
+        """What a store gives back of the stream."""
+        if stored is None:
+            return
+        self.first_time = stored.first_time
+        ends = [chunk.first_id + len(chunk.batch) for chunk in stored.chunks[-1:]]
+        self.tuples = max([0, *ends, *(chunk.end_id for chunk in stored.archive[-1:])])
+
+    def pushed(self, event: Pushed) -> None:
+        """Tuples were taken. O(1) once none can come before the first."""
+        self.tuples += len(event.batch)
+        if self.settled or not len(event.batch):
+            return
+        first = int(event.batch.times.min())
+        self.first_time = first if self.first_time is None else min(first, self.first_time)
+        self.settled = event.watermark is not None and event.watermark >= self.first_time
+
+    def attached(self, event: Attached) -> None:
+        """History was taken."""
+        self.first_time, self.settled = event.extent.first_time, True
+        self.chunks += event.extent.chunks
+        self.rows += event.extent.rows
+        self.jobs[event.job] = event.sequence
+
+    def state(self) -> tuple[object, ...]:
+        """What future decisions depend on, as plain values."""
+        return self.first_time, self.tuples, self.chunks, self.rows, dict(self.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The stream that history is for, and the moment: the event's sequence, the clock, the latest time taken."""
+
+    stream_id: int
+    spec: StreamSpec
+    past: Past
+    watermark: int | None
+    sequence: int
+    now: int
+    latest: int
+
+
+def decide_attach(command: Attach, target: Target) -> Prepared:
+    """Take the history, or say that it was taken before.
+
+    Raises NotFound (another stream has the name), OutOfRange with the bound to use, InvalidInput.
+    """
+    past, name = target.past, target.spec.name
+    if command.stream_id not in (None, target.stream_id):
+        raise NotFound(f"stream {name!r} was dropped and made anew; begin again", reason="OTHER_STREAM", stream=name)
+    if not 0 < len(command.job.encode("utf-8", "surrogatepass")) <= MAX_JOB_BYTES:
+        raise InvalidInput(f"the job's name must have 1 to {MAX_JOB_BYTES} bytes; name it", field="job")
+    if command.job in past.jobs:
+        return Prepared(AttachAcknowledgement(past.jobs[command.job], True, past.first_time, target.watermark))
+    if command.extent is None:
+        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
+    extent = command.extent
+    watermark = extent.last_time if target.watermark is None else max(extent.last_time, target.watermark)
+    _check_end(extent, target)
+    _check_retention(extent, target, watermark if target.spec.event_time else max(watermark, target.now))
+    if not command.chunks:
+        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
+    event = Attached(
+        target.sequence,
+        command.tenant,
+        target.stream_id,
+        command.job,
+        extent,
+        watermark,
+        target.now,
+        tuple(_placed(chunk, past, extent) for chunk in command.chunks),
+    )
+    return Prepared(AttachAcknowledgement(event.sequence, False, extent.first_time, watermark), event)
+
+
+def check_stored(spec: StreamSpec, stored: bool) -> None:
+    """Raise FailedPrecondition if nothing is kept on disk: attached chunks are files."""
+    if not stored:
+        raise FailedPrecondition(
+            f"history of stream {spec.name!r} is kept on disk, and nothing is kept there by this service; run it with a"
+            " data directory",
+            reason="NO_ARCHIVE",
+            stream=spec.name,
+        )
+
+
+def _placed(chunk: ArchivedChunk, past: Past, extent: Extent) -> ArchivedChunk:
+    """The chunk with its number and IDs below all that there are."""
+    first = chunk.first_id - past.rows - extent.rows
+    zones = {**chunk.zones, ID_INDEX: Zone(first, first + chunk.rows - 1, False)}
+    return replace(chunk, number=chunk.number - past.chunks - extent.chunks, first_id=first, zones=zones)
+
+
+def _check_end(extent: Extent, target: Target) -> None:
+    bound, name = target.past.first_time, target.spec.name
+    if bound is not None and extent.last_time > bound:
+        raise OutOfRange(
+            f"history of stream {name!r} must end at or before {time_text(bound)}, the time of the first tuple there;"
+            f" this ends at {time_text(extent.last_time)}: leave out what is later (--until {time_text(bound)})",
+            reason="HISTORY_OVERLAPS",
+            stream=name,
+            bound=bound,
+            last_time=extent.last_time,
+        )
+    if extent.last_time > target.latest:
+        raise OutOfRange(
+            f"history of stream {name!r} ends at {time_text(extent.last_time)}, too far past the clock;"
+            f" {time_text(target.latest)} is the most, or all tuples until then would be late",
+            reason="TOO_FAR_AHEAD",
+            stream=name,
+            bound=target.latest,
+        )
+
+
+def _check_retention(extent: Extent, target: Target, now: int) -> None:
+    kept, past, name = target.spec.retention, target.past, target.spec.name
+    if kept.duration is not None and extent.first_time < now - kept.duration:
+        edge = now - kept.duration
+        raise OutOfRange(
+            f"stream {name!r} keeps nothing before {time_text(edge)}, and this history begins at"
+            f" {time_text(extent.first_time)}: leave out what is older (--since {time_text(edge)}), or create the"
+            " stream with a longer RETENTION",
+            reason="HISTORY_BEYOND_RETENTION",
+            stream=name,
+            bound=edge,
+        )
+    if kept.rows is not None and past.tuples + past.rows + extent.rows > kept.rows:
+        room = max(0, kept.rows - past.tuples - past.rows)
+        raise OutOfRange(
+            f"stream {name!r} keeps {kept.rows:,} tuples, so there is room for {room:,} of history, and this has"
+            f" {extent.rows:,}; attach the newest of them, or create the stream with a longer RETENTION",
+            reason="HISTORY_BEYOND_RETENTION",
+            stream=name,
+            rows=room,
+        )

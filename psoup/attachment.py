@@ -1,0 +1,27 @@
+"""Attached history inside the engine: chunks on disk come before all others, and nothing else moves.
+
+    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; whoever asks evaluates
+
+Results of attached chunks are kept nowhere in memory, so queries cost nothing when history is attached.
+"""
+
+from __future__ import annotations
+
+from psoup.answer.snapshot import ChunkEntry
+from psoup.history import Attached
+from psoup.results.chunk_results import UNCOVERED
+from psoup.stems.widening import widen_chunk
+from psoup.stream_state import StreamState
+
+
+def attach(state: StreamState, event: Attached) -> None:
+    """Carry out `event`; O(chunks of the archive).
+
+    If live tuples have expired since it was decided, all of the history has: then only the watermark moves.
+    """
+    state.take(event)
+    if not event.chunks or state.data.dropped_time is not None:
+        return
+    chunks = [widen_chunk(chunk, state.data.spec) for chunk in event.chunks]
+    state.data.attach(chunks)
+    state.archived[:0] = [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]

@@ -1,0 +1,120 @@
+"""A job directory: history that somebody has written, to be attached to a stream by the service that has it.
+
+    history-7f3a/
+      00000.parquet        a chunk, in the form of stored ones
+      manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
+
+Without its manifest a directory is nothing: what a job that died has left is no history. Chunks have no numbers or IDs
+of their own; they get them when they are attached. Anyone may write one: a Spark job does, on many machines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from psoup.columns import Batch
+from psoup.errors import InvalidInput
+from psoup.history import Extent
+from psoup.model import StreamSpec
+from psoup.stems.chunk import ChunkView
+from psoup_storage.durable.chunks import archive_facts, encode_chunk
+from psoup_storage.durable.directory import sync_directory
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+"""The form of a job directory that this version writes and reads."""
+
+
+class HistoryChunk(NamedTuple):
+    """A chunk of a job directory: times in microseconds, the rest as in `psoup_storage.durable.chunks.ChunkRow`."""
+
+    file: str
+    rows: int
+    bytes: int
+    crc: int
+    first_time: int
+    last_time: int
+    memory: int
+    footer: int
+    footer_crc: int
+    zones: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a job directory holds; `stream`: of the data with the name `incarnation`, which may be empty."""
+
+    stream: str
+    chunks: tuple[HistoryChunk, ...]
+    incarnation: str = ""
+
+    @property
+    def extent(self) -> Extent:
+        """How much it is; there must be a chunk."""
+        rows = sum(chunk.rows for chunk in self.chunks)
+        return Extent(len(self.chunks), rows, self.chunks[0].first_time, self.chunks[-1].last_time)
+
+
+def write_chunk(directory: Path, name: str, spec: StreamSpec, batch: Batch) -> HistoryChunk:
+    """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
+
+    Replaces a file of that name. Raises OSError.
+    """
+    chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
+    content = encode_chunk(spec, chunk, archived=True)
+    file = f"{name}.parquet"
+    _write(directory / file, content)
+    facts = archive_facts(chunk, content)
+    first, last = int(batch.times[0]), int(batch.times[-1])
+    return HistoryChunk(file, len(chunk), content.size, zlib.crc32(content), first, last, *facts[1:])
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Make the directory whole; durable. Raises OSError."""
+    facts = {"stream": manifest.stream, "incarnation": manifest.incarnation, "chunks": manifest.chunks}
+    text = json.dumps(facts, separators=(",", ":"))
+    head = json.dumps({"format": FORMAT, "crc": zlib.crc32(text.encode())})
+    _write(directory / MANIFEST, pa.py_buffer(f"{head}\n{text}\n".encode()))
+    sync_directory(directory)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or of another form."""
+    try:
+        head, _, text = (directory / MANIFEST).read_text(encoding="utf-8").partition("\n")
+        found = json.loads(head)
+        if found["format"] != FORMAT:
+            raise bad_history(directory, f"it has format {found['format']}, and this version knows {FORMAT}")
+        text = text.removesuffix("\n")
+        if zlib.crc32(text.encode()) != found["crc"]:
+            raise bad_history(directory, f"its {MANIFEST} is not as it was written")
+        facts = json.loads(text)
+        chunks = tuple(HistoryChunk(*chunk) for chunk in facts["chunks"])
+        return Manifest(facts["stream"], chunks, facts["incarnation"])
+    except FileNotFoundError as problem:
+        raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise bad_history(directory, f"its {MANIFEST} cannot be read: {problem}") from problem
+
+
+def bad_history(directory: Path, why: str) -> InvalidInput:
+    """A job directory that cannot be attached."""
+    return InvalidInput(
+        f"{directory} is no history that can be attached: {why}; run the job again", reason="BAD_HISTORY"
+    )
+
+
+def _write(path: Path, content: pa.Buffer) -> None:
+    new = path.with_name(path.name + ".new")
+    with open(new, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(new, path)

@@ -1,0 +1,75 @@
+"""History attached before, between and after pushes, and starts: every answer against DuckDB over all of it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import note
+from hypothesis import strategies as st
+
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup_testing.attaching import AttachingDuel, History
+from psoup_testing.budget import Budget, run_cases
+from psoup_testing.histories import Action, Maintain, draw_history
+from psoup_testing.model import Declaration
+from psoup_testing.restarting import RestartingPSoup
+
+
+def kept(draw: Any, declaration: Declaration) -> Declaration:
+    """The same stream, which keeps all, or much, of which a part may be on disk."""
+    found = replace(declaration, keep_seconds=None, keep_rows=None, archive=0)
+    archive = draw(st.sampled_from((0, 1, 70)))
+    match draw(st.integers(0, 4)):
+        case 0:
+            return replace(found, keep_rows=600, archive=archive and 600 - archive)
+        case 1:
+            return replace(found, keep_seconds=900, archive=archive and 900 - archive)
+        case _:
+            return found
+
+
+def draw_attachment(draw: Any) -> History:
+    """Up to some chunks of history."""
+    numbers = st.integers(0, 1 << 16)
+    count, span = draw(st.integers(0, 150)), draw(st.sampled_from((1, 60, 400)))
+    return History(count, span, draw(numbers), draw(st.sampled_from((7, 40, 64))), draw(st.integers(0, 5)) == 5)
+
+
+def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: Path) -> None:
+    budget, numbers, seen = Budget("T12 history", seconds=12, least=25), itertools.count(), [0, 0, 0]
+
+    def case(draw: Any) -> int:
+        history = draw_history(draw, events=14)
+        actions: list[Action | History] = []
+        for action in history.actions:
+            extra = draw(st.integers(0, 7))
+            before = [draw_attachment(draw)] if extra == 0 else [Maintain()] if extra == 1 else []
+            actions += [*before, action]
+        history = replace(history, declaration=kept(draw, history.declaration))
+        every = draw(st.sampled_from((0, 3)))
+        note(f"{history!r}\n{actions}\nevery {every}")
+        made: list[RestartingPSoup] = []
+
+        def make(config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
+            made.append(RestartingPSoup(config, clock, tmp_path / str(next(numbers)), every))
+            return made[0]
+
+        duel = AttachingDuel(history.declaration, history.config, make, history.pools)
+        try:
+            for action in actions:
+                duel.act(action)
+                duel.psoup.check()
+            seen[0] += duel.attached
+            seen[1] += duel.refused
+            seen[2] += made[0].restarts
+            return duel.compared
+        finally:
+            duel.close()
+            made[0].store.close()
+
+    run_cases(budget, case)
+    assert min(seen) > 3, f"{seen[0]} attached, {seen[1]} refused, {seen[2]} restarts are too few to say anything"

@@ -1,0 +1,134 @@
+"""History written by hand, attached to an embedded engine on a durable store; and duels in which that happens.
+
+write(folder, spec, rows …) ──> a job directory          attach(soup, …) ──> Attach, as the service does it
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.admission.batches import read_columns
+from psoup.columns import Batch
+from psoup.config import EngineConfig
+from psoup.events import AttachAcknowledgement
+from psoup.history import Attach
+from psoup.model import StreamSpec
+from psoup_storage.history import Manifest, write_chunk, write_manifest
+from psoup_testing.duel import Duel, Make, expected_refusal, to_table
+from psoup_testing.histories import Action, make_rows
+from psoup_testing.model import Declaration, Row
+from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.values import Value
+from psoup_testing.windows import SECOND
+
+
+def write(folder: Path, spec: StreamSpec, table: pa.Table, times: Sequence[int], cuts: Sequence[int]) -> Manifest:
+    """A job directory of the rows, which are in the order of their `times`; chunks end at `cuts`."""
+    folder.mkdir(parents=True)
+    batch = Batch(tuple(read_columns(spec, table, EngineConfig())), np.array(times, np.int64))
+    ends = sorted({*(cut for cut in cuts if 0 < cut < len(times)), len(times)})
+    chunks = [
+        write_chunk(folder, f"{start:05}", spec, batch.take(np.arange(start, end)))
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    manifest = Manifest(spec.name, tuple(chunks))
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def attach(soup: RestartingPSoup, stream: str, job: str, folder: Path) -> AttachAcknowledgement:
+    """What the service does with a job directory: ask, take the files in, attach."""
+    view = soup.engine.snapshot().stream(stream, soup.tenant)
+    adopted = soup.store.adopt(folder, job, view.stream_id, view.spec)
+    try:
+        done = soup.submit(Attach(stream, job, adopted.extent, adopted.chunks, view.stream_id))
+    finally:
+        soup.store.disown(view.stream_id, job)
+    assert isinstance(done, AttachAcknowledgement)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Rows of before are attached: `count` of them, some of the last `span` seconds that are possible."""
+
+    count: int
+    span: int
+    seed: int
+    chunk_rows: int = 40
+    overlap: bool = False
+
+
+class AttachingDuel(Duel):
+    """A duel in which history may be attached, and the store is started anew."""
+
+    def __init__(
+        self, declaration: Declaration, config: EngineConfig, make: Make, pools: tuple[tuple[Value, ...], ...]
+    ) -> None:
+        super().__init__(declaration, config, make=make)
+        self.pools = pools
+        self.attached = self.refused = 0
+
+    def act(self, action: Action | History) -> None:
+        """One action on both sides."""
+        if isinstance(action, History):
+            self.attach(action)
+        else:
+            super().act(action)
+
+    def attach(self, action: History) -> None:
+        """Both take the history, or refuse it for its times or for the retention."""
+        assert isinstance(self.psoup, RestartingPSoup)
+        entries = self._entries(action)
+        name, folder = self.declaration.name, self.psoup.path.parent / f"history-{self.psoup.path.name}"
+        table = to_table(self.declaration, [row for _, row in entries])
+        spec = self.psoup.engine.snapshot().stream(name, "default").spec
+        write(folder, spec, table, [time for time, _ in entries], range(0, len(entries), action.chunk_rows))
+        job = f"job {self.attached + self.refused}"
+        outcome = "OutOfRange" if self._refused(entries) else None
+        found = expected_refusal(lambda: attach(self.psoup, name, job, folder))  # type: ignore[arg-type]
+        assert found == outcome, f"{action}: expected {outcome}, found {found}"
+        if outcome is None:
+            self.model.attach(entries)
+            self.history += len(entries)
+            self.attached += 1
+            assert attach(self.psoup, name, job, folder).duplicate
+        else:
+            self.refused += 1
+        shutil.rmtree(folder)
+
+    def _entries(self, action: History) -> list[tuple[int, Row]]:
+        """Rows with times up to the first that there is, that one among them; past it to `overlap`."""
+        source = random.Random(action.seed)
+        bound = min((entry[0] for entry in self.model.accepted), default=self.clock.now())
+        ends = [bound - source.choice((0, 0, 1, action.span)) * SECOND // 2]
+        if action.overlap:
+            ends.append(bound + 1)
+        times = sorted([*ends, *(bound - source.randint(0, action.span * SECOND) for _ in range(action.count))])
+        rows = make_rows(self.declaration, self.pools, len(times), 0, action.seed)
+        place = self.declaration.time_column
+        made = []
+        for time, row in zip(times, rows, strict=True):
+            made.append((time, row if place is None else (*row[:place], time, *row[place + 1 :])))
+        return made
+
+    def _refused(self, entries: list[tuple[int, Row]]) -> bool:
+        model, clock = self.model, self.clock.now()
+        first, last = entries[0][0], entries[-1][0]
+        least = min((entry[0] for entry in model.accepted), default=last)
+        system = self.declaration.time_column is None
+        if last > least or last > clock + (0 if system else model.max_ahead):
+            return True
+        reached = last if model.watermark is None else max(model.watermark, last)
+        now = max(reached, clock) if system else reached
+        keep_rows, keep_seconds = self.declaration.keep_rows, self.declaration.keep_seconds
+        if keep_seconds is not None and first < now - keep_seconds * SECOND:
+            return True
+        return keep_rows is not None and len(model.accepted) + len(entries) > keep_rows
