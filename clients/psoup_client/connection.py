@@ -19,6 +19,7 @@ import grpc
 
 from psoup_client.errors import Cancelled, Unavailable, from_rpc
 from psoup_proto.v1 import (
+    attach_pb2_grpc,
     backup_pb2_grpc,
     ingest_pb2_grpc,
     queries_pb2_grpc,
@@ -33,7 +34,15 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
 
-_SERVICES = ("StreamService", "IngestService", "StagingService", "QueryService", "ServerService", "BackupService")
+_SERVICES = (
+    "StreamService",
+    "IngestService",
+    "StagingService",
+    "QueryService",
+    "ServerService",
+    "BackupService",
+    "AttachService",
+)
 _NOT_REPEATED = (("StreamService", "CreateStream"), ("StreamService", "AlterStream"), ("IngestService", "PushStream"))
 _RETRY = {
     "maxAttempts": 3,
@@ -77,6 +86,7 @@ class Connection:
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
         self.server = server_pb2_grpc.ServerServiceStub(self._channel)
+        self.attach = attach_pb2_grpc.AttachServiceStub(self._channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
 
     def call(

@@ -20,6 +20,7 @@ from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events import Acknowledgement, Command, CreateStream, Prepared, Push, Register, RegisterMany
+from psoup.history import Attach
 from psoup_service.committer import Committer, Group
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
@@ -30,7 +31,7 @@ from psoup_storage.contract import Store
 GROUP_SECONDS = 0.005
 """After so much preparing a group is closed, so that many registrations do not hold back the answers to pushes."""
 
-_GROWING = (Push, Register, RegisterMany, CreateStream)
+_GROWING = (Push, Register, RegisterMany, CreateStream, Attach)
 """What a store without room refuses; to drop and to unregister is the way out of that."""
 
 

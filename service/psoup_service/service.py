@@ -25,6 +25,7 @@ from psoup.clock import Clock
 from psoup.engine import Engine
 from psoup.errors import Internal, InvalidInput
 from psoup_proto.v1 import (
+    attach_pb2_grpc,
     backup_pb2_grpc,
     ingest_pb2_grpc,
     queries_pb2_grpc,
@@ -38,6 +39,7 @@ from psoup_service.host import Host
 from psoup_service.ids import Ids
 from psoup_service.metrics import Metrics, MetricsServer
 from psoup_service.runner import TaskPool
+from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.ingest import IngestServicer
@@ -144,6 +146,7 @@ class Service:
             ),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
+            (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
         ):
             self._services += calls.add(register, servicer, server)

@@ -97,6 +97,8 @@ def read_manifest(directory: Path) -> Manifest:
             raise bad_history(directory, f"its {MANIFEST} is not as it was written")
         facts = json.loads(text)
         chunks = tuple(HistoryChunk(*chunk) for chunk in facts["chunks"])
+        if not chunks:
+            raise bad_history(directory, "there is no chunk in it")
         return Manifest(facts["stream"], chunks, facts["incarnation"])
     except FileNotFoundError as problem:
         raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem

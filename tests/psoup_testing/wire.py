@@ -19,6 +19,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from psoup.clock import Clock
 from psoup_proto.v1 import (
+    attach_pb2_grpc,
     backup_pb2_grpc,
     ingest_pb2_grpc,
     queries_pb2_grpc,
@@ -55,6 +56,7 @@ class Wire:
         self.staging = staging_pb2_grpc.StagingServiceStub(channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(channel)
         self.server = server_pb2_grpc.ServerServiceStub(channel)
+        self.attach = attach_pb2_grpc.AttachServiceStub(channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(channel)
 
     async def create(self, statement: str) -> streams.CreateStreamResponse:

@@ -53,8 +53,6 @@ def adopt(folder: ChunkFolder, directory: Path, manifest: Manifest, stream: int,
     Raises InvalidInput, reason BAD_HISTORY, if they are not what the manifest or the stream says, and ResourceExhausted
     if a copy finds no room. Nothing is left in the folder then.
     """
-    if not manifest.chunks:
-        raise bad_history(directory, "there is no chunk in it")
     token, rows = secrets.token_hex(4), list[ChunkRow]()
     try:
         for number, chunk in enumerate(manifest.chunks):

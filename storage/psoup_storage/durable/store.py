@@ -32,7 +32,7 @@ from psoup_storage.durable.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.database import Database
-from psoup_storage.durable.directory import DataDirectory, disk_full
+from psoup_storage.durable.directory import INCOMING, DataDirectory, disk_full
 from psoup_storage.durable.forgetting import forget_aged, forget_chunks, forget_stored, forget_stream, forget_the_dead
 from psoup_storage.durable.setting_aside import losses
 from psoup_storage.history import read_manifest
@@ -203,6 +203,12 @@ class DurableStore:
             event = decoder.decode(Row(*values))
             if event.sequence > after:
                 yield event
+
+    def incoming(self) -> Path:
+        """The folder in which jobs write history; made if it is not there. It may be a link to shared storage."""
+        folder = self.path / INCOMING
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder.resolve()
 
     def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec) -> Adopted:
         """Take the chunks of a job directory in, for an `Attached` of that job to make them part of the stream.

@@ -1,0 +1,104 @@
+"""AttachService: directories of history become part of a stream.
+
+    Attach   would it be taken? ─> the files are taken in and read, on a thread ─> Attach, like any command
+                                                └── refused, or failed: they are given up
+
+A call that is cut off goes on to its end here: asked again, it says what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from psoup.errors import FailedPrecondition, InvalidInput, Unavailable
+from psoup.events import AttachAcknowledgement
+from psoup.history import Attach as Command
+from psoup_proto.v1 import attach_pb2, attach_pb2_grpc
+from psoup_service import convert
+from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_storage import DurableStore
+from psoup_storage.history import read_manifest
+
+
+class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
+    """See attach.proto."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._under_way: set[tuple[int, str]] = set()
+
+    async def BeginAttach(
+        self, request: attach_pb2.BeginAttachRequest, context: Context
+    ) -> attach_pb2.BeginAttachResponse:
+        """Say where, and up to when."""
+        tenant = self._backend.tenant(context)
+        done = await self._submit(Command(request.stream, request.job, tenant=tenant))
+        view = (await self._backend.visible(done.sequence)).stream(request.stream, tenant)
+        folder = await asyncio.to_thread(self._store().incoming)
+        return attach_pb2.BeginAttachResponse(
+            folder=str(folder),
+            stream_id=self._backend.ids.stream(view.stream_id),
+            statement=view.sql,
+            bound=convert.timestamp(done.first_time),
+            attached=done.duplicate,
+        )
+
+    async def Attach(self, request: attach_pb2.AttachRequest, context: Context) -> attach_pb2.AttachResponse:
+        """Attach a directory."""
+        if Path(request.directory).name != request.directory or not request.directory:
+            raise InvalidInput(
+                f"{request.directory[:256]!r} is no name of a directory in the folder that BeginAttach names",
+                field="directory",
+            )
+        return await asyncio.shield(self._attach(request, self._backend.tenant(context)))
+
+    async def _attach(self, request: attach_pb2.AttachRequest, tenant: str) -> attach_pb2.AttachResponse:
+        store, wanted = self._store(), None
+        if request.stream_id:
+            wanted = self._backend.ids.read_stream(request.stream_id)
+        asked = await self._submit(Command(request.stream, request.job, stream_id=wanted, tenant=tenant))
+        if asked.duplicate:
+            return _response(asked)
+        view = (await self._backend.visible(asked.sequence)).stream(request.stream, tenant)
+        key = (view.stream_id, request.job)
+        if key in self._under_way:
+            raise Unavailable(f"job {request.job!r} is being attached by another call; ask again", reason="ATTACHING")
+        self._under_way.add(key)
+        try:
+            directory = await asyncio.to_thread(store.incoming) / request.directory
+            extent = (await asyncio.to_thread(read_manifest, directory)).extent
+            await self._submit(Command(request.stream, request.job, extent, (), view.stream_id, tenant))
+            adopted = await asyncio.to_thread(store.adopt, directory, request.job, view.stream_id, view.spec)
+            command = Command(request.stream, request.job, adopted.extent, adopted.chunks, view.stream_id, tenant)
+            done, _ = await self._backend.change(command)
+            assert isinstance(done, AttachAcknowledgement)
+            return _response(done, extent.chunks, extent.rows)
+        finally:
+            await asyncio.to_thread(store.disown, *key)
+            self._under_way.discard(key)
+
+    async def _submit(self, command: Command) -> AttachAcknowledgement:
+        done = await self._backend.host.submit(command, patience=PATIENCE_S)
+        assert isinstance(done, AttachAcknowledgement)
+        return done
+
+    def _store(self) -> DurableStore:
+        store = self._backend.store
+        if not isinstance(store, DurableStore):
+            raise FailedPrecondition(
+                "this service keeps its data in memory only, and history is kept on disk; start it with --data-dir",
+                reason="NOT_DURABLE",
+            )
+        return store
+
+
+def _response(done: AttachAcknowledgement, chunks: int = 0, rows: int = 0) -> attach_pb2.AttachResponse:
+    return attach_pb2.AttachResponse(
+        sequence=done.sequence,
+        duplicate=done.duplicate,
+        chunks=chunks,
+        rows=rows,
+        first_time=convert.timestamp(done.first_time),
+        watermark=convert.timestamp(done.watermark),
+    )

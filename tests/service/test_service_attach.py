@@ -1,0 +1,113 @@
+"""History attached to a running service over the network, while tuples come and answers are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.model import SECOND
+from psoup.sql import create_stream
+from psoup_client import Client, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
+from psoup_client.attach import AttachResult, attach, begin
+from psoup_service.service import running_service
+from psoup_service.settings import Settings
+from psoup_storage import open_store
+from psoup_testing.attaching import write
+from psoup_testing.serving import serving
+
+EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
+
+
+def rows(first: int, stop: int) -> pa.Table:
+    times = pa.array([n * SECOND for n in range(first, stop)], pa.timestamp("us", "UTC"))
+    return pa.table({"t": times, "x": range(first, stop)})
+
+
+def add(client: Client, job: str, first: int, stop: int) -> AttachResult:
+    """Write history as a job does, and attach it."""
+    site = begin(client, "s", job)
+    table, times = rows(first, stop), [n * SECOND for n in range(first, stop)]
+    write(Path(site.folder) / job, create_stream(site.statement), table, times, range(0, stop - first, 100))
+    return attach(client, site, job)
+
+
+async def served(path: Path, work: Any) -> None:
+    """One life of a service on `path`; `work(client)` runs on a thread."""
+    store = open_store(str(path), reserve_bytes=0)
+    async with running_service(Settings(port=0), store=store) as service:
+
+        def run() -> None:
+            with Client(service.address) as client:
+                work(client)
+
+        await asyncio.to_thread(run)
+
+
+def values(client: Client, query: str) -> list[int]:
+    return list(client.query(query).invoke().to_arrow().column("x").to_pylist())
+
+
+def test_history_is_attached_to_a_service_that_goes_on(tmp_path: Path) -> None:
+    known: list[str] = []
+
+    def first(client: Client) -> None:
+        client.create_stream(EVENTS)
+        known.append(client.register("SELECT x FROM s WHERE x % 10 = 0 BEGIN (START)").id)
+        assert begin(client, "S", "years").bound is None
+        client.push("s", rows(1_000, 1_100))
+        done = add(client, "years", 500, 1_000)
+        assert (done.chunks, done.rows, done.duplicate) == (5, 500, False)
+        assert values(client, known[0]) == list(range(500, 1_100, 10))
+        with pytest.raises(OutOfRange, match="must end at or before 1970-01-01 00:08:20Z") as refused:
+            add(client, "more", 400, 502)
+        assert int(refused.value.facts["bound"]) == 500 * SECOND
+        info = client.describe("s")
+        assert (info.first_tuple_id, info.next_tuple_id, info.tuples) == (-500, 100, 600)
+        assert info.archived_chunks == 5
+        assert client.matches("s", -500) == [known[0]]
+        with pytest.raises(NotFound, match="there is no stream 'nope'"):
+            begin(client, "nope", "years")
+        site = begin(client, "s", "years")
+        assert (site.attached, attach(client, site, "gone").duplicate) == (True, True)
+        with pytest.raises(InvalidRequest, match="is no name of a directory"):
+            attach(client, begin(client, "s", "other"), "../years")
+        with pytest.raises(InvalidRequest, match=r"there is no manifest\.json"):
+            attach(client, begin(client, "s", "other"), "nothing")
+
+    def second(client: Client) -> None:
+        assert values(client, known[0]) == list(range(500, 1_100, 10))
+        add(client, "older", 0, 501)
+        assert values(client, known[0]) == sorted([*range(0, 1_100, 10), 500])
+
+    asyncio.run(served(tmp_path / "data", first))
+    asyncio.run(served(tmp_path / "data", second))
+
+
+def test_answers_see_all_of_a_history_or_nothing(tmp_path: Path) -> None:
+    def work(client: Client) -> None:
+        client.create_stream(EVENTS)
+        query = client.register("SELECT x FROM s BEGIN (START)").id
+        client.push("s", rows(10_000, 10_100))
+        sizes = {100, *(100 + n * 400 for n in range(1, 9))}
+        with ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(lambda: [len(values(client, query)) for _ in range(40)]) for _ in range(2)]
+            for n in range(8):
+                assert add(client, f"job-{n}", 9_600 - n * 400, 10_000 - n * 400).rows == 400
+            for answers in asked:
+                assert set(answers.result()) <= sizes
+                assert answers.result() == sorted(answers.result())
+        assert values(client, query) == list(range(6_800, 10_100))
+
+    asyncio.run(served(tmp_path / "data", work))
+
+
+def test_a_service_in_memory_says_that_it_cannot() -> None:
+    with serving() as service, Client(service.address) as client:
+        client.create_stream(EVENTS)
+        with pytest.raises(FailedPrecondition, match="nothing is kept there by this service"):
+            begin(client, "s", "years")
