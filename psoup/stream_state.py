@@ -345,7 +345,7 @@ class StreamState:
     @property
     def results_bytes(self) -> int:
         """Bytes of results in all forms. O(runs of the open chunk)."""
-        return self.open.nbytes + self.closed_bytes
+        return self.open.nbytes + self.open.room.nbytes + self.closed_bytes
 
     @property
     def tuple_bytes(self) -> int:
@@ -369,7 +369,7 @@ class StreamState:
         bill = {
             "tuples_bytes": self.tuple_bytes,
             "archive_bytes": ENTRY_BYTES * len(self.archived),
-            "open_results_bytes": self.open.nbytes,
+            "open_results_bytes": self.open.nbytes + self.open.room.nbytes,
             "sealed_results_bytes": self.closed_bytes,
             "reclaimable_slots": self.slots.dead_count,
         }

@@ -104,7 +104,7 @@ def _codes(views: list[StreamView]) -> Item:
 
 def _results(views: list[StreamView]) -> tuple[Item, Item]:
     sealed, gone, matches = 0, 0, 0
-    unsealed, pairs = 0, 0
+    unsealed, spare, pairs = 0, 0, 0
     for view in views:
         live = _live_ids(view)
         for entry in view.chunks[view.archived :]:
@@ -116,12 +116,14 @@ def _results(views: list[StreamView]) -> tuple[Item, Item]:
                 gone += pack.nbytes * len(dead) // max(len(pack.ids), 1)
             shown = entry.results.open
             if shown is not None:
+                spare += shown.spare
                 unsealed += (
                     shown.rows.nbytes + shown.row_of_slot.nbytes + sum(s.nbytes + o.nbytes for s, o in shown.runs)
                 )
                 pairs += sum(len(slots) for slots, _ in shown.runs)
                 pairs += sum(int(np.bitwise_count(row).sum(dtype=np.int64)) for row in shown.rows)
-    return Item("open results", unsealed, 0, pairs, "match"), Item("sealed results", sealed, gone, matches, "match")
+    opened = Item("open results", unsealed + spare, spare, pairs, "match")
+    return opened, Item("sealed results", sealed, gone, matches, "match")
 
 
 def _live_ids(view: StreamView) -> Array:

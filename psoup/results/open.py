@@ -57,6 +57,8 @@ class OpenView:
     rows: Array
     runs: tuple[tuple[Array, Array], ...]
     length: int
+    spare: int = 0
+    """Bytes of room for rows that nobody uses."""
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
@@ -194,7 +196,8 @@ class OpenResults:
 
     def view(self, length: int, sqc_of_slot: Array) -> OpenView:
         """What readers see of the first `length` tuples. O(runs)."""
-        return OpenView(sqc_of_slot, self.row_of_slot, self.rows[: self._row_count], tuple(self.runs), length)
+        rows, spare = self.rows[: self._row_count], self.room.nbytes
+        return OpenView(sqc_of_slot, self.row_of_slot, rows, tuple(self.runs), length, spare)
 
     def successor(self, slots: int) -> OpenResults:
         """Nothing yet, of the chunk that follows."""
@@ -219,9 +222,9 @@ class OpenResults:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows in use, spare room for rows, runs and the slot table."""
+        """Bytes of rows in use, runs and the slot table."""
         runs = sum(slots.nbytes + offsets.nbytes for slots, offsets in self.runs)
-        return self._row_count * self._words * 8 + self.room.nbytes + runs + self.row_of_slot.nbytes
+        return self._row_count * self._words * 8 + runs + self.row_of_slot.nbytes
 
     def check(self, length: int) -> None:
         """Rows are owned once, no bit lies at or past `length`, runs are sorted and shrink."""
