@@ -116,7 +116,7 @@ def feed(
         raise typer.BadParameter("--once ends after what is there, and --every goes on; give one of them")
     psoup_spark = spark_module()
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark)
-    with connect(address) as client:
+    with connect(address) as client, psoup_spark.spark_errors():
         info = client.describe(stream)  # known to be there before Spark starts
         rows = source.open(open_session(master, conf), info)
         trigger = {"availableNow": True} if once else {"processingTime": every} if every else None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
 from psoup_client import Client, PSoupError, PushResult
 from psoup_spark.schemas import check_fits
@@ -56,6 +56,7 @@ class Feed:
             if timeout is not None:
                 return bool(self.query.awaitTermination(timeout))
             self.query.awaitTermination()
+            self._batches.beat(self.query)
             return True
         except Exception:
             if self._batches.problem is not None:
@@ -91,7 +92,7 @@ def feed(
     with Client(address) as client:
         check_fits(frame, client.describe(stream))
         target = Target(client.address, stream, patience)
-    batches = _Batches(target, progress)
+    batches = _Batches(target, frame.sparkSession.streams, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
     return Feed(writer.start(), batches)
@@ -102,6 +103,7 @@ class _Batches:
     """What foreachBatch calls, one batch at a time, on a thread of the query."""
 
     target: Target
+    streams: StreamingQueryManager
     progress: Progress | None
     result: PushResult = field(default_factory=PushResult)
     problem: PSoupError | None = None
@@ -111,7 +113,7 @@ class _Batches:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id, "Spark runs foreachBatch on the thread of the query"
         try:
-            self._beat(frame, query_id)
+            self.beat(self.streams.get(query_id))  # a batch's own session is a copy that knows no queries
             result = send(frame, self.target, BatchId(f"spark-{query_id}", number))
         except PSoupError as problem:
             self.problem = problem  # Spark keeps only its text
@@ -120,9 +122,8 @@ class _Batches:
         if self.progress is not None:
             self.progress(number, result)
 
-    def _beat(self, frame: DataFrame, query_id: str) -> None:
-        """Tell the service the query's watermark as of the batch before, if it has moved."""
-        query = frame.sparkSession.streams.get(query_id)
+    def beat(self, query: StreamingQuery | None) -> None:
+        """Tell the service the watermark that Spark reports, if it has moved."""
         progress = query.lastProgress if query is not None else None
         text = progress.eventTime.get("watermark") if progress is not None else None
         if text is None or text == self.watermark or text.startswith("1970-"):  # before the first row

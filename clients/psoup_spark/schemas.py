@@ -22,7 +22,7 @@ def check_fits(frame: DataFrame, stream: StreamInfo) -> None:
     Looks at names and types only; values are looked at where they are sent. Costs nothing.
     """
     try:
-        arrow = to_arrow_schema(frame.schema)
+        arrow = to_arrow_schema(frame.schema, timezone="UTC")
     except Exception as problem:  # PySpark has no class for it that is public
         raise InvalidData(f"the frame has a column that Arrow has no type for: {problem}; select others") from None
     names = [name.lower() for name in arrow.names]

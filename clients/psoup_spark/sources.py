@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from psoup_client import InvalidData, StreamInfo
 from psoup_spark.schemas import spark_schema
 
-BATCH_BYTES = "64m"
+BATCH_BYTES = 64 * 1024 * 1024
 """What a batch of files takes in unless the options say otherwise: the service holds a batch in memory."""
 
 _SELF_DESCRIBING = ("parquet", "orc", "avro")
@@ -49,7 +49,7 @@ class Source:
         if self.path is None:
             return (reader.schema(self.schema) if self.schema else reader).load()
         if not {name.lower() for name in self.options} & _LIMITS:
-            reader = reader.option("maxBytesPerTrigger", BATCH_BYTES)
+            reader = reader.option("maxBytesPerTrigger", str(BATCH_BYTES))
         if self.schema is not None:
             reader = reader.schema(self.schema)
         elif self.format.lower() in _SELF_DESCRIBING:
