@@ -52,6 +52,13 @@ def exit_code(problem: PSoupError) -> int:
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
 
 
+def unreadable(problem: OSError | ValueError) -> str:
+    """What is wrong with a file that was to be read."""
+    if isinstance(problem, OSError) and problem.filename and problem.strerror:
+        return f"{problem.filename} cannot be read: {problem.strerror}"
+    return f"the file is not UTF-8: {problem}" if isinstance(problem, UnicodeError) else str(problem)
+
+
 def message(text: str) -> None:
     """A line for people, on standard error."""
     print(text, file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, Timeout, connect, message
+from psoup_cli.common import Address, Timeout, connect, message, unreadable
 from psoup_cli.files import read_lines
 from psoup_cli.output import counted, numeric, print_batches, print_json, print_table, rows_of
 from psoup_client import Answer, AnswerStream, PSoupError
@@ -95,7 +95,7 @@ def _names(query_ids: list[str], file: str | None) -> list[str]:
     try:
         names = read_lines(file)
     except (OSError, ValueError) as problem:
-        raise typer.BadParameter(str(problem)) from None
+        raise typer.BadParameter(unreadable(problem)) from None
     if not names:
         raise typer.BadParameter(f"{file} holds no IDs; write one on each line")
     return names

@@ -30,6 +30,9 @@ def matches(
     Print the IDs of the queries whose WHERE a tuple satisfies, one on a line; of several tuples each line begins with
     the tuple's ID. Windows are not applied.
     """
+    for tuple_id in tuple_ids:
+        if not -(2**63) <= tuple_id < 2**63:
+            raise typer.BadParameter(f"{tuple_id} is no tuple ID: these have 64 bits")
     with connect(address, timeout) as client:
         if len(tuple_ids) == 1:
             found = [client.matches(stream, tuple_ids[0])]

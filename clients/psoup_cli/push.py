@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.files import format_of, open_rows
 from psoup_cli.output import counted, iso, print_json
-from psoup_client import Client, InvalidData, Producer, PushResult
+from psoup_client import Client, InvalidData, Producer, PSoupError, PushResult, ResourceExhausted
 
 
 class FileFormat(StrEnum):
@@ -59,8 +59,8 @@ def push(
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of a CSV, JSON lines, Parquet or Arrow file. Columns are found by name; types come from the stream.
-    Lost connections are repaired on the way, and no row is taken twice. A batch that does not fit ends the push;
-    the message says how many rows were taken before it, none with --whole.
+    Lost connections are repaired on the way, and no row is taken twice. A batch that does not fit, or finds no room,
+    ends the push; the message says how many rows were taken before it, none with --whole.
     """
     try:
         kind = format_of(file, format.value if format else None)
@@ -70,6 +70,8 @@ def push(
         raise typer.BadParameter(f"{file} is no file")
     if batch_id is not None and not whole:
         raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
+    if batch_id == "":
+        raise typer.BadParameter("--id is empty; name the file, or leave --id out")
     nulls = ("", *(null or ()))
     with connect(address, timeout) as client:
         if whole:
@@ -95,7 +97,7 @@ def _push_file(client: Client, stream: str, file: str, kind: str, nulls: tuple[s
                 if file == "-":
                     producer.flush()  # whoever types or tails wants his rows in now
             return producer.flush()
-        except InvalidData as problem:
+        except (InvalidData, ResourceExhausted) as problem:
             raise _located(problem, producer, file, rows) from None
 
 
@@ -112,26 +114,27 @@ def _push_whole(
                     stage.add(piece)
                     rows += len(piece)
                     progress.update(task, completed=position)
-        except InvalidData as problem:
+        except (InvalidData, ResourceExhausted) as problem:
             raise _placed(problem, file, rows, "No row was taken.") from None
     assert stage.result is not None
     return stage.result
 
 
-def _located(problem: InvalidData, producer: Producer, file: str, rows: int) -> InvalidData:
+def _located(problem: PSoupError, producer: Producer, file: str, rows: int) -> PSoupError:
     """The same problem with the row's place in the file, after what was sent before it has arrived."""
     try:
         taken = producer.flush().accepted
-    except InvalidData:
+    except (InvalidData, ResourceExhausted):
         taken = producer.result.accepted
     return _placed(problem, file, rows, f"{taken:,} rows before it were taken.")
 
 
-def _placed(problem: InvalidData, file: str, rows: int, outcome: str) -> InvalidData:
+def _placed(problem: PSoupError, file: str, rows: int, outcome: str) -> PSoupError:
     """`rows`: of the file before the piece that does not fit."""
     row = problem.facts.get("row", "")
     place = f" (row {rows + int(row)} of the file, counted from 0)" if row.isdigit() and rows else ""
-    return InvalidData(f"{file}: {problem.message}{place}\n{outcome}", reason=problem.reason, facts=problem.facts)
+    message = f"{file}: {problem.message}{place}\n{outcome}"
+    return type(problem)(message, reason=problem.reason, facts=problem.facts)
 
 
 def summary(result: PushResult) -> str:

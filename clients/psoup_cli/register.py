@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.common import Address, AsJson, Timeout, connect, message, unreadable
 from psoup_cli.files import read_parameters, read_statements
 from psoup_cli.output import print_json
 from psoup_cli.queries import facts
-from psoup_client import Client
+from psoup_client import Client, PSoupError
 
 
 def register(
@@ -78,31 +78,42 @@ def _register_many(
     try:
         statement, rows = _what(sql, params, file)
     except (OSError, ValueError) as problem:
-        raise typer.BadParameter(str(problem)) from None
+        raise typer.BadParameter(unreadable(problem)) from None
     done = 0
     with connect(*where) as client, _bar() as bar:
         task = bar.add_task("registered", total=None)
 
         def progress(count: int, total: int) -> None:
+            nonlocal done
+            done = count
             bar.update(task, completed=count, total=total)
 
-        done = _print_parts(client, statement, rows, request_id, as_json, progress)
+        try:
+            _print_parts(client, statement, rows, request_id, as_json, progress)
+        except PSoupError as problem:
+            raise _after(problem, done, request_id) from None
     message(f"{done:,} {'query' if done == 1 else 'queries'} registered.")
 
 
 def _print_parts(
     client: Client, statement: Any, rows: Any, request_id: str | None, as_json: bool, progress: Any
-) -> int:
+) -> None:
     """Print IDs as soon as they are there: those before an error are registered."""
-    done = 0
     for part in client.register_parts(statement, rows, request_id=request_id, progress=progress):
         for query in part:
             if as_json:
                 print_json({"query_id": query.id})
             else:
                 print(query.id)
-        done += len(part)
-    return done
+
+
+def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError:
+    """The same problem, with what was registered before it and how to go on."""
+    if not done:
+        return problem
+    rest = "leave these out" if request_id is None else "give the same --request-id and the same queries up to there"
+    before = f"{done:,} queries before it were registered, the IDs are above; to register the rest, {rest}."
+    return type(problem)(f"{problem.message}\n{before}", reason=problem.reason, facts=problem.facts)
 
 
 def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | list[str], Any]:

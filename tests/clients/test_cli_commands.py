@@ -1,11 +1,8 @@
 """The psoup command against a real service: output, messages, exit codes, bad input."""
 
 import io
-import itertools
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,68 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup_cli.main import main
 from psoup_client import Client
+from psoup_testing.command import COLUMNS, ROWS, Psoup
 from psoup_testing.serving import Serving
-
-_numbers = itertools.count(1)
-ROWS = [
-    {"id": 1, "name": "a", "price": "1.50", "at": "2024-05-01T12:00:00Z"},
-    {"id": 2, "name": None, "price": None, "at": "2024-05-01T13:00:00Z"},
-    {"id": 3, "name": "c,d", "price": "3.25", "at": "2024-05-01T14:00:00Z"},
-]
-COLUMNS = "(id BIGINT NOT NULL, name TEXT, price DECIMAL(9,2), at TIMESTAMP NOT NULL) TIMESTAMP BY at"
-
-
-@dataclass
-class Ran:
-    """What a command line did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[Any]:
-        """Standard output as JSON lines."""
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Psoup = Callable[..., Ran]
-
-
-@pytest.fixture
-def psoup(
-    running: Serving, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Psoup:
-    monkeypatch.setenv("PSOUP_ADDRESS", running.address)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str, stdin: bytes | None = None) -> Ran:
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capfd.readouterr()
-        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, out, err)
-
-    return run
-
-
-@pytest.fixture
-def stream(psoup: Psoup) -> str:
-    name = f"cli{next(_numbers)}"
-    assert psoup("stream", "create", f"CREATE STREAM {name} {COLUMNS}").code == 0
-    return name
-
-
-@pytest.fixture
-def filled(psoup: Psoup, stream: str, tmp_path: Path) -> str:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    assert psoup("push", stream, str(path)).code == 0
-    return stream
 
 
 def registered(psoup: Psoup, sql: str) -> str:
@@ -272,6 +210,12 @@ def test_a_bad_statement_shows_its_place(psoup: Psoup, stream: str) -> None:
         ["nonsense"],
         ["invoke"],
         ["invoke", "q", "--format", "xml"],
+        ["invoke", "--file", "missing.txt"],
+        ["matches", "s", "99999999999999999999"],
+        ["matches", "s", "--nonsense", "1"],
+        ["register", "--file", "missing.sql"],
+        ["register", "SELECT 1", "--params", "missing.parquet"],
+        ["push", "s", "/etc/passwd", "--format", "csv", "--whole", "--id", ""],
         ["invoke", "q", "--json", "--format", "csv"],
         ["status", "--address", "nowhere"],
         ["status", "--address", "host:99999"],

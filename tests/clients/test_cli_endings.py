@@ -1,0 +1,54 @@
+"""Commands that end before all is done: they say what was done, and how to go on."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from psoup_cli import files
+from psoup_client import Producer, ResourceExhausted, bulk
+from psoup_testing.command import ROWS, Psoup
+
+
+def test_a_push_that_finds_no_room_says_what_was_taken(
+    psoup: Psoup, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    monkeypatch.setattr(files, "PIECE_ROWS", 2)
+    push, pieces = Producer.push, itertools.count()
+
+    def full(producer: Producer, data: Any) -> None:
+        if next(pieces):
+            raise ResourceExhausted("the memory budget is used up", reason="MEMORY_BUDGET")
+        push(producer, data)
+
+    monkeypatch.setattr(Producer, "push", full)
+    ran = psoup("push", stream, "rows.jsonl")
+    assert (ran.code, ran.out) == (1, "")
+    assert "rows.jsonl: the memory budget is used up\n2 rows before it were taken." in ran.err
+    assert psoup("stream", "describe", stream, "--json").rows[0]["tuples"] == 2
+
+
+def test_a_registration_that_ends_early_says_how_to_go_on(
+    psoup: Psoup, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "PART_QUERIES", 3)
+    values = tmp_path / "values.csv"
+    values.write_text("id\n1\n2\n3\n4\nx\n")
+    arguments = ["register", f"SELECT name FROM {stream} WHERE id = $id", "--params", "values.csv"]
+    ran = psoup(*arguments, "--request-id", f"of {stream}")
+    assert (ran.code, len(ran.out.split())) == (1, 3)
+    assert "parameter $id of query 5 is 'x'" in ran.err
+    assert "3 queries before it were registered" in ran.err
+    values.write_text("id\n1\n2\n3\n4\n5\n")
+    again = psoup(*arguments, "--request-id", f"of {stream}")
+    assert (again.code, again.out.split()[:3], len(again.out.split())) == (0, ran.out.split(), 5)
+    assert len(psoup("queries", "--stream", stream, "--json").rows) == 5
+
+
+def test_a_tuple_id_may_be_negative(psoup: Psoup, filled: str) -> None:
+    ran = psoup("matches", filled, "-1")
+    assert (ran.code, ran.out) == (1, "")
+    assert "tuple -1 is not in stream" in ran.err
