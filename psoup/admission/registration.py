@@ -25,7 +25,14 @@ from psoup.model import StreamSpec
 from psoup.query import Parameter, StandingQuery
 from psoup.sql import Template, prepare
 from psoup.sql.bound import BoundBlock
-from psoup.sql.values import Columns, column_bytes, columns_of_rows, columns_of_table, rows_of_columns
+from psoup.sql.values import (
+    Columns,
+    column_bytes,
+    columns_of_rows,
+    columns_of_table,
+    numbers_of_text,
+    rows_of_columns,
+)
 
 
 def bind_one(tenant: Tenant, sql: str) -> StandingQuery:
@@ -102,7 +109,7 @@ def _block(template: Template, columns: Columns, names: Sequence[str]) -> BoundB
         return None
     if names:
         columns = tuple(columns[position] for position in template.order(names))
-    return template.block(columns)
+    return template.block(tuple(map(numbers_of_text, columns, template.types)))
 
 
 def _template(tenant: Tenant, sql: str) -> Template:

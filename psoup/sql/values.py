@@ -16,14 +16,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from psoup.errors import InvalidInput
+from psoup.expressions.conversion import NUMBERS
+from psoup.model import DataType, Kind
 from psoup.query import Parameter
 
 Columns = tuple[pa.Array, ...]
 """A column for each parameter, of string, int64, float64, decimal128, timestamp('us') (UTC), date32, bool or null."""
 
 _NONE = np.zeros(1, np.int32)
+_MOST_DIGITS = 8
+"""Before the point and after it, of a number that is read from text with many others."""
 
 _PLAIN: dict[type, Callable[[], pa.DataType]] = {
     int: pa.int64,
@@ -126,6 +131,29 @@ def column_bytes(column: pa.Array) -> Iterator[bytes]:
     offsets = np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1, 4 * plain.offset) if len(plain) else _NONE
     yield np.diff(offsets).tobytes()
     yield bytes(memoryview(plain.buffers()[2] or b"")[offsets[0] : offsets[-1]])
+
+
+def numbers_of_text(column: pa.Array, expected: DataType | None) -> pa.Array:
+    """A column of text where numbers are expected, as a file has it: the numbers, if all are plainly written. O(bytes).
+
+    Else the column as it is: `parameters.literal_of` reads each by itself, to the same constant.
+    """
+    if expected is None or not pa.types.is_string(column.type):
+        return column
+    if expected.kind is Kind.DOUBLE:
+        return column.cast(pa.float64()) if _all_are(column, r"[0-9]{1,15}(\.[0-9]{1,15})?") else column
+    if expected.kind not in NUMBERS:
+        return column
+    if _all_are(column, "[0-9]{1,18}"):
+        return column.cast(pa.int64())
+    digits = len(column.drop_null()[0].as_py().partition(".")[2])
+    if 0 < digits <= _MOST_DIGITS and _all_are(column, rf"[0-9]{{1,{_MOST_DIGITS}}}\.[0-9]{{{digits}}}"):
+        return column.cast(pa.decimal128(_MOST_DIGITS + digits, digits))
+    return column
+
+
+def _all_are(column: pa.Array, digits: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(column, f"^-?{digits}$"), min_count=0).as_py())
 
 
 def rows_of_columns(columns: Columns, names: Sequence[str] = ()) -> list[tuple[Parameter, ...]]:

@@ -15,7 +15,7 @@ from psoup.model import Kind
 from psoup.query import ClauseColumns, Edges, Factor, Interval, Key, Term
 from psoup.sql import prepare
 from psoup.sql.intervals import ends
-from psoup.sql.values import columns_of_table, rows_of_columns
+from psoup.sql.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
 from psoup_testing.blocks import block_of, conditions, lookup
 
 
@@ -144,3 +144,48 @@ def test_a_table_off_the_wire_becomes_columns_of_few_types() -> None:
     late = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))
     with pytest.raises(InvalidInput, match="column 'p' of parameters: "):
         rows_of_columns(columns_of_table(pa.table({"p": late})), ["p"])
+
+
+WRITTEN = {
+    "qty": st.integers(-(10**18), 10**18).map(str) | st.sampled_from(["007", "-0", "9223372036854775807"]),
+    "price": st.integers(-99, 99).map(str) | st.sampled_from(["1.5", "0.1", "-0.75", "123456.789012345", "1e3", "-0"]),
+    "amount": st.integers(-(10**9), 10**9).map(lambda value: f"{value / 100:.2f}") | st.just("12.5"),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(WRITTEN)), st.data())
+def test_numbers_that_come_as_text_are_what_each_of_them_says(name: str, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.tuples(WRITTEN[name] | st.none()), min_size=1, max_size=5))
+    template = prepare(f"SELECT * FROM s WHERE {name} >= ?", lookup)
+    columns = columns_of_rows(rows, 1)
+    if columns is None:
+        return
+    block = template.block(tuple(map(numbers_of_text, columns, template.types)))
+    if block is not None:
+        alone = [template.bind(row) for row in rows]
+        assert [query.factors for query in block] == [query.factors for query in alone]
+        assert [query.clause for query in block] == [query.clause for query in alone]
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "read"),
+    [
+        ("qty", ["1", "-25", None], pa.int64()),
+        ("qty", ["1", "2.5"], pa.string()),
+        ("qty", ["1", " 2"], pa.string()),
+        ("qty", ["1", "1e3"], pa.string()),
+        ("qty", ["9223372036854775807"], pa.string()),
+        ("amount", ["1.50", "-25.75"], pa.decimal128(10, 2)),
+        ("amount", ["1.50", "3.1"], pa.string()),
+        ("price", ["1.50", "3", None], pa.float64()),
+        ("price", ["nan"], pa.string()),
+        ("sym", ["1", "2"], pa.string()),
+        ("day", ["2020-01-01"], pa.string()),
+    ],
+)
+def test_text_is_read_as_numbers_where_all_of_it_is_plain(
+    name: str, texts: list[str | None], read: pa.DataType
+) -> None:
+    template = prepare(f"SELECT * FROM s WHERE {name} = ?", lookup)
+    assert numbers_of_text(pa.array(texts), template.types[0]).type == read
