@@ -10,13 +10,17 @@ from contextlib import contextmanager
 from psoup.clock import Clock
 from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
+from psoup_storage import Store
 
 
 class Serving:
     """A service that runs until `stop`; `address` is where. `service` is its own object, of another thread."""
 
-    def __init__(self, settings: Settings | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, clock: Clock | None = None, store: Store | None = None
+    ) -> None:
         self._settings = settings or Settings(port=0)
+        self._store = store
         self._clock = clock
         self._ready = threading.Event()
         self._stop: asyncio.Event
@@ -39,7 +43,7 @@ class Serving:
             self._ready.set()
 
     async def _serve(self) -> None:
-        async with running_service(self._settings, clock=self._clock) as service:
+        async with running_service(self._settings, clock=self._clock, store=self._store) as service:
             self._loop, self._stop, self.service = asyncio.get_running_loop(), asyncio.Event(), service
             self._ready.set()
             await self._stop.wait()
@@ -54,9 +58,11 @@ class Serving:
 
 
 @contextmanager
-def serving(settings: Settings | None = None, clock: Clock | None = None) -> Iterator[Serving]:
+def serving(
+    settings: Settings | None = None, clock: Clock | None = None, store: Store | None = None
+) -> Iterator[Serving]:
     """A `Serving` for a `with` statement."""
-    service = Serving(settings, clock)
+    service = Serving(settings, clock, store)
     try:
         yield service
     finally:

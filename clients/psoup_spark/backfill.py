@@ -1,0 +1,204 @@
+"""History of a stream, from any source of Spark: mapped, ordered, cut into chunks, attached in one step.
+
+    source ─> mapped, cast ─┬─> range partitions of time, sorted ─> chunks, a file each ─┐ on the workers
+                            └─> quarantine: bad rows with their reasons                  │ rows of facts
+                                                              manifest, then Attach <────┘ on the driver
+
+A worker names its files after its attempt, and the manifest has those of one attempt of each partition: a task that
+runs twice counts once. Without its manifest a directory is nothing, so a job that dies leaves nothing that is seen, and
+the next one of its name replaces it. No row passes through the driver, nor through gRPC.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from psoup.columns import Batch, columns_from_arrow
+from psoup.model import TIME_COLUMN, StreamSpec
+from psoup.sql import create_stream
+from psoup_client import Client, InvalidData, OutOfRange
+from psoup_client.attach import AttachResult, Site, attach, begin
+from psoup_client.times import Instant, to_micros
+from psoup_spark import mapping as mappings
+from psoup_storage.history import HistoryChunk, Manifest, write_chunk, write_manifest
+
+CHUNK_ROWS = 65_536
+_CHUNK_BYTES = 128 * 1024 * 1024
+"""Arrow bytes after which a chunk ends although it has fewer rows."""
+_FACTS = (
+    "place int, number int, file string, rows bigint, bytes bigint, crc bigint, first_time bigint, last_time bigint,"
+    " memory bigint, footer bigint, footer_crc bigint, zones string"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillResult:
+    """What became of a job. `rows` attached in `chunks`; `bad` rows are in `quarantine`. `duplicate`: it was there."""
+
+    job: str
+    rows: int = 0
+    chunks: int = 0
+    bad: int = 0
+    quarantine: str = ""
+    duplicate: bool = False
+    sequence: int = 0
+
+
+def backfill(
+    frame: DataFrame,
+    stream: str,
+    *,
+    job: str,
+    mapping: Mapping[str, str] | None = None,
+    since: Instant | None = None,
+    until: Instant | None = None,
+    quarantine: str | None = None,
+    address: str | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> BackfillResult:
+    """Attach the rows of a batch `frame` to `stream` as history; once for each `job`.
+
+    `mapping`: column of the stream to an expression of Spark's SQL over `frame`; others go by name. A stream in system
+    time needs one for `_time`. Rows outside `since` and `until` are left out. Rows that do not fit go to the Parquet
+    folder `quarantine`, with the source's columns and `_problem`; without one they are an error.
+
+    The service's folder must be reachable, under the same path, by driver and workers. Raises InvalidData; OutOfRange
+    with the bound to use if the history ends after the first tuple there; NotFound.
+    """
+    with Client(address) as client:
+        site = begin(client, stream, job)
+        if site.attached:
+            return BackfillResult(job, duplicate=True)
+        directory = Path(site.folder) / directory_name(site)
+        shutil.rmtree(directory, ignore_errors=True)  # of a run that died
+        spec = create_stream(site.statement)
+        time = _time_column(spec)
+        mapped = mappings.apply(frame, spec, mapping or {})
+        bounds = [None if at is None else to_micros(at) for at in (since, until)]
+        rows = mappings.between(mapped.rows, time, *bounds)
+        _check_end(rows, site, time)
+        bad = _set_aside(mapped.bad, quarantine)
+        directory.mkdir(mode=0o700)
+        try:
+            done = _write(rows, site, directory, time, chunk_rows)
+            result = attach(client, site, directory.name) if done else None
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    return _result(job, result, bad, quarantine)
+
+
+def directory_name(site: Site) -> str:
+    """The directory of a job: the same one whenever it is run for this stream."""
+    return f"history-{hashlib.blake2b(f'{site.stream_id} {site.job}'.encode(), digest_size=8).hexdigest()}"
+
+
+def _result(job: str, done: AttachResult | None, bad: int, quarantine: str | None) -> BackfillResult:
+    place = quarantine if bad and quarantine else ""
+    if done is None:
+        return BackfillResult(job, bad=bad, quarantine=place)
+    return BackfillResult(job, done.rows, done.chunks, bad, place, done.duplicate, done.sequence)
+
+
+def _time_column(spec: StreamSpec) -> str:
+    return TIME_COLUMN if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
+
+
+def _check_end(rows: DataFrame, site: Site, time: str) -> None:
+    """Raise OutOfRange before anything is written, if the service would refuse it."""
+    if site.bound is None:
+        return
+    last = rows.agg(F.max(F.unix_micros(F.col(f"`{time}`")))).first()
+    if last is not None and last[0] is not None and last[0] > to_micros(site.bound):
+        bound = site.bound.isoformat().replace("+00:00", "Z")
+        raise OutOfRange(
+            f"history of stream {site.stream!r} must end at or before {bound}, the time of the first tuple there; leave"
+            f" out what is later (--until {bound})",
+            reason="HISTORY_OVERLAPS",
+            facts={"bound": str(to_micros(site.bound))},
+        )
+
+
+def _set_aside(bad: DataFrame, quarantine: str | None) -> int:
+    """Write the bad rows; returns how many there are. Without a place for them they are an error."""
+    if quarantine is None:
+        first = bad.select(mappings.PROBLEM).first()
+        if first is not None:
+            raise InvalidData(f"a row does not fit: {first[0]}; with --quarantine DIR such rows are set aside")
+        return 0
+    bad.write.mode("overwrite").parquet(quarantine)
+    return bad.sparkSession.read.schema(f"{mappings.PROBLEM} string").parquet(quarantine).count()
+
+
+def _write(rows: DataFrame, site: Site, directory: Path, time: str, chunk_rows: int) -> bool:
+    """Make the directory whole; False if there is no row."""
+    order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
+    ordered = rows.repartitionByRange(order[0]).sortWithinPartitions(*order)
+    writer = Writer(site.statement, str(directory), chunk_rows)
+    facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
+    chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
+    if chunks:
+        write_manifest(directory, Manifest(site.stream, tuple(chunks)))
+    return bool(chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the chunks of one partition, whose rows come in order; runs in a worker. Memory: two chunks."""
+
+    statement: str
+    directory: str
+    chunk_rows: int = CHUNK_ROWS
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row of facts for each chunk written."""
+        context = TaskContext.get()
+        place, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
+        spec = create_stream(self.statement)
+        for number, table in enumerate(cut(batches, self.chunk_rows)):
+            name = f"{place:05}-{attempt}-{number:05}"
+            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table))
+            yield pa.RecordBatch.from_pydict(
+                {name: [value] for name, value in {"place": place, "number": number, **chunk._asdict()}.items()},
+                schema=_arrow_facts(),
+            )
+
+
+def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table]:
+    """The rows in tables of `chunk_rows`, the last one shorter; and shorter ones where their texts are long."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        while batch.num_rows:
+            part = batch.slice(0, chunk_rows - rows)
+            batch = batch.slice(part.num_rows)
+            waiting.append(part)
+            rows += part.num_rows
+            size += part.nbytes
+            if rows == chunk_rows or size >= _CHUNK_BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def to_batch(spec: StreamSpec, table: pa.Table) -> Batch:
+    """The rows in the engine's form, and their physical IDs."""
+    time = table.column(_time_column(spec)).combine_chunks().cast(pa.int64())
+    columns = columns_from_arrow(spec.schema, table.select(list(spec.schema.names)))
+    return Batch(tuple(columns), np.ascontiguousarray(time.to_numpy()))
+
+
+def _arrow_facts() -> pa.Schema:
+    kinds: dict[str, Any] = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
+    return pa.schema([(name, kinds[kind]) for name, kind in (fact.split() for fact in _FACTS.split(","))])

@@ -1,0 +1,112 @@
+"""Rows of any source as rows of a stream: named, cast without loss, and those that cannot be, with the reason.
+
+source row ──expressions──> try_cast to the stream's types ──> row            problem NULL
+                                     └── NULL where there was a value, ──> row   problem "price: 'n/a' is no DOUBLE"
+                                         or a value that would change
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, FractionalType, StringType
+
+from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
+from psoup_client import InvalidData
+
+PROBLEM = "_problem"
+_SOURCE, _VALUE = "_source_{}", "_value_{}"
+_TYPES = {Kind.TEXT: "string"}
+"""Types that Spark has another name for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """`rows`: the stream's columns and `_time`, in their types. `bad`: the rows of the source, and `_problem`."""
+
+    rows: DataFrame
+    bad: DataFrame
+
+
+def wanted(spec: StreamSpec) -> tuple[Attribute, ...]:
+    """The columns that history has: the stream's, and `_time` if that is not one of them."""
+    own = spec.schema.attributes
+    return own if spec.event_time else (*own, Attribute(TIME_COLUMN, TIMESTAMP, nullable=False))
+
+
+def apply(frame: DataFrame, spec: StreamSpec, mapping: Mapping[str, str]) -> Mapped:
+    """The rows of `frame` for the stream `spec`; `mapping`: column to an expression of Spark's SQL.
+
+    Columns without one go by name, in any case; NULL if there is none. Raises InvalidData that names a column which is
+    not the stream's, or is never NULL and not there. Reads nothing yet.
+    """
+    attributes = wanted(spec)
+    known = {attribute.name.lower(): attribute.name for attribute in attributes}
+    odd = next((name for name in mapping if name.lower() not in known), None)
+    if odd is not None:
+        raise InvalidData(
+            f"the stream has no column {odd!r}; it has {', '.join(known.values())}", facts={"column": odd}
+        )
+    texts = {name.lower(): text for name, text in mapping.items()}
+    there = {name.lower(): name for name in frame.columns}
+    sources = []
+    for number, attribute in enumerate(attributes):
+        folded = attribute.name.lower()
+        if folded in texts:
+            source = F.expr(texts[folded])
+        elif folded in there:
+            source = F.col(f"`{there[folded]}`")
+        elif attribute.nullable and number != spec.time_attribute:
+            source = F.lit(None)
+        else:
+            raise InvalidData(
+                f"the source has no column {attribute.name!r}, and the stream needs one; say which it is with"
+                f" --mapping {attribute.name}=EXPRESSION",
+                facts={"column": attribute.name},
+            )
+        sources.append(source.alias(_SOURCE.format(number)))
+    return _cast(frame.select("*", *sources), frame.columns, spec)
+
+
+def _cast(frame: DataFrame, own: list[str], spec: StreamSpec) -> Mapped:
+    values, problems, attributes = [], [], wanted(spec)
+    for number, attribute in enumerate(attributes):
+        source = F.col(_SOURCE.format(number))
+        value = source.try_cast(_TYPES.get(attribute.type.kind, str(attribute.type)))
+        problem = _problem(attribute, source, value, frame.schema[_SOURCE.format(number)].dataType)
+        if number == spec.time_attribute or attribute.name == TIME_COLUMN:
+            problem = problem.when(value.isNull(), F.lit(f"{attribute.name}: NULL, and it is the time"))
+        elif not attribute.nullable:
+            problem = problem.when(value.isNull(), F.lit(f"{attribute.name}: NULL, and the column is NOT NULL"))
+        problems.append(problem)
+        values.append(value.alias(_VALUE.format(number)))
+    kept = [F.col(f"`{name}`") for name in own]
+    checked = frame.select(*kept, *values, F.coalesce(*problems).alias(PROBLEM))
+    good = checked.where(F.col(PROBLEM).isNull())
+    rows = good.select(*(F.col(_VALUE.format(k)).alias(a.name) for k, a in enumerate(attributes)))
+    return Mapped(rows, checked.where(F.col(PROBLEM).isNotNull()).select(*kept, PROBLEM))
+
+
+def _problem(attribute: Attribute, source: Column, value: Column, found: DataType) -> Column:
+    """Why a value does not fit; NULL if it does."""
+    wrong = source.isNotNull() & value.isNull()
+    if attribute.type.kind in (Kind.BIGINT, Kind.DECIMAL) and isinstance(found, FractionalType):
+        wrong = wrong | ~value.try_cast(found).eqNullSafe(source)
+    elif attribute.type.kind is Kind.DECIMAL and isinstance(found, StringType):
+        wrong = wrong | ~source.try_cast("decimal(38,18)").eqNullSafe(value)
+    shown = F.concat(F.lit(f"{attribute.name}: "), F.substring(source.try_cast("string"), 1, 100))
+    return F.when(wrong, F.concat(shown, F.lit(f" is no {attribute.type}")))
+
+
+def between(rows: DataFrame, time: str, since: int | None, until: int | None) -> DataFrame:
+    """The rows whose time (microseconds) is not before `since` and not after `until`."""
+    conditions = []
+    if since is not None:
+        conditions.append(F.col(time) >= F.timestamp_micros(F.lit(since)))
+    if until is not None:
+        conditions.append(F.col(time) <= F.timestamp_micros(F.lit(until)))
+    return reduce(DataFrame.where, conditions, rows)
