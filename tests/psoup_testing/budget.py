@@ -4,13 +4,15 @@
 
 Each round is one small Hypothesis run with a seed of its own, so that every failure is found again from its seed and
 what is cut off by the seconds is whole rounds. Without `PSOUP_TEST_SEED` the seeds begin at 0: the same cases in every
-run. `PSOUP_TEST_SCALE=50` multiplies the seconds and the least number, for `make soak`. A failure is shown as it was
+run. `PSOUP_TEST_SCALE=50` multiplies the seconds and the least number, for `make soak`; from 20 on, a test that goes
+through the places of a fixed script (`places`) visits all of them. A failure is shown as it was
 found; `PSOUP_TEST_SHRINK=1` with its seed makes it small, which may take minutes.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ from hypothesis import strategies as st
 SCALE = float(os.environ.get("PSOUP_TEST_SCALE", "1"))
 SEED = int(os.environ.get("PSOUP_TEST_SEED", "0"))
 SHRINK = os.environ.get("PSOUP_TEST_SHRINK", "0") != "0"
+ALL_PLACES = 20
+"""The scale from which on `places` are all."""
 BUDGETS: list[Budget] = []
 """All budgets of this process, for the summary at its end."""
 
@@ -59,6 +63,12 @@ class Budget:
     def report(self) -> str:
         """One line of the summary."""
         return f"{self.name}: {self.done} cases in {self.elapsed:.0f} s (at least {self.least}, {self.seconds:.0f} s)"
+
+
+def places(total: int, bounded: int) -> list[int]:
+    """Which of the places 0 … total - 1 of a fixed script a test visits: `bounded`, times the scale, or all."""
+    count = total if SCALE >= ALL_PLACES else min(total, max(bounded, round(bounded * SCALE)))
+    return sorted(random.Random(SEED).sample(range(total), count))
 
 
 def round_settings(examples: int, **more: Any) -> settings:

@@ -1,16 +1,18 @@
 """Disks that fail: SQLite file systems (APSW VFS) under a durable store, for tests.
 
-    with failing(at=7, error=apsw.IOError) as disk:  the 7th write or sync fails, and every one after it
+    with failing(at=7, fault=EIO) as disk:           the 7th write or sync fails, and every one after it
         DurableStore(path, vfs=disk.name)
 
     with power(path) as disk:                        notes at every sync what a power cut could leave behind
         ... disk.images ...                          (files as they are if power goes at that sync)
 
-What is written and not synced may be lost or kept, each write for itself: an image has a random part of it.
+What is written and not synced may be lost or kept, each write for itself: an image has a random part of it. Nothing
+waits for the real disk: a sync is only noted.
 """
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import random
@@ -45,7 +47,6 @@ class _File(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:
         self._disk.syncing(self._path)
-        super().xSync(flags)
 
 
 class Disk(apsw.VFS):
@@ -75,26 +76,50 @@ class Disk(apsw.VFS):
         """A sync comes."""
 
 
-class FailingDisk(Disk):
-    """Fails at the `at`-th write or sync (from 0), and at all that follow. `count`: how many there were."""
+@dataclass(frozen=True)
+class Fault:
+    """How a disk fails: what SQLite's file system says of a write, and what `os` does."""
 
-    def __init__(self, at: int, error: Callable[[str], BaseException]) -> None:
+    sqlite: Callable[[str], BaseException]
+    errno: int
+
+
+EIO = Fault(apsw.IOError, errno.EIO)
+ENOSPC = Fault(apsw.FullError, errno.ENOSPC)
+
+
+class FailingDisk(Disk):
+    """Fails at the `at`-th write or sync (from 0), and at all that follow unless it is `once`.
+
+    `count`: how many there were. `failed`: what the first was that failed; empty if none did.
+    """
+
+    def __init__(self, at: int, fault: Fault, once: bool = False) -> None:
         super().__init__()
-        self.at, self.error = at, error
+        self.at, self.fault, self.once = at, fault, once
         self.count = 0
+        self.failed = ""
 
     def writing(self, path: str, offset: int, data: bytes | None) -> None:
-        self._step("write")
+        if self._fails("write"):
+            raise self.fault.sqlite(f"injected at write {self.count - 1}")
 
     def syncing(self, path: str) -> None:
-        self._step("sync")
+        # SQLite's own files say so of every sync that fails; only a write may find the disk full
+        if self._fails("sync"):
+            raise apsw.IOError(f"injected at sync {self.count - 1}")
 
-    def _step(self, what: str) -> None:
+    def beside(self, what: str) -> None:
+        """A step of a file beside the database comes."""
+        if self._fails(what):
+            raise OSError(self.fault.errno, f"injected at {what} {self.count - 1}")
+
+    def _fails(self, what: str) -> bool:
         self.count += 1
-        if self.count > self.at >= 0:
-            # SQLite's own files say so of every sync that fails; only a write may find the disk full
-            error = apsw.IOError if what == "sync" else self.error
-            raise error(f"injected at {what} {self.count - 1}")
+        fails = self.count - 1 == self.at or (self.count - 1 > self.at >= 0 and not self.once)
+        if fails and not self.failed:
+            self.failed = what
+        return fails
 
 
 @dataclass
@@ -156,9 +181,9 @@ class PowerDisk(Disk):
 
 
 @contextmanager
-def failing(at: int, error: Callable[[str], BaseException]) -> Iterator[FailingDisk]:
+def failing(at: int, fault: Fault, once: bool = False) -> Iterator[FailingDisk]:
     """A `FailingDisk`, known to SQLite inside the block."""
-    disk = FailingDisk(at, error)
+    disk = FailingDisk(at, fault, once)
     try:
         yield disk
     finally:

@@ -3,18 +3,18 @@
     life 0 ──power cut──> files that survive ──> life 1 ──power cut──> …
 
 A life opens the directory, replays, checks, and plays a random script: pushes of two producers in groups, repeats
-whose reply was lost, new epochs and what a fenced instance still sends, chunks that are stored. At every sync of the
-database it notes what a cut at this moment would leave: unsynced writes of the database lost, kept or torn; files
-never synced cut short; renames undone unless the folder was synced. One of those moments is where the life ended.
-Everything follows from the seed.
+whose reply was lost, new epochs and what a fenced instance still sends, chunks that are stored. At every sync, of the
+database and of chunks, it notes what a cut at this moment would leave: unsynced writes of the database lost, kept or
+torn; files never synced cut short; renames undone unless the folder was synced. One of those moments is where the life
+ended. A life may also be played on a disk that fails. Everything follows from the seed.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,12 @@ from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
 from psoup.engine import Engine
-from psoup.errors import AlreadyExists, FailedPrecondition
+from psoup.errors import AlreadyExists, FailedPrecondition, Internal, ResourceExhausted
 from psoup.events import Acknowledgement, CreateStream, Event, Push, PushAcknowledgement, QueryAcknowledgement, Register
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks
 from psoup_testing.acknowledged import Row, batch_rows, problems
-from psoup_testing.faults import power, restore
+from psoup_testing.faults import FailingDisk, power, restore
 
 CONFIG = EngineConfig(chunk_rows=64, kept_acknowledgements=16)
 PRODUCERS = 2
@@ -38,21 +38,39 @@ _NOW = 1_700_000_000_000_000
 
 
 class ChunkDisk:
-    """What `chunks` does to files, noted: stands in for `os` there."""
+    """What `chunks` does to files, noted: stands in for `os` there. `step` is told of each before it is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: Callable[[str], None]) -> None:
+        self.step = step
         self.synced: set[str] = set()
         self.named: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
+    def open(self, path: Path, flags: int, mode: int) -> int:
+        """A file is made."""
+        self.step("open")
+        return os.open(path, flags, mode)
+
+    def write(self, handle: int, content: memoryview) -> int:
+        """A part of it, as a disk may."""
+        self.step("write")
+        return os.write(handle, content[:1_024])
+
+    def rename(self, old: Path, new: Path) -> None:
+        """It has its name, until the power goes."""
+        self.step("rename")
+        os.rename(old, new)
+
     def fsync(self, handle: int) -> None:
         """The content is safe, under whatever name."""
+        self.step("sync")
         self.synced.add(Path(os.readlink(f"/proc/self/fd/{handle}")).name.removesuffix(".new"))
 
     def sync_directory(self, path: Path) -> None:
         """The names are safe."""
+        self.step("sync of the folder")
         self.named.update(os.listdir(path))
 
     def survives(self, folder: Path, chance: random.Random) -> dict[str, bytes]:
@@ -68,14 +86,14 @@ class ChunkDisk:
 
 
 class Lives:
-    """One history; `said` collects what the checker found."""
+    """One history; `said` collects what the checker found. `steps`: of each life."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.seed = folder, seed
+    def __init__(self, folder: Path, seed: int, steps: int = STEPS) -> None:
+        self.folder, self.seed, self.steps = folder, seed, steps
         self.chance = random.Random(seed)
         self.acknowledged: dict[tuple[int, int], int] = {}
         self.said: list[str] = []
-        self.events = self.stored = 0
+        self.events = self.stored = self.starts = self.lives = 0
         self._epochs = dict.fromkeys(range(PRODUCERS), 1)
         self._query = 0
         self._directory = folder / "0"
@@ -83,47 +101,62 @@ class Lives:
     def run(self, lives: int) -> list[str]:
         """Live until the checker finds something, at most so often; returns what it found."""
         for number in range(lives):
-            try:
-                images = self._live(self._directory)
-            except Exception as problem:  # a start or a command that fails is a finding, too
-                self.said.append(f"life {number}: {type(problem).__name__}: {problem}")
+            images = self.live()
             if self.said:
                 return [f"life {number}: {line}" for line in self.said]
-            files, (self.acknowledged, self._epochs, self._query, stored) = self.chance.choice(images)
-            self._directory = restore(files, self.folder / str(number + 1))
-            self._directory.chmod(0o700)
-            (self._directory / "chunks").mkdir(mode=0o700)
-            for name, content in stored.items():
-                (self._directory / "chunks" / name).write_bytes(content)
+            self.go_on(self.chance.choice(images[-40:]))
         return []
 
-    def _live(self, directory: Path) -> list[Any]:
+    def live(self) -> list[Any]:
+        """One life; returns what a power cut at each sync would leave, for `go_on`."""
         with chunk_disk() as disk:
-            disk.synced.update(found := {p.name for p in (directory / "chunks").glob("*")})
+            disk.synced.update(found := {p.name for p in (self._directory / "chunks").glob("*")})
             disk.named.update(found)
 
             def note() -> Any:
-                survivors = disk.survives(directory / "chunks", self.chance)
+                survivors = disk.survives(self._directory / "chunks", self.chance)
                 return dict(self.acknowledged), dict(self._epochs), self._query, survivors
 
             with power(self.chance.randrange(2**32), note) as database:
-                store = DurableStore(directory, vfs=database.name)
+                disk.step = lambda what: database.cut()
                 try:
+                    with closing(DurableStore(self._directory, vfs=database.name)) as store:
+                        self._play(store)
+                        database.cut()
+                except Exception as problem:  # a start or a command that fails is a finding, too
+                    self.said.append(f"{type(problem).__name__}: {problem}")
+                return database.images
+
+    def live_on(self, disk: FailingDisk) -> Exception | None:
+        """One life on a disk that fails, up to what it fails with; its files stay where they are."""
+        with chunk_disk(disk.beside):
+            try:
+                with closing(DurableStore(self._directory, vfs=disk.name)) as store:
                     self._play(store)
-                    database.cut()
-                    return database.images[-40:]
-                finally:
-                    store.close()
+            except (Internal, ResourceExhausted, OSError) as problem:
+                return problem
+        return None
+
+    def go_on(self, image: Any) -> None:
+        """The next life begins with what one of `live` has left."""
+        files, (self.acknowledged, self._epochs, self._query, stored) = image
+        self.lives += 1
+        self._directory = restore(files, self.folder / str(self.lives))
+        self._directory.chmod(0o700)
+        (self._directory / "chunks").mkdir(mode=0o700)
+        for name, content in stored.items():
+            (self._directory / "chunks" / name).write_bytes(content)
 
     def _play(self, store: DurableStore) -> None:
         life = _Life(store)
+        self.starts += 1
         if not self._query:
             with suppress(AlreadyExists):  # the power went before anybody was told
                 life.send(CreateStream("CREATE STREAM s (k BIGINT, e BIGINT, n BIGINT, part BIGINT)"))
             life.flush()
             self._query = life.register()
         self.said += problems(self.acknowledged, life.rows(self._query))
-        for _ in range(STEPS if not self.said else 0):
+        for _ in range(self.steps if not self.said else 0):
             self._step(life)
         self.events += life.events
         self.stored += life.stored
@@ -223,9 +256,9 @@ def log(store: DurableStore, events: list[Event], acknowledge: Any) -> None:
 
 
 @contextmanager
-def chunk_disk() -> Iterator[ChunkDisk]:
+def chunk_disk(step: Callable[[str], None] = lambda what: None) -> Iterator[ChunkDisk]:
     """A `ChunkDisk` under the chunks, inside the block."""
-    disk, sync = ChunkDisk(), chunks.sync_directory
+    disk, sync = ChunkDisk(step), chunks.sync_directory
     chunks.os, chunks.sync_directory = disk, disk.sync_directory  # type: ignore[assignment, attr-defined]
     try:
         yield disk

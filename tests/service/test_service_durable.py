@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
 import grpc
 import pyarrow as pa
 import pytest
@@ -31,7 +30,7 @@ from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_storage.durable.directory import DataDirectory
-from psoup_testing.faults import failing
+from psoup_testing.faults import EIO, ENOSPC, failing
 from psoup_testing.gate import Gate, rows
 from psoup_testing.host_rig import Gate as Barrier
 from psoup_testing.host_rig import happened
@@ -200,7 +199,7 @@ def test_a_disk_that_fails_stops_the_service(tmp_path: Path) -> None:
                 pass
             watch.cancel()
 
-    with failing(-1, apsw.IOError) as disk, pytest.raises(Internal, match=r"the host failed: .*injected"):
+    with failing(-1, EIO) as disk, pytest.raises(Internal, match=r"the host failed: .*injected"):
         asyncio.run(main(disk))
     store = DurableStore(tmp_path)  # the next start is clean: nothing acknowledged is lost
     assert [event.sequence for event in store.read()][:3] == [1, 2, 3]
@@ -240,7 +239,7 @@ def test_what_found_no_room_in_the_log_is_logged_when_there_is_some(
                 full.clear()
                 assert (await wire.invoke(query, min_sequence=done.sequence))["x"].to_pylist() == [*range(number + 1)]
 
-    with failing(-1, apsw.FullError) as disk:
+    with failing(-1, ENOSPC) as disk:
         asyncio.run(main(disk))
     store = DurableStore(tmp_path)
     assert [event.sequence for event in store.read()] == [1, 2, 3, 4, 5]

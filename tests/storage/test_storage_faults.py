@@ -1,15 +1,13 @@
 """Disks that fail and power that goes: nothing acknowledged is lost, nothing is acknowledged after an error.
 
-T2 and T3 of the list of tests, bounded; PSOUP_TEST_SCALE widens them.
+T2 and T3 of the list of tests, for the log; `tests/crash/test_crash_script.py` has them with chunks and producers.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
-import apsw
 import pytest
 
 from psoup.errors import Internal, ResourceExhausted
@@ -17,8 +15,8 @@ from psoup.events import Event
 from psoup_storage import DurableStore
 from psoup_storage.durable import database
 from psoup_storage.durable.codec import encode
-from psoup_testing.budget import SCALE, SEED
-from psoup_testing.faults import failing, power, restore
+from psoup_testing.budget import SEED, places
+from psoup_testing.faults import EIO, ENOSPC, failing, power, restore
 from psoup_testing.gate import Gate
 
 
@@ -49,28 +47,27 @@ def kept(path: Path) -> list[object]:
         store.close()
 
 
-ERRORS: dict[str, Callable[[str], BaseException]] = {"EIO": apsw.IOError, "ENOSPC": apsw.FullError}
+FAULTS = {"EIO": (EIO, False), "EIO, once": (EIO, True), "ENOSPC": (ENOSPC, False)}
 
 
-@pytest.mark.parametrize("error", sorted(ERRORS))
+@pytest.mark.parametrize("kind", FAULTS)
 def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
-    tmp_path: Path, error: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T3: at the n-th write or sync, for n over the whole script."""
+    """T3: at the n-th write or sync, for n over the whole script; also if the disk is well again right after it."""
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 64 * 1024)  # checkpoints fail too
     groups = groups_of_events(40, SEED)
     rows = [encode(event) for group in groups for event in group]
-    with failing(-1, ERRORS[error]) as disk:
+    with failing(-1, *FAULTS[kind]) as disk:
         store = DurableStore(tmp_path / "whole", vfs=disk.name)
         opening = disk.count
         for group in groups:
             store.append(group)
         total = disk.count
         store.close()
-    tries = max(10, round(10 * SCALE))
-    for at in sorted(random.Random(SEED).sample(range(total), min(tries, total))):
+    for at in places(total, bounded=10):
         path, acknowledged = tmp_path / str(at), 0
-        with failing(at, ERRORS[error]) as disk:
+        with failing(at, *FAULTS[kind]) as disk:
             if at < opening:
                 with pytest.raises((Internal, ResourceExhausted), match=r"cannot be|is full"):
                     DurableStore(path, vfs=disk.name)
@@ -85,7 +82,7 @@ def test_a_disk_that_was_full_takes_events_again(tmp_path: Path, monkeypatch: py
     """T4: every write that may find no room does, once; what had none is appended again, in the same order."""
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 64 * 1024)
     groups, refused = groups_of_events(60, SEED), 0
-    with failing(-1, apsw.FullError) as disk:
+    with failing(-1, ENOSPC) as disk:
         disk.syncing = lambda path: None  # type: ignore[method-assign]
         store = DurableStore(tmp_path / "data", vfs=disk.name)
         chance = random.Random(SEED)
@@ -158,7 +155,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, monkeyp
     images = cuts(tmp_path / "data", groups, SEED)
     rows: list[object] = [encode(event) for group in groups for event in group]
     assert len(images) > len(groups)
-    chosen = random.Random(SEED).sample(images[3:], min(len(images) - 3, max(24, round(24 * SCALE))))
+    chosen = [images[3:][at] for at in places(len(images) - 3, bounded=24)]
     assert lost(tmp_path, chosen, rows) == []
 
 

@@ -108,6 +108,26 @@ def test_a_log_that_a_crash_has_cut_off_is_no_damage(tmp_path: Path) -> None:
         store.close()
 
 
+def test_a_frame_that_was_being_written_over_an_older_one_is_no_damage(tmp_path: Path) -> None:
+    """Its head is new and its page is that of the older frame, which may be one bit away: the database's size."""
+    count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
+    whole = (NEWEST / "data" / "psoup.db-wal").read_bytes()
+    starts = [32 + number * size for number in range(count)]
+    marks = [int.from_bytes(whole[start + 4 : start + 8], "big") for start in starts]
+    [start, *_] = [
+        start for start, mark, before in zip(starts[1:], marks[1:], marks, strict=False) if before and not mark
+    ]
+    torn = bytearray(whole[: start + size])
+    torn[start + 24 + 31] ^= 1
+    older = bytes(8) + random.Random(SEED).randbytes(size - 8)
+    for number, content in enumerate((torn, torn + older, torn + older + whole[starts[-1] : starts[-1] + size])):
+        path = shutil.copytree(NEWEST / "data", tmp_path / f"torn-{number}")
+        (path / "psoup.db-wal").write_bytes(content)
+        store = DurableStore(path)
+        assert list(store.read())
+        store.close()
+
+
 def test_what_an_older_crash_has_left_behind_the_end_is_no_damage(tmp_path: Path) -> None:
     """Twice the power goes in the same place: torn frames, and behind their commit some of a transaction before."""
     path = shutil.copytree(NEWEST / "data", tmp_path / "data")

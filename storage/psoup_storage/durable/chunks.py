@@ -94,20 +94,14 @@ class ChunkFolder:
         content = encode_chunk(spec, chunk, archived=spec.retention.archive > 0)
         name = f"{stream}-{chunk.number}.parquet"
         new = self.path / (name + _NEW)
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            _write_all(handle, memoryview(content))
+            _write_synced(new, memoryview(content))
+            os.rename(new, self.path / name)
         except OSError as problem:
-            os.close(handle)
             if problem.errno not in NO_ROOM:
                 raise
-            new.unlink()
+            new.unlink(missing_ok=True)
             raise disk_full(self.path, f"a chunk of {content.size:,} bytes finds no room") from problem
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        os.rename(new, self.path / name)
         sync_directory(self.path)
         return ChunkRow(
             stream,
@@ -226,6 +220,16 @@ def _ties(times: Array, before: ChunkRow | None) -> int:
     first = int(np.searchsorted(times, last))
     earlier = before.ties if before is not None and before.last_time == last else 0
     return len(times) - first + earlier
+
+
+def _write_synced(path: Path, content: memoryview) -> None:
+    """Make a file and wait until the disk has it; a file system may notice only then that it has no room."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _write_all(handle: int, content: memoryview) -> None:

@@ -223,10 +223,11 @@ class Database:
         shrink(connection)
 
     def _create(self) -> None:
-        facts = {"format": "1", "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
+        facts = {"format": str(FORMAT), "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
         with self.transaction() as connection:
             connection.pragma("application_id", _APPLICATION)
-            connection.execute(_SCHEMA)
+            for statements in SCHEMA:
+                connection.execute(statements)
             connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
 
     def _upgrade(self, found: str) -> str:

@@ -77,12 +77,20 @@ class DurableStore:
         self._directory = DataDirectory(path)
         try:
             self._database = Database(self._directory, vfs)
+        except BaseException:
+            self._directory.close()
+            raise
+        try:
             self.incarnation = self._database.meta("incarnation")
             self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
             self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes))
             self._clean()
-        except BaseException:
-            self._directory.close()
+        except BaseException as problem:
+            self.close()
+            if isinstance(problem, OSError):
+                raise Internal(
+                    f"the store in {self.path} cannot be opened: {problem}", reason="STORAGE_FAILED"
+                ) from problem
             raise
         self._hot_bytes = hot_bytes
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)

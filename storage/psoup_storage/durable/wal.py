@@ -8,14 +8,15 @@ frame was whole once, everything from there on was acknowledged, and would be go
 
     the frame behind the next commit goes on from it    a commit is synced before the next frame is written; frames that
                                                         an older crash left there go on from something else
-    it is one bit away from its checksum                no torn write looks like that
+    it is one bit away from its checksum, and what      a torn frame looks so, too, if an older one was in its place:
+    is behind it up to the commit is whole              page 1, for a database of 34 pages and then of 35; but the
+                                                        frames behind it are not there then
 
 Nothing is repaired here. The checksums are SQLite's (https://sqlite.org/fileformat2.html, section 4.2).
 """
 
 from __future__ import annotations
 
-import operator
 import struct
 from pathlib import Path
 
@@ -27,6 +28,8 @@ _HEADER = 32
 _FRAME = 24
 _BIG_ENDIAN = 1
 """The last bit of the magic number: the byte order of the words that checksums add up."""
+Sums = tuple[int, int]
+"""What frames add up to, from the header of the file on."""
 
 
 def damaged_frame(path: Path, valid: int) -> int | None:
@@ -44,30 +47,54 @@ def damaged_frame(path: Path, valid: int) -> int | None:
     size = _FRAME + page
     frames = np.frombuffer(content, np.uint8, offset=_HEADER)
     frames = frames[: len(frames) // size * size].reshape(-1, size)
-    heads = np.ascontiguousarray(frames[valid:, :_FRAME]).view(">u4").astype(np.uint32)
     salts = np.frombuffer(content, ">u4", 2, 16).astype(np.uint32)
-    away = np.bitwise_count(heads[:, 2:4] ^ salts).sum(axis=1)
-    ours = np.flatnonzero(away <= 1)
     known = struct.unpack_from(">2I", content, _HEADER + (valid - 1) * size + 16 if valid else 24)
+    found = _Tail(frames[valid:], salts, order).damaged(known)
+    return None if found is None else valid + found
 
-    def sums(at: int, before: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
-        """What a frame adds up to after the one before, and what it says itself."""
-        frame = frames[valid + at].tobytes()
-        return _sum(frame[:8] + frame[_FRAME:], order, before), (int(heads[at, 4]), int(heads[at, 5]))
 
-    for at in ours.tolist():
-        found, stored = sums(at, known)
-        if found == stored and not away[at]:
+class _Tail:
+    """The frames behind those that SQLite took; `ours` are those of this log, but for a bit of their salt."""
+
+    def __init__(self, frames: Array, salts: Array, order: str) -> None:
+        self._frames, self._order = frames, order
+        self._heads = np.ascontiguousarray(frames[:, :_FRAME]).view(">u4").astype(np.uint32)
+        self._away = np.bitwise_count(self._heads[:, 2:4] ^ salts).sum(axis=1)
+        self._ours = np.flatnonzero(self._away <= 1)
+
+    def damaged(self, known: Sums) -> int | None:
+        """The first that was whole once and is not; `known`: what the frame before them added up to."""
+        for at in self._ours.tolist():
+            found, said = self._sum(at, known), self._said(at)
+            if found != said or self._away[at]:
+                return at if self._was_whole(at, found) else None
             known = found
-            continue
-        commits = ours[(ours >= at) & (heads[ours, 1] != 0)]
-        end = int(commits[0]) if len(commits) else len(heads)
-        followed = end + 1 in ours and operator.eq(*sums(end + 1, (int(heads[end, 4]), int(heads[end, 5]))))
-        return valid + at if followed or _one_bit(found, stored, page) or (found == stored and away[at]) else None
-    return None
+        return None
+
+    def _was_whole(self, at: int, found: Sums) -> bool:
+        said = self._said(at)
+        commits = self._ours[(self._ours >= at) & (self._heads[self._ours, 1] != 0)]
+        if not len(commits):  # so it was never whole, unless the bit is the mark of the commit
+            return found == said or _one_bit(found, said, len(self._frames[at]), commit=True)
+        end = int(commits[0])
+        if found == said or self._goes_on(end + 1, self._said(end)):
+            return True
+        rest = all(self._goes_on(n, self._said(n - 1), found if n == at + 1 else None) for n in range(at + 1, end + 1))
+        return rest and _one_bit(found, said, len(self._frames[at]))
+
+    def _goes_on(self, at: int, *before: Sums | None) -> bool:
+        """Whether a frame is one of ours that follows a frame with one of these sums."""
+        return at in self._ours and any(self._sum(at, sums) == self._said(at) for sums in before if sums is not None)
+
+    def _said(self, at: int) -> Sums:
+        return int(self._heads[at, 4]), int(self._heads[at, 5])
+
+    def _sum(self, at: int, before: Sums) -> Sums:
+        frame = self._frames[at].tobytes()
+        return _sum(frame[:8] + frame[_FRAME:], self._order, before)
 
 
-def _sum(content: bytes, order: str, start: tuple[int, int]) -> tuple[int, int]:
+def _sum(content: bytes, order: str, start: Sums) -> Sums:
     first, second = start
     words = iter(np.frombuffer(content, order).tolist())
     for one, two in zip(words, words, strict=True):
@@ -76,9 +103,11 @@ def _sum(content: bytes, order: str, start: tuple[int, int]) -> tuple[int, int]:
     return first, second
 
 
-def _one_bit(found: tuple[int, int], stored: tuple[int, int], page: int) -> bool:
-    """Whether a single bit of the frame, or of its checksum, makes the difference. The sum is linear in its words."""
-    shares = _shares((page + 8) // 8)
+def _one_bit(found: Sums, stored: Sums, size: int, commit: bool = False) -> bool:
+    """Whether a single bit of a frame of so many bytes, or of its checksum, makes the difference; or, `commit`, of the
+    word that marks a commit. The sum is linear in its words.
+    """
+    shares = _shares((size - _FRAME + 8) // 8)[-1 if commit else 0 :]
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     by_bit = shares[:, None, :] * bits[None, :, None]
     off = np.array([found[0] - stored[0], found[1] - stored[1]], np.int64).astype(np.uint32)
@@ -86,7 +115,9 @@ def _one_bit(found: tuple[int, int], stored: tuple[int, int], page: int) -> bool
 
 
 def _shares(pairs: int) -> Array:
-    """How each word of a frame counts in the two sums: uint32[2 * pairs + 2, 2]; the last two are the sums' own."""
+    """How each word of a frame counts in the two sums, from the last to the first: uint32[2 * pairs + 2, 2]; before
+    them the sums' own.
+    """
     shares = [(1, 0), (0, 1)]
     first, second = (1, 1), (0, 1)
     for _ in range(pairs):
