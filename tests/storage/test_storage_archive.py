@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from psoup.model import SECOND
 from psoup.sql import window_clause
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks, store
+from psoup_storage.durable.archive import ColumnCache, StoredColumns
 from psoup_testing.gate import rows
 from psoup_testing.recording import RecordingPSoup
 from psoup_testing.restarting import RestartingPSoup
@@ -227,6 +229,30 @@ def test_a_damaged_archived_chunk_is_found_when_it_is_read(soup: RestartingPSoup
         assert refused.value.reason == "DATA_DAMAGED"
         assert len(values(soup, newest)) == 30
         soup.restart()  # the others can be read
+
+
+def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup) -> None:
+    """Parquet's checksums are of what is in a page; how many values that is stands before it."""
+    make_archive(soup)
+    entry = soup.engine.snapshot().by_id[1].chunks[4].data
+    assert isinstance(entry, ArchivedChunk)
+    attribute, known = entry.attribute(0), entry.source
+    assert isinstance(known, StoredColumns)
+    whole = known.column(attribute).values.tolist()
+    path = soup.path / "chunks" / "1-4.parquet"
+    content, outcomes = bytearray(path.read_bytes()), Counter[bool]()
+    for place in range(4 * 8, 44 * 8):  # behind the magic number
+        content[place // 8] ^= 1 << place % 8
+        path.write_bytes(content)
+        content[place // 8] ^= 1 << place % 8
+        source = StoredColumns(path, len(whole), known.nbytes, known._footer, known._ranges, ColumnCache(0))
+        try:
+            assert source.column(attribute).values.tolist() == whole, f"bit {place}: a silent wrong value"
+            outcomes[True] += 1
+        except Internal as problem:
+            assert problem.reason == "DATA_DAMAGED"
+            outcomes[False] += 1
+    assert min(outcomes[True], outcomes[False]) > 0
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

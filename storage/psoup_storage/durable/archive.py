@@ -128,11 +128,15 @@ class StoredColumns:
                     if groups is None
                     else opened.read_row_groups(groups, names, use_threads=False)
                 )
-            return [_column(a, table) if a.name in stored else null_column(a.type, rows) for a in attributes]
+            columns = [_column(a, table) if a.name in stored else null_column(a.type, rows) for a in attributes]
         except OSError as problem:
             raise damaged(self.path, problem.strerror or str(problem)) from problem
         except (pa.ArrowException, PSoupError) as problem:
             raise damaged(self.path, str(problem)) from problem
+        for attribute, column in zip(attributes, columns, strict=True):
+            if len(column) != rows:  # Parquet has checksums of what is in a page, and none of how much that is
+                raise damaged(self.path, f"column {attribute.name} has {len(column):,} values for {rows:,} rows")
+        return columns
 
     def _metadata(self, file: pa.NativeFile) -> pq.FileMetaData:
         size, checksum = self._footer
