@@ -217,7 +217,8 @@ class Producer:
                 self._acknowledge(reply)
         except grpc.RpcError as error:
             problem = from_rpc(error, connection.address)
-            if passes(problem) or (self._closing and isinstance(problem, Cancelled)):
+            # Cancelled: a service that ends does that to its calls. If it was us, the loop or the channel says so next.
+            if passes(problem) or isinstance(problem, Cancelled):
                 return problem
             raise problem from None
         finally:

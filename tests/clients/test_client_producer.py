@@ -38,6 +38,7 @@ class Script(ingest_pb2_grpc.IngestServiceServicer, streams_pb2_grpc.StreamServi
     def __init__(self) -> None:
         self.before: set[int] = set()
         self.after: set[int] = set()
+        self.code = grpc.StatusCode.UNAVAILABLE
         self.refuse: dict[int, engine.PSoupError] = {}
         self.hold = threading.Event()
         self.hold.set()
@@ -69,11 +70,10 @@ class Script(ingest_pb2_grpc.IngestServiceServicer, streams_pb2_grpc.StreamServi
                 number=request.number, sequence=request.number + 1, accepted=1, duplicate=duplicate
             )
 
-    @staticmethod
-    def _cut(numbers: set[int], number: int, context: Any) -> None:
+    def _cut(self, numbers: set[int], number: int, context: Any) -> None:
         if number in numbers:
             numbers.remove(number)
-            context.abort(grpc.StatusCode.UNAVAILABLE, "the stream is old")
+            context.abort(self.code, "the stream is old")
 
 
 @pytest.fixture
@@ -122,7 +122,10 @@ def test_batches_arrive_in_order(script: Script, scripted: Client) -> None:
     assert scripted.last_sequence == 5
 
 
-def test_a_lost_connection_doubles_and_loses_nothing(script: Script, scripted: Client) -> None:
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+def test_a_lost_connection_doubles_and_loses_nothing(script: Script, scripted: Client, code: grpc.StatusCode) -> None:
+    """CANCELLED is what a call may see of a service that ends."""
+    script.code = code
     script.before, script.after = {3, 11}, {0, 7, 11, 19}
     with scripted.producer("s", epoch=7) as producer:
         for value in range(20):
