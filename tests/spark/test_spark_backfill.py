@@ -14,7 +14,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from psoup_cli.app import app
 from psoup_client import Client, InvalidData, OutOfRange
 from psoup_client.attach import begin
 from psoup_storage import DurableStore
@@ -173,3 +175,17 @@ def test_a_job_that_dies_leaves_nothing_and_is_replaced(spark: Any, durable: Cli
     assert [row[0] for row in query.invoke(wait_for=durable.last_sequence).rows()] == list(range(500))
     nothing = backfill(frame.where("n < 0"), "dying", job="empty", address=durable.address)
     assert (nothing.rows, nothing.chunks, nothing.duplicate) == (0, 0, False)
+
+
+def test_the_command_backfills_and_says_what_it_did(spark: Any, durable: Client, tmp_path: Path) -> None:
+    durable.create_stream("CREATE STREAM told (seen TIMESTAMP, n BIGINT) TIMESTAMP BY seen")
+    (tmp_path / "one.csv").write_text("when,n\n2021-01-01 00:00:00,1\n2021-01-02 00:00:00,x\n", encoding="utf-8")
+    command = ["spark", "backfill", "told", "--input", str(tmp_path / "*.csv"), "--format", "csv"]
+    command += ["--option", "header=true", "--mapping", "seen=to_timestamp(`when`)", "--address", durable.address]
+    command += ["--quarantine", str(tmp_path / "aside")]
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    shown = json.loads(done.stdout)
+    assert (shown["rows"], shown["chunks"], shown["bad"], shown["duplicate"]) == (1, 1, 1, False)
+    again = CliRunner().invoke(app, command)
+    assert "had been attached before; nothing was done." in again.stderr
