@@ -141,7 +141,7 @@ def summary(result: PushResult) -> str:
     """What became of the rows, in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
     if result.duplicates and result.duplicates == result.batches:
-        return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this --id."
+        return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this name."
     text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}"
     text += f"; refused: {', '.join(refused)}" if refused else ""
     return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")

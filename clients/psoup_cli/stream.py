@@ -94,8 +94,12 @@ def list_streams(as_json: AsJson = False, address: Address = None, timeout: Time
     if not streams:
         message('There are no streams yet. Create one: psoup stream create "CREATE STREAM ..."')
         return
-    rows = [(s.name, f"{s.tuples:,}", f"{s.queries:,}", f"{s.bytes:,}", s.watermark) for s in streams]
-    print_table(["stream", "tuples", "queries", "bytes", "watermark"], rows, [False, True, True, True, False])
+    rows = [
+        (s.name, f"{s.tuples:,}", f"{s.archived_tuples:,}", f"{s.queries:,}", f"{s.bytes:,}", s.watermark)
+        for s in streams
+    ]
+    names = ["stream", "tuples", "on disk only", "queries", "bytes in memory", "watermark"]
+    print_table(names, rows, [False, True, True, True, True, False])
 
 
 @app.command("describe", short_help="Describe one stream.")

@@ -25,7 +25,9 @@ def registered(psoup: Psoup, sql: str) -> str:
 
 
 def test_stream_commands(psoup: Psoup, stream: str) -> None:
-    assert stream in psoup("stream", "list").out
+    listed = psoup("stream", "list").out
+    assert stream in listed
+    assert "on disk only" in listed.splitlines()[0]
     row = next(row for row in psoup("stream", "list", "--json").rows if row["name"] == stream)
     assert row["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)", "nullable": True}
     shown = psoup("stream", "describe", stream.upper()).out
