@@ -26,7 +26,8 @@ from psoup_testing.wire import ipc
 from psoup_testing.zygote import Zygote
 
 TIMES = max(3, round(3 * SCALE))
-SIZE = 12 * 1024 * 1024
+SIZE = 12 * 1024 * 1024 + TIMES * 400_000
+"""Each time as much as `fill` leaves is taken for good."""
 
 
 @pytest.fixture
