@@ -20,7 +20,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test soak check format protos protos-check golden bench bench-setup figures wheel lock clean
+.PHONY: help setup run test soak check format protos protos-check golden bench bench-spark bench-setup figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public na
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-spark: $(STAMP) ## Measure feeds from Spark; needs Java, writes build/bench-spark.json.
+	@$(BIN)/python -m benchmarks --only spark --json build/bench-spark.json $(ARGS)
 
 # Two environments: Pathway wants other versions of what PSoup uses.
 bench-setup: $(STAMP) ## Install the peers that are large (chDB, Pathway, a driver for PostgreSQL): 2 GB; then make bench.

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import archive, arrival, calls, durability, growth, invocation, one, registration, scale, wire
+from benchmarks import archive, arrival, calls, durability, growth, invocation, one, registration, scale, spark, wire
 from benchmarks.measure import Row, machine
 from benchmarks.report import markdown, number, print_table, write_json
 
@@ -39,8 +39,13 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "invoke.grpc": lambda quick: chain(wire.invoke_rows(quick), calls.invoke_rows(quick)),
     "archive": archive.rows,
     "growth": growth.rows,
+    "spark.feed": spark.feed_rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""
+
+
+NAMED_ONLY = ("spark.",)
+"""Groups that are measured only if --only names them: `make bench-spark`."""
 
 
 def main() -> int:
@@ -95,7 +100,9 @@ def _measured(groups: list[str], options: argparse.Namespace, console: Console) 
 def _wanted(group: str, only: list[str]) -> bool:
     """Whether rows of a group were asked for; a name belongs to the group with the longest beginning of it."""
     owners = {max((own for own in GROUPS if name.startswith(own)), key=len, default=None) for name in only}
-    return not only or group in owners or any(group.startswith(name) for name in only)
+    if not only:
+        return not group.startswith(NAMED_ONLY)
+    return group in owners or any(group.startswith(name) for name in only)
 
 
 if __name__ == "__main__":

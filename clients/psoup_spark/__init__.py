@@ -13,9 +13,10 @@ except ModuleNotFoundError as problem:
         "psoup_spark needs PySpark, which is not installed: pip install 'psoup[spark]'", name="pyspark"
     ) from problem
 
+from psoup_spark.datasource import register
 from psoup_spark.failures import SparkFailed, spark_errors
 from psoup_spark.feed import Feed, feed
 from psoup_spark.session import NoJava, session
 from psoup_spark.sources import Source
 
-__all__ = ["Feed", "NoJava", "Source", "SparkFailed", "feed", "session", "spark_errors"]
+__all__ = ["Feed", "NoJava", "Source", "SparkFailed", "feed", "register", "session", "spark_errors"]

@@ -90,7 +90,7 @@ def feed(
     if not frame.isStreaming:
         raise TypeError("feed takes a streaming frame (spark.readStream); write another with df.write.format('psoup')")
     with Client(address) as client:
-        check_fits(frame, client.describe(stream))
+        check_fits(frame.schema, client.describe(stream))
         target = Target(client.address, stream, patience)
     batches = _Batches(target, frame.sparkSession.streams, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))

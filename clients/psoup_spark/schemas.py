@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -16,13 +15,13 @@ def spark_schema(stream: StreamInfo) -> StructType:
     return StructType([type(field)(field.name, field.dataType, True) for field in schema])
 
 
-def check_fits(frame: DataFrame, stream: StreamInfo) -> None:
-    """Raise InvalidData, which names the column, if rows of `frame` can never fit the stream.
+def check_fits(schema: StructType, stream: StreamInfo) -> None:
+    """Raise InvalidData, which names the column, if rows of `schema` can never fit the stream.
 
     Looks at names and types only; values are looked at where they are sent. Costs nothing.
     """
     try:
-        arrow = to_arrow_schema(frame.schema, timezone="UTC")
+        arrow = to_arrow_schema(schema, timezone="UTC")
     except Exception as problem:  # PySpark has no class for it that is public
         raise InvalidData(f"the frame has a column that Arrow has no type for: {problem}; select others") from None
     names = [name.lower() for name in arrow.names]

@@ -19,6 +19,9 @@ import pyarrow as pa
 
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 
+RETRY_AFTER_MS = 500
+"""What a sender is told to wait when other stages hold the room; a commit takes about that."""
+
 _SALT_BYTES = 9
 
 
@@ -131,6 +134,7 @@ class Stages:
         replaced = stage.parts.get(name)
         used = self.nbytes - (0 if replaced is None else replaced.nbytes)
         if used + table.nbytes > self._limit:
+            own = stage.nbytes + table.nbytes
             raise ResourceExhausted(
                 f"the stages hold {used:,} of {self._limit:,} bytes, and part {name!r} needs {table.nbytes:,}; commit"
                 " smaller batches, or serve with a greater --staged-mib",
@@ -138,6 +142,7 @@ class Stages:
                 budget=self._limit,
                 used=used,
                 needed=table.nbytes,
+                **({"retry_after_ms": RETRY_AFTER_MS} if own <= self._limit else {}),  # others hold it, and may end
             )
         stage.parts[name] = table
 

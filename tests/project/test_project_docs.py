@@ -22,6 +22,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "benchmarks/README.md",
     "docs/operations.md",
+    "docs/spark.md",
 )
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
 

@@ -171,6 +171,10 @@ def test_stages_share_a_budget() -> None:
         await add(wire, stage, "a", x=half)
         full = await refused(add(wire, stage, "b", x=half), CODE.RESOURCE_EXHAUSTED)
         assert (full.reason, full.facts["budget"]) == ("STAGES_FULL", str(2**20))
+        assert "retry_after_ms" not in full.facts, "it never fits"
+        other = (await begin(wire, producer="other")).stage
+        full = await refused(add(wire, other, "b", x=half), CODE.RESOURCE_EXHAUSTED)
+        assert "retry_after_ms" in full.facts, "it fits when the first is committed"
         await add(wire, stage, "a", x=half)  # in place of itself it fits
         assert (await commit(wire, stage)).accepted == 80_000
         stage = (await begin(wire, 1)).stage

@@ -1,0 +1,104 @@
+"""Rows `spark.*`: Spark and the service on the same machine. `make bench-spark` runs them; they need Java.
+
+feed     Parquet files, four in each micro-batch, by Structured Streaming into a service on disk that holds 1,024
+         queries; the rate is of batch after batch, the first two left out. Peer: one Python process that reads the
+         same files and pushes them with the SDK's producer, into a service like that.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from benchmarks.measure import Row, Sample, Target
+from benchmarks.processes import service
+from benchmarks.workload import CREATE, STREAM, Columns, make_columns, make_queries, to_table
+from psoup_client import Client
+
+FILE_ROWS = 262_144
+FILES = 4
+BATCH_ROWS = FILES * FILE_ROWS
+KEPT = 4 * 65_536
+QUERIES = 1_024
+WARM_UP = 2
+"""Batches in which Spark compiles what it runs."""
+
+CORES = 2
+
+
+def feed_rows(quick: bool) -> Iterator[Row]:
+    """One stream, files of 262,144 tuples of eight integers."""
+    count = WARM_UP + (3 if quick else 8)
+    files = count * FILES
+    if shutil.which("java") is None:
+        yield Row("spark.feed.q1024.durable", Sample.of([0.0]), "tuples/s", "SDK producer", None, note="no Java here")
+        return
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
+        columns = make_columns(FILE_ROWS)
+        (Path(folder) / "in").mkdir()
+        for number in range(files):
+            _write(columns, Path(folder) / "in" / f"{number:03d}.parquet")
+        theirs = _pushed(Path(folder) / "in")
+        ours = _fed(Path(folder), files)
+    note = f"spark.feed: {count - WARM_UP} batches of {BATCH_ROWS:,} tuples, local[{CORES}], each committed to the disk"
+    yield Row(
+        "spark.feed.q1024.durable", ours, "tuples/s", "SDK producer", theirs, Target(value_at_least=100_000), note
+    )
+
+
+def _write(columns: Columns, path: Path) -> None:
+    pq.write_table(to_table(columns), path)
+
+
+@contextmanager
+def _service() -> Iterator[Client]:
+    """A service on disk with the queries standing."""
+    with service(durable=True) as address, Client(address) as client:
+        client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
+        client.register_many([query.statement(4_096) for query in make_queries(QUERIES, 4)])
+        yield client
+
+
+def _fed(folder: Path, files: int) -> Sample:
+    """Tuples a second of each batch after the first ones."""
+    from psoup_spark import feed, session
+
+    spark = session(f"local[{CORES}]", conf={"spark.driver.memory": "1g"})
+    ends: list[float] = []
+    try:
+        with _service() as client:
+            source = str(folder / "in")
+            schema = spark.read.parquet(source).schema
+            rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES).parquet(source)
+            fed = feed(
+                rows,
+                STREAM,
+                checkpoint=folder / "checkpoint",
+                address=client.address,
+                trigger={"availableNow": True},
+                progress=lambda number, result: ends.append(time.perf_counter()),
+            )
+            fed.wait()
+            assert fed.result.accepted == files * FILE_ROWS, fed.result
+            client.wait_for(fed.result.sequence)
+    finally:
+        spark.stop()
+    return Sample.of([BATCH_ROWS / (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)])
+
+
+def _pushed(folder: Path) -> Sample:
+    """The same without Spark."""
+    rates = []
+    with _service() as client, client.producer(STREAM) as producer:
+        for path in sorted(folder.iterdir()):
+            start = time.perf_counter()
+            producer.push(pq.read_table(path))
+            producer.flush()
+            rates.append(FILE_ROWS / (time.perf_counter() - start))
+    return Sample.of(rates[WARM_UP:])

@@ -1,0 +1,234 @@
+"""format("psoup"): answers and streams of a service as Spark's data source.
+
+    spark.read.format("psoup").option("query", ID)           the answer; options as_of, window, accept_truncation
+    spark.read.format("psoup").option("stream", NAME)        the tuples kept; options columns, where, partitions
+    spark.readStream.format("psoup")…                        either, as it grows: what the watermark has passed
+    frame.write.format("psoup").option("stream", NAME)       one batch, all or nothing; option id: taken once
+
+`register(spark)` first. Option address: where the service is, else PSOUP_ADDRESS of the driver. A frame that streams is
+written with `psoup_spark.feed`, which knows the ID that makes its batches exactly once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from psoup_client import Client, InvalidRequest, Stage
+from psoup_client.times import to_micros
+from psoup_spark.reading import CHUNK_ROWS, Reading, between, select, windows
+from psoup_spark.schemas import check_fits, spark_schema
+from psoup_spark.sending import BatchId, Sent, Target, abort, begin, commit, send_partition
+
+PATIENCE = 60.0
+MOST_PARTITIONS = 64
+_FIRST = -62_135_596_800_000_000
+"""0001-01-01, in microseconds: before every tuple."""
+
+_ID_COLUMNS = pa.schema([("_id", pa.int64()), ("_time", pa.timestamp("us", "UTC"))])
+
+
+def register(spark: SparkSession) -> None:
+    """Make format("psoup") known to a session."""
+    spark.dataSource.register(PSoupSource)
+
+
+class PSoupSource(DataSource):
+    """What the options name; see the module. Runs in the driver."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._stream = options.get("stream", "")
+        self._query = options.get("query", "")
+        if bool(self._stream) == bool(self._query):
+            raise InvalidRequest('name what is meant: .option("stream", NAME) or .option("query", ID), one of them')
+        with Client(options.get("address")) as client:
+            self._address = client.address
+
+    @classmethod
+    def name(cls) -> str:
+        """Of the format."""
+        return "psoup"
+
+    def schema(self) -> StructType:
+        """The columns of the answer, or of the stream: those that `columns` names, `_id` and `_time` among them."""
+        if self._query:
+            return _nullable(from_arrow_schema(self._reading().schema(self._window)))
+        with Client(self._address) as client:
+            known = {field.name: field for field in spark_schema(client.describe(self._stream))}
+        pseudo = {field.name: field for field in _nullable(from_arrow_schema(_ID_COLUMNS))}
+        names = [name.strip() for name in self.options.get("columns", ",".join(known)).split(",")]
+        missing = next((name for name in names if name not in known and name not in pseudo), None)
+        if missing is not None:
+            raise InvalidRequest(f"stream {self._stream!r} has no column {missing!r}; its columns: {', '.join(known)}")
+        return StructType([known.get(name) or pseudo[name] for name in names])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Of an answer, or of a stream in partitions."""
+        reading = self._reading(schema)
+        if self._query:
+            return AnswerReader(reading, self._window, schema)
+        # a window that begins before the oldest tuple of by then has what is kept
+        reading = replace(reading, accept_truncation=True)
+        return StreamReader(reading, self._stream, schema, int(self.options.get("partitions", "0")))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Of what the watermark passes."""
+        reading, stream = self._reading(schema), self._stream
+        if self._query:
+            with Client(self._address) as client:
+                stream = client.query(self._query).info.stream
+        return GrowingReader(reading, stream, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Of one batch; raises InvalidRequest for mode("overwrite")."""
+        if overwrite:
+            raise InvalidRequest('streams are appended to: write with .mode("append")')
+        if self._query:
+            raise InvalidRequest("an answer cannot be written; name a stream")
+        with Client(self._address) as client:
+            check_fits(schema, client.describe(self._stream))
+        target = Target(self._address, self._stream, float(self.options.get("patience", PATIENCE)))
+        return BatchWriter(target, BatchId(self.options.get("id") or f"spark-write-{uuid.uuid4().hex}"))
+
+    @property
+    def _window(self) -> str:
+        return self.options.get("window", "")
+
+    def _reading(self, schema: StructType | None = None) -> Reading:
+        truncated = self.options.get("accept_truncation", "false").lower() == "true"
+        reading = Reading(self._address, self._query, as_of=self.options.get("as_of"), accept_truncation=truncated)
+        if self._query or schema is None:
+            return reading
+        statement = select(self._stream, schema.fieldNames(), self.options.get("where", ""))
+        return replace(reading, statement=statement)
+
+
+@dataclass
+class Window(InputPartition):
+    """A partition: one window."""
+
+    window: str
+
+
+class AnswerReader(DataSourceReader):
+    """One answer, in one partition: it is one snapshot."""
+
+    def __init__(self, reading: Reading, window: str, schema: StructType) -> None:
+        self._reading, self._window, self._schema = reading, window, _arrow(schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        yield from self._reading.read(self._window, self._schema)
+
+
+class StreamReader(DataSourceReader):
+    """The tuples kept, a window of time in each partition.
+
+    Filters are an option and not pushed down by Spark, whose Python sources keep what was pushed for one use of a frame
+    when the frame is used again (seen in 4.3.0): the second answer would be wrong.
+    """
+
+    def __init__(self, reading: Reading, stream: str, schema: StructType, partitions: int) -> None:
+        self._reading, self._stream, self._schema, self._partitions = reading, stream, _arrow(schema), partitions
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """As many as asked for, by default one for each chunk's worth of tuples, at most 64."""
+        with Client(self._reading.address) as client:
+            chunks = -(-client.describe(self._stream).tuples // CHUNK_ROWS)
+            parts = self._partitions or min(max(chunks, 1), MOST_PARTITIONS)
+            return [Window(window) for window in windows(client, self._stream, parts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        assert isinstance(partition, Window)
+        yield from self._reading.read(partition.window, self._schema)
+
+
+class GrowingReader(DataSourceStreamReader):
+    """A stream or an answer as its watermark moves: an offset is the time before which all tuples were read."""
+
+    def __init__(self, reading: Reading, stream: str, schema: StructType) -> None:
+        self._reading, self._stream, self._schema = reading, stream, _arrow(schema)
+
+    def initialOffset(self) -> dict[str, int]:
+        """Before everything that is kept."""
+        return {"before": _FIRST}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        """The watermark: what lies before it is final."""
+        with Client(self._reading.address) as client:
+            watermark = client.describe(self._stream).watermark
+        return start if watermark is None else {"before": max(start["before"], to_micros(watermark))}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One window."""
+        if start == end:
+            return []
+        begin_at = None if start["before"] == _FIRST else start["before"]
+        return [Window(between(begin_at, end["before"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        assert isinstance(partition, Window)
+        yield from self._reading.read(partition.window, self._schema)
+
+
+@dataclass
+class _Message(WriterCommitMessage):
+    sent: Sent
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One batch, in parts from the workers, committed once by the driver."""
+
+    def __init__(self, target: Target, batch: BatchId) -> None:
+        self._target, self._batch = target, batch
+        with Client(target.address) as client:
+            stage = begin(client, target, batch)
+            self._stage, self._taken = stage.id, stage.result is not None
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Runs in a worker: sends a partition's rows."""
+        sent = Sent([], 0) if self._taken else send_partition(self._target, self._stage, iterator)
+        if sent.problem is not None:
+            raise sent.problem
+        return _Message(sent)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make all of it visible."""
+        if self._taken:
+            return
+        sent = [message.sent for message in messages if isinstance(message, _Message)]
+        with Client(self._target.address) as client:
+            stage = Stage.join(client, self._target.stream, self._stage)
+            commit(client, self._target, self._batch, stage, sent)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Forget what was sent."""
+        if not self._taken:
+            with Client(self._target.address) as client:
+                abort(Stage.join(client, self._target.stream, self._stage))
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _nullable(schema: StructType) -> StructType:
+    return StructType([StructField(field.name, field.dataType, True) for field in schema])

@@ -1,0 +1,156 @@
+"""format("psoup"): what Spark reads is what DuckDB says of the rows, and what it writes is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client
+from psoup_testing.serving import Serving
+from psoup_testing.spark import needs_java
+
+pytestmark = needs_java
+Make = Callable[[str], str]
+START = datetime(2021, 3, 14, 6, tzinfo=UTC)
+"""Six hours around the hour that New York left out that day."""
+
+COLUMNS = "(seen TIMESTAMP NOT NULL, n BIGINT, t TEXT, price DECIMAL(10,2), x DOUBLE, day DATE) TIMESTAMP BY seen"
+ROWS = pa.table(
+    {
+        "seen": pa.array([START + timedelta(seconds=10 * (k // 2)) for k in range(4_000)], pa.timestamp("us", "UTC")),
+        "n": [None if k % 11 == 0 else k % 50 for k in range(4_000)],
+        "t": [None if k % 7 == 0 else f"t%{k % 13}" for k in range(4_000)],
+        "price": pa.array([Decimal(k) / 100 for k in range(4_000)], pa.decimal128(10, 2)),
+        "x": [float("nan") if k % 5 == 0 else k / 3 for k in range(4_000)],
+        "day": pa.array([k // 100 for k in range(4_000)], pa.date32()),
+    }
+)
+
+
+@pytest.fixture
+def psoup(spark: Any, running: Serving) -> Any:
+    """`psoup(reader_or_writer, **options)`."""
+    from psoup_spark import register
+
+    register(spark)
+    return lambda end, **options: end.format("psoup").option("address", running.address).options(**options)
+
+
+def filled(client: Client, make_stream: Make) -> str:
+    name = make_stream(COLUMNS)
+    client.wait_for(client.push(name, ROWS).sequence)
+    return name
+
+
+CONDITIONS = (
+    "n = 7 AND t IS NOT NULL",
+    "n IN (1, 2, 3) AND price > 10.25",
+    "t >= 't%5' AND t < 't%9' OR n IS NULL",
+    "seen >= TIMESTAMP '2021-03-14 07:30:00' AND n < 10",
+    "day = DATE '1970-01-20'",
+)
+
+
+def test_tuples_in_partitions_are_what_duckdb_finds(spark: Any, client: Client, make_stream: Make, psoup: Any) -> None:
+    """Filtered by the service, by Spark, by both, and not; the session's zone leaves out an hour of that day."""
+    name = filled(client, make_stream)
+    duck = duckdb.connect()
+    duck.register("rows", ROWS.append_column("id", pa.array(range(len(ROWS)))))
+    duck.execute("SET TimeZone = 'UTC'")
+    columns = "_id, seen, n, t, price, x, day"
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = psoup(spark.read, stream=name, partitions=3, columns=columns).load()
+        assert frame.rdd.getNumPartitions() == 3
+        for where in CONDITIONS:
+            filtered = psoup(spark.read, stream=name, partitions=2, where=where, columns="_id").load()
+            found = sorted(row[0] for row in filtered.collect())
+            expected = duck.execute(f"SELECT id FROM rows WHERE {where} ORDER BY id").fetchall()
+            assert found == [row[0] for row in expected], where
+        assert frame.where("n = 7").count() == duck.execute("SELECT count(*) FROM rows WHERE n = 7").fetchone()[0]
+        whole = frame.orderBy("_id").toArrow()
+        late = frame.where("seen >= timestamp'2021-03-14 03:30:00'").count()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert late == sum(one.as_py() >= datetime(2021, 3, 14, 7, 30, tzinfo=UTC) for one in ROWS.column("seen"))
+    assert whole.column("seen").to_pylist() == ROWS.column("seen").to_pylist()
+    for column in ROWS.column_names[1:]:
+        assert list(map(repr, whole.column(column).to_pylist())) == list(map(repr, ROWS.column(column).to_pylist()))
+    assert client.queries() == [], "what the partitions registered is gone"
+
+
+def test_answers_with_as_of_and_window(spark: Any, client: Client, make_stream: Make, psoup: Any) -> None:
+    name = filled(client, make_stream)
+    query = client.register(f"SELECT n, price FROM {name} WHERE n > 40 BEGIN (NOW - 10 MINUTES)")
+    try:
+        for options in (
+            {},
+            {"as_of": "2021-03-14T08:00:00Z"},
+            {"window": "BEGIN (TIMESTAMP '2021-03-14 07:00:00') END (TIMESTAMP '2021-03-14 08:00:00')"},
+        ):
+            frame = psoup(spark.read, query=query.id, **options).load()
+            assert frame.columns == ["n", "price"]
+            expected = query.invoke(**options).rows()
+            assert [tuple(row) for row in frame.collect()] == expected
+            assert len(expected) > 5
+    finally:
+        query.unregister()
+
+
+def test_a_write_is_taken_once(spark: Any, client: Client, make_stream: Make, psoup: Any) -> None:
+    name = make_stream("(id BIGINT, t TEXT)")
+    frame = spark.range(0, 3_000, 1, 3).selectExpr("id", "if(id % 3 = 0, null, cast(id as string)) AS t")
+    for _ in range(2):
+        psoup(frame.write, stream=name, id="nightly").mode("append").save()
+    assert psoup(spark.read, stream=name).load().count() == 3_000
+    psoup(frame.write, stream=name).mode("append").save()
+    again = psoup(spark.read, stream=name).load()
+    assert again.where("t IS NULL").count() == 2_000
+    assert again.exceptAll(frame.unionAll(frame)).count() == 0
+    with pytest.raises(Exception, match="no column 'other'"):
+        psoup(frame.withColumnRenamed("t", "other").write, stream=name).mode("append").save()
+    with pytest.raises(Exception, match="appended to"):
+        psoup(frame.write, stream=name).mode("overwrite").save()
+    broken = spark.range(0, 10, 1, 2).selectExpr("if(id = 9, raise_error('no'), id) AS id")
+    with pytest.raises(Exception, match="no"):
+        psoup(broken.write, stream=name).mode("append").save()
+    assert client.describe(name).tuples == 6_000
+
+
+def test_a_stream_is_followed_and_fed_into_another(
+    spark: Any, client: Client, make_stream: Make, psoup: Any, tmp_path: Path, running: Serving
+) -> None:
+    from psoup_spark import feed
+
+    source, copy = make_stream(COLUMNS), make_stream(COLUMNS)
+    options = {"checkpoint": tmp_path / "c", "address": running.address, "trigger": {"availableNow": True}}
+    client.push(source, ROWS.slice(0, 3_001))  # two tuples of each time: half of the last pair, which is not final
+    first = feed(psoup(spark.readStream, stream=source).load(), copy, **options)
+    assert first.wait()
+    assert first.result.accepted == 3_000
+    client.push(source, ROWS.slice(3_001))
+    client.heartbeat(source, START + timedelta(days=1))
+    assert feed(psoup(spark.readStream, stream=source).load(), copy, **options).wait()
+    ours, theirs = (client.register(f"SELECT n, t, price, day, seen FROM {one}") for one in (source, copy))
+    rows = theirs.invoke().rows()
+    assert len(rows) == len(ROWS)
+    assert sorted(map(repr, rows)) == sorted(map(repr, ours.invoke().rows()))
+
+
+def test_options_that_mean_nothing_are_refused(spark: Any, client: Client, make_stream: Make, psoup: Any) -> None:
+    name = make_stream("(id BIGINT)")
+    for options, said in (
+        ({}, "one of them"),
+        ({"stream": name, "query": "q"}, "one of them"),
+        ({"stream": "nowhere"}, "nowhere"),
+        ({"stream": name, "columns": "id, other"}, "no column 'other'"),
+    ):
+        with pytest.raises(Exception, match=said):
+            psoup(spark.read, **options).load()
