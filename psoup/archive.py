@@ -53,6 +53,14 @@ class Source(Protocol):
         """The values at positions `rows` (int64[k], ascending): cheaper than the columns where they are few."""
         ...
 
+    def evaluated(self) -> Array:
+        """The queries that were evaluated over the chunk by whoever wrote it: ranges of IDs, int64[r, 2]. May wait."""
+        ...
+
+    def matches(self, query_id: int) -> tuple[Array, int] | None:
+        """What one of those matched, offsets int64, ascending, and how often it failed; None if that is lost."""
+        ...
+
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
         """Columns, by their places in the file, are wanted soon: all of them, or `rows`. A hint; does not wait."""
         ...

@@ -68,7 +68,7 @@ class StreamState:
         self.settled = True
         """Whether maintenance looked, found nothing due, and nothing has happened since that could make it due."""
         self._subset: tuple[Array, Subset] | None = None
-        self._event, self.sql = event, event.sql
+        self._tenant, self._created, self.sql = event.tenant, event.time, event.sql
         self._watermark: int | None = None
         self._late, self._ahead = 0, 0
         self._new: list[Array] = []
@@ -323,10 +323,10 @@ class StreamState:
         )
         return StreamView(
             stream_id=self.stream_id,
-            tenant=self._event.tenant,
+            tenant=self._tenant,
             spec=data.spec,
             sql=self.sql,
-            created=self._event.time,
+            created=self._created,
             watermark=self._watermark,
             last_time=data.last_time,
             first_time=data.first_time,

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from psoup.answer.costs import QueryCost, query_cost
-from psoup.answer.matches import chunk_matches
+from psoup.answer.matches import chunk_matches, is_kept
 from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.columns import key_float
 from psoup.expressions.render import render
@@ -80,7 +80,7 @@ class Explanation:
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
         if self.chunks_archived:
             lines.append(
-                f"  archive  {self.chunks_archived} of the chunks are on disk, evaluated when asked for;"
+                f"  archive  {self.chunks_archived} of the chunks are on disk, evaluated when asked for unless covered;"
                 f" {self.archived_in_window:,} tuples of the window are in them"
             )
         return [*lines, *self.cost.lines()]
@@ -98,7 +98,8 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
     matched = errors = 0
     begin, end = _ends(window, view, found)
     for entry in view.chunks:
-        forms[entry.results.form(clause.sqc_id, clause.slot)] += 1
+        form = entry.results.form(clause.sqc_id, clause.slot)
+        forms["on disk" if form == "uncovered" and is_kept(entry, clause) else form] += 1
         start, stop = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (found.low, found.high))
         if start < stop:
             part = chunk_matches(entry, clause, start, stop)

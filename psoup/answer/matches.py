@@ -12,8 +12,10 @@ from itertools import islice
 
 import numpy as np
 
+from psoup.answer.members import since
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, StreamView
+from psoup.archive import ArchivedChunk
 from psoup.columns import Array
 from psoup.stems.piece import Runner, Task, serial, threads_of
 from psoup.stems.search import Search
@@ -77,10 +79,29 @@ def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Ch
     if not clause.factors:
         return ChunkMatches(entry, np.arange(start, stop, dtype=np.int64), 0, True)
     if not results.covers(clause.sqc_id):
-        return None
+        return _kept(entry, clause, start, stop)
     offsets = results.offsets(clause.sqc_id, clause.slot, start, stop)
     errors = sum(results.errors.get(a, 0) for a in clause.attributes) if results.errors else 0
     return ChunkMatches(entry, offsets, errors, True)
+
+
+def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
+    """What whoever wrote a chunk on disk has found for one of the clause's queries."""
+    data = entry.data
+    if not isinstance(data, ArchivedChunk):
+        return None
+    for first, end in data.source.evaluated().tolist():
+        query_id = next(since(clause.members, first), end)
+        if query_id < end and (found := data.source.matches(query_id)) is not None:
+            offsets, errors = found
+            low, high = np.searchsorted(offsets, (start, stop))
+            return ChunkMatches(entry, offsets[low:high], errors, True)
+    return None
+
+
+def is_kept(entry: ChunkEntry, clause: ClauseRecord) -> bool:
+    """Whether the matches in a chunk on disk were found by whoever wrote it. May wait for the disk."""
+    return _kept(entry, clause, 0, 0) is not None
 
 
 def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int) -> ChunkMatches:

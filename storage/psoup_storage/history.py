@@ -2,6 +2,7 @@
 
     history-7f3a/
       00000.parquet        a chunk, in the form of stored ones
+      00000.parquet.matches  what queries of the service matched in it; may be missing
       manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
 
 Without its manifest a directory is nothing: what a job that died has left is no history. Chunks have no numbers or IDs
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from psoup.beforehand import Beforehand
 from psoup.columns import Batch
 from psoup.errors import InvalidInput
 from psoup.history import Extent
@@ -26,6 +28,8 @@ from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.chunks import archive_facts, encode_chunk
 from psoup_storage.durable.directory import sync_directory
+from psoup_storage.matches import SUFFIX
+from psoup_storage.matches import write as write_matches
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -49,7 +53,7 @@ class HistoryChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a job directory holds; `stream`: of the data with the name `incarnation`, which may be empty."""
+    """What a job directory holds; `incarnation`: of the service whose queries were evaluated."""
 
     stream: str
     chunks: tuple[HistoryChunk, ...]
@@ -62,18 +66,22 @@ class Manifest:
         return Extent(len(self.chunks), rows, self.chunks[0].first_time, self.chunks[-1].last_time)
 
 
-def write_chunk(directory: Path, name: str, spec: StreamSpec, batch: Batch) -> HistoryChunk:
+def write_chunk(
+    directory: Path, name: str, spec: StreamSpec, batch: Batch, queries: Beforehand | None = None
+) -> HistoryChunk:
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
-    Replaces a file of that name. Raises OSError.
+    Replaces a file of that name. What the `queries` match goes beside it. Raises OSError.
     """
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
     file = f"{name}.parquet"
     _write(directory / file, content)
     facts = archive_facts(chunk, content)
-    first, last = int(batch.times[0]), int(batch.times[-1])
-    return HistoryChunk(file, len(chunk), content.size, zlib.crc32(content), first, last, *facts[1:])
+    first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
+    if queries is not None:
+        write_matches(directory / (file + SUFFIX), crc, len(chunk), queries.find(chunk))
+    return HistoryChunk(file, len(chunk), content.size, crc, first, last, *facts[1:])
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

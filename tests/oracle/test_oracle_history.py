@@ -36,11 +36,12 @@ def draw_attachment(draw: Any) -> History:
     """Up to some chunks of history."""
     numbers = st.integers(0, 1 << 16)
     count, span = draw(st.integers(0, 150)), draw(st.sampled_from((1, 60, 400)))
-    return History(count, span, draw(numbers), draw(st.sampled_from((7, 40, 64))), draw(st.integers(0, 5)) == 5)
+    overlap, matches = draw(st.integers(0, 5)) == 5, draw(st.booleans())
+    return History(count, span, draw(numbers), draw(st.sampled_from((7, 40, 64))), overlap, matches)
 
 
 def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("T12 history", seconds=12, least=25), itertools.count(), [0, 0, 0]
+    budget, numbers, seen = Budget("T12 history", seconds=12, least=25), itertools.count(), [0, 0, 0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=14)
@@ -66,10 +67,12 @@ def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: P
             seen[0] += duel.attached
             seen[1] += duel.refused
             seen[2] += made[0].restarts
+            seen[3] += duel.on_disk()
             return duel.compared
         finally:
             duel.close()
             made[0].store.close()
 
     run_cases(budget, case)
-    assert min(seen) > 3, f"{seen[0]} attached, {seen[1]} refused, {seen[2]} restarts are too few to say anything"
+    what = f"{seen[0]} attached, {seen[1]} refused, {seen[2]} restarts, {seen[3]} columns found beforehand"
+    assert min(seen) > 3, f"{what} are too few to say anything"

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.batches import read_columns
+from psoup.beforehand import Beforehand
 from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.events import AttachAcknowledgement
@@ -29,16 +30,24 @@ from psoup_testing.values import Value
 from psoup_testing.windows import SECOND
 
 
-def write(folder: Path, spec: StreamSpec, table: pa.Table, times: Sequence[int], cuts: Sequence[int]) -> Manifest:
+def write(
+    folder: Path,
+    spec: StreamSpec,
+    table: pa.Table,
+    times: Sequence[int],
+    cuts: Sequence[int],
+    queries: Beforehand | None = None,
+    incarnation: str = "",
+) -> Manifest:
     """A job directory of the rows, which are in the order of their `times`; chunks end at `cuts`."""
     folder.mkdir(parents=True)
     batch = Batch(tuple(read_columns(spec, table, EngineConfig())), np.array(times, np.int64))
     ends = sorted({*(cut for cut in cuts if 0 < cut < len(times)), len(times)})
     chunks = [
-        write_chunk(folder, f"{start:05}", spec, batch.take(np.arange(start, end)))
+        write_chunk(folder, f"{start:05}", spec, batch.take(np.arange(start, end)), queries)
         for start, end in zip([0, *ends[:-1]], ends, strict=True)
     ]
-    manifest = Manifest(spec.name, tuple(chunks))
+    manifest = Manifest(spec.name, tuple(chunks), incarnation)
     write_manifest(folder, manifest)
     return manifest
 
@@ -64,6 +73,7 @@ class History:
     seed: int
     chunk_rows: int = 40
     overlap: bool = False
+    matches: bool = False
 
 
 class AttachingDuel(Duel):
@@ -90,7 +100,10 @@ class AttachingDuel(Duel):
         name, folder = self.declaration.name, self.psoup.path.parent / f"history-{self.psoup.path.name}"
         table = to_table(self.declaration, [row for _, row in entries])
         spec = self.psoup.engine.snapshot().stream(name, "default").spec
-        write(folder, spec, table, [time for time, _ in entries], range(0, len(entries), action.chunk_rows))
+        queries = [(one.query_id, one.query.sql()) for one in self.standing.values()] if action.matches else []
+        cuts = range(0, len(entries), action.chunk_rows)
+        known = Beforehand(spec, queries)
+        write(folder, spec, table, [time for time, _ in entries], cuts, known, self.psoup.store.incarnation)
         job = f"job {self.attached + self.refused}"
         outcome = "OutOfRange" if self._refused(entries) else None
         found = expected_refusal(lambda: attach(self.psoup, name, job, folder))  # type: ignore[arg-type]
@@ -103,6 +116,11 @@ class AttachingDuel(Duel):
         else:
             self.refused += 1
         shutil.rmtree(folder)
+
+    def on_disk(self) -> int:
+        """Columns of standing queries that were found by whoever wrote the chunk."""
+        explained = [self.psoup.explain(one.query_id) for one in self.standing.values()]
+        return sum(one.column_forms.get("on disk", 0) for one in explained)
 
     def _entries(self, action: History) -> list[tuple[int, Row]]:
         """Rows with times up to the first that there is, that one among them; past it to `overlap`."""

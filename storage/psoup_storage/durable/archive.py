@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,23 +27,32 @@ from psoup.columns import Array, Column, arrow_type, column_from_arrow
 from psoup.errors import Internal, PSoupError
 from psoup.model import Attribute
 from psoup.stems.widening import null_column
+from psoup_storage.matches import NOTHING, SUFFIX, Index, read_index, read_matches
 
 GROUP_ROWS = 16_384
 """Rows of a row group of an archived chunk: what must be read for one row."""
 
 
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=_Sized)
+
+
 class ColumnCache:
-    """Columns by (file, name), at most `limit` bytes of them. Two threads may read the same column at once."""
+    """Columns by (file, name), indexes of matches by (file, ""): at most `limit` bytes. Two threads may read one."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
         self.reads = 0
         """Columns, or parts of them, that were read from files."""
-        self._columns: OrderedDict[tuple[str, str], Column] = OrderedDict()
+        self._columns: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def known(self, key: tuple[str, str]) -> Column | None:
+    def known(self, key: tuple[str, str]) -> Any:
         """The column if it is here."""
         with self._lock:
             column = self._columns.get(key)
@@ -50,15 +60,16 @@ class ColumnCache:
                 self._columns.move_to_end(key)
             return column
 
-    def get(self, key: tuple[str, str], read: Callable[[], Column]) -> Column:
+    def get(self, key: tuple[str, str], read: Callable[[], T]) -> T:
         """The column, read if it is not here."""
-        column = self.known(key)
-        if column is None:
-            column = read()
-            self._put(key, column)
+        known: T | None = self.known(key)
+        if known is not None:
+            return known
+        column = read()
+        self._put(key, column)
         return column
 
-    def _put(self, key: tuple[str, str], column: Column) -> None:
+    def _put(self, key: tuple[str, str], column: _Sized) -> None:
         with self._lock:
             before = self._columns.pop(key, None)
             self.bytes += column.nbytes - (0 if before is None else before.nbytes)
@@ -71,17 +82,26 @@ class StoredColumns:
     """The columns of one file (`psoup.archive.Source`); raises Internal, reason DATA_DAMAGED, for a bad one.
 
     `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum. `ranges`: uint32
-    [columns, row groups, 2], where columns begin and how long they are; empty if that is not known.
+    [columns, row groups, 2], where columns begin and how long they are; empty if that is not known. `crc`: of all
+    bytes, if there may be matches beside the file.
     """
 
     def __init__(
-        self, path: Path, rows: int, nbytes: int, footer: tuple[int, int], ranges: Array, cache: ColumnCache
+        self,
+        path: Path,
+        rows: int,
+        nbytes: int,
+        footer: tuple[int, int],
+        ranges: Array,
+        cache: ColumnCache,
+        crc: int | None = None,
     ) -> None:
         self.path = path
         self.nbytes = nbytes
         self._rows = rows
         self._footer = footer
         self._ranges = ranges
+        self._crc = crc
         self._cache = cache
 
     def column(self, attribute: Attribute) -> Column:
@@ -98,6 +118,25 @@ class StoredColumns:
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
         read = iter(self._read(missing, [int(group) for group in groups]) if missing else [])
         return [next(read).take(inside) if column is None else column.take(rows) for column in known]
+
+    def evaluated(self) -> Array:
+        """The queries that the file beside this one has the matches of."""
+        return self._index().ranges
+
+    def matches(self, query_id: int) -> tuple[Array, int] | None:
+        """What one of those matched."""
+        index = self._index()
+        found = read_matches(self._beside, index, query_id)
+        return None if found is None else (found, index.errors.get(query_id, 0))
+
+    @property
+    def _beside(self) -> Path:
+        return self.path.with_name(self.path.name + SUFFIX)
+
+    def _index(self) -> Index:
+        if self._crc is None:
+            return NOTHING
+        return self._cache.get((self.path.name, ""), lambda: read_index(self._beside, self._crc))
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
         """Columns, by their places in the file, are wanted soon. What cannot be opened is for `column` to report."""

@@ -29,6 +29,7 @@ from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.directory import NO_LINKS, NO_ROOM, disk_full, sync_directory
 from psoup_storage.history import HistoryChunk, Manifest, bad_history
+from psoup_storage.matches import SUFFIX
 
 MAX_ROWS = 65_536
 """Tuples of a chunk, at most."""
@@ -47,8 +48,12 @@ class Adopted(NamedTuple):
         return [row.file for row in self.rows]
 
 
-def adopt(folder: ChunkFolder, directory: Path, manifest: Manifest, stream: int, spec: StreamSpec) -> Adopted:
+def adopt(
+    folder: ChunkFolder, directory: Path, manifest: Manifest, stream: int, spec: StreamSpec, incarnation: str
+) -> Adopted:
     """Take the chunks of a job directory into the folder of all chunks. O(their bytes).
+
+    Matches are taken along if the job knew the queries of this `incarnation`; they are read when somebody asks.
 
     Raises InvalidInput, reason BAD_HISTORY, if they are not what the manifest or the stream says, and ResourceExhausted
     if a copy finds no room. Nothing is left in the folder then.
@@ -62,6 +67,9 @@ def adopt(folder: ChunkFolder, directory: Path, manifest: Manifest, stream: int,
             if Path(chunk.file).name != chunk.file:
                 raise bad_history(directory, f"{chunk.file!r} is no name of a file in it")
             _take(directory / chunk.file, folder.path / row.file)
+            beside = directory / (chunk.file + SUFFIX)
+            if manifest.incarnation == incarnation and beside.exists():
+                _take(beside, folder.path / (row.file + SUFFIX))
             for wrong in _wrong_with(folder.path / row.file, spec, row, before):
                 raise bad_history(directory, f"{chunk.file}: {wrong}")
         sync_directory(folder.path)

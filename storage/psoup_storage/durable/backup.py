@@ -27,6 +27,7 @@ from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import DATABASE, NO_LINKS, DataDirectory, sync_directory
 from psoup_storage.durable.doctor import Progress, examine
 from psoup_storage.durable.whole_copy import MARK
+from psoup_storage.matches import SUFFIX
 
 PREFIX = "backup-"
 _PIECE = 1024 * 1024
@@ -67,6 +68,8 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
     def link() -> None:
         for (file,) in database.query("SELECT file FROM chunks"):
             _link(directory.path / FOLDER / file, path / FOLDER / file)
+            if (directory.path / FOLDER / (file + SUFFIX)).exists():
+                _link(directory.path / FOLDER / (file + SUFFIX), path / FOLDER / (file + SUFFIX))
 
     try:
         directory.make_file(path / DATABASE)
@@ -122,7 +125,7 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
     total, done = report.figures["bytes"], report.figures["bytes"]
     (target / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     target.chmod(0o700)
-    for file in [*sorted((source / FOLDER).glob("*.parquet")), *sorted(source.glob(f"{DATABASE}*"))]:
+    for file in [*sorted((source / FOLDER).glob("*.parquet*")), *sorted(source.glob(f"{DATABASE}*"))]:
         _copy(file, target / file.relative_to(source))
         done += file.stat().st_size
         progress(f"copying {file.name}", done, 2 * total)

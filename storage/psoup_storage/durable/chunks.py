@@ -36,6 +36,7 @@ from psoup.stems.widening import null_column
 from psoup.stems.zones import Zones
 from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, damaged
 from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
+from psoup_storage.matches import SUFFIX
 
 FOLDER = "chunks"
 _NEW = ".new"
@@ -123,7 +124,9 @@ class ChunkFolder:
         facts = json.loads(row.zones or "{}")
         ranges = np.array(facts.pop("ranges", []), np.uint32)
         path = self.path / row.file
-        source = self._in_use[row.file] = StoredColumns(path, row.rows, row.bytes, footer, ranges, self.cache)
+        source = self._in_use[row.file] = StoredColumns(
+            path, row.rows, row.bytes, footer, ranges, self.cache, None if row.ties else row.crc
+        )
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
         zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
@@ -140,10 +143,10 @@ class ChunkFolder:
         A file that a snapshot can still ask for goes with the last such snapshot.
         """
         removed = 0
-        for path in (self.path / name for name in names):
+        for path in (self.path / one for name in names for one in (name, name + SUFFIX)):
             if path.exists():
-                removed += path.stat().st_size
-                source = self._in_use.get(path.name)
+                removed += 0 if path.name.endswith(SUFFIX) else path.stat().st_size
+                source = self._in_use.get(path.name.removesuffix(SUFFIX))
                 if source is None:
                     path.unlink()
                 else:
@@ -152,7 +155,7 @@ class ChunkFolder:
 
     def remove_orphans(self, known: set[str]) -> list[str]:
         """Remove what a crash has left: files that are not in the manifest; returns their names."""
-        orphans = sorted(set(os.listdir(self.path)) - known)
+        orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
         self.remove(orphans)
         return orphans
 

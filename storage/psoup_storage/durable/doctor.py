@@ -39,6 +39,7 @@ from psoup_storage.durable.seals import broken_seals, register
 from psoup_storage.durable.setting_aside import ASIDE, impossible, losses, set_aside
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK
+from psoup_storage.matches import SUFFIX
 
 _KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
@@ -274,7 +275,7 @@ class Examination:
         known = {row.file for rows in self._chunks.values() for row in rows}
         folder = self._path / FOLDER
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if entry.name in known:
+            if entry.name.removesuffix(SUFFIX) in known:
                 continue
             place = f"{FOLDER}/{entry.name}"
             if not sound:

@@ -226,7 +226,7 @@ class DurableStore:
         """
         manifest = read_manifest(directory)
         self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // _COPIES)
-        adopted = adopt(self._chunks, directory, manifest, stream, spec)
+        adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation)
         self._adopted[stream, job] = adopted
         return adopted
 

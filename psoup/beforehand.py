@@ -1,0 +1,70 @@
+"""Queries evaluated over a chunk that no engine has yet, by whoever writes it: the same join, in another process.
+
+    statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
+
+What comes out goes beside the chunk; see `psoup.archive.Source.matches`. Windows are not applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.covering import cover
+from psoup.model import StreamSpec
+from psoup.query import Factor
+from psoup.results.open import OpenResults
+from psoup.sql.forms import Forms
+from psoup.stems.chunk import ChunkView
+from psoup.stems.piece import serial
+from psoup.stems.query_stem import QuerySteM
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the clause of some queries matched in a chunk: offsets, int64, ascending. `errors`: how often it failed."""
+
+    query_ids: tuple[int, ...]
+    offsets: Array
+    errors: int
+
+
+class Beforehand:
+    """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
+
+    Raises what the binder raises for a statement. Those without WHERE match all, and need no evaluation.
+    """
+
+    def __init__(
+        self, spec: StreamSpec, queries: Sequence[tuple[int, str]], config: EngineConfig = EngineConfig()
+    ) -> None:
+        self._config = config
+        forms, clauses = Forms(), dict[str, tuple[tuple[Factor, ...], list[int]]]()
+        for query_id, statement in queries:
+            query = forms.query(statement, lambda name: spec if name.lower() == spec.name.lower() else None)
+            if query.factors:
+                clauses.setdefault(query.clause, (query.factors, []))[1].append(query_id)
+        self._members = [tuple(query_ids) for _, query_ids in clauses.values()]
+        index = QuerySteM(spec.schema, config)
+        self._attributes = index.add_many([(slot, factors) for slot, (factors, _) in enumerate(clauses.values())])
+        self._index = index.subset(np.arange(len(clauses), dtype=np.int64)) if clauses else None
+
+    def find(self, chunk: ChunkView) -> list[Found]:
+        """All clauses over a chunk, also those that match nothing."""
+        if self._index is None:
+            return []
+        results = OpenResults(self._config, len(self._members))
+        cover(chunk, self._index, results, self._config, serial)
+        view = results.view(len(chunk), np.arange(len(self._members), dtype=np.int64))
+        return [
+            Found(
+                query_ids,
+                view.offsets(slot, 0, len(chunk)),
+                sum(results.errors.get(attribute, 0) for attribute in self._attributes[slot]),
+            )
+            for slot, query_ids in enumerate(self._members)
+        ]

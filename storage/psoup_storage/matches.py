@@ -1,0 +1,131 @@
+"""Matches beside an attached chunk: what queries matched in it, evaluated by whoever wrote the chunk.
+
+    head     magic, checksum of the index, checksum of the chunk, sizes            int64
+    index    ranges  int64[r, 2]  IDs of the queries that were evaluated, [from, to)
+             ids     int64[k]     those with a match, ascending      counts, starts int64[k]   crcs int64[k]
+             errors  int64[e, 2]  a query and how often its WHERE failed, where it did
+    columns  offsets as uint16, or a bitmap where that is less; queries of one clause share a column
+
+The file may be missing, or damaged: then nothing was evaluated beforehand, and whoever asks evaluates. Nothing else
+follows from it. Query IDs are never used again, so one that is gone is never asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from psoup.beforehand import Found
+from psoup.columns import Array
+
+SUFFIX = ".matches"
+_MAGIC = 0x31686374614D5350
+_HEAD = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The index of a file; see the module. `base`: where the columns begin, `bitmap`: bytes of one that is a bitmap."""
+
+    ranges: Array
+    ids: Array
+    counts: Array
+    starts: Array
+    crcs: Array
+    errors: Mapping[int, int]
+    base: int
+    bitmap: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, about."""
+        return int(self.ranges.nbytes + 4 * self.ids.nbytes + 100 * len(self.errors) + 500)
+
+
+_NONE: Array = np.zeros(0, np.int64)
+NOTHING = Index(_NONE.reshape(0, 2), _NONE, _NONE, _NONE, _NONE, {}, 0, 0)
+"""Of a chunk without matches that could be read."""
+
+
+def write(path: Path, crc: int, rows: int, found: Sequence[Found]) -> None:
+    """Write what all clauses matched in a chunk with the checksum `crc` and so many `rows`. It need not be durable."""
+    bitmap = (rows + 7) // 8
+    columns, places, start = list[bytes](), dict[int, tuple[int, int, int]](), 0
+    for clause in found:
+        if not len(clause.offsets):
+            continue
+        column = _encode(clause.offsets, rows, bitmap)
+        places.update(dict.fromkeys(clause.query_ids, (len(clause.offsets), start, zlib.crc32(column))))
+        columns.append(column)
+        start += len(column)
+    ids = np.array(sorted(places), np.int64)
+    table = np.array([places[int(query)] for query in ids], np.int64).reshape(-1, 3)
+    failed = [[query, clause.errors] for clause in found if clause.errors for query in clause.query_ids]
+    ranges = _ranges(np.array(sorted(query for clause in found for query in clause.query_ids), np.int64))
+    parts = [ranges, ids, *table.T, np.array(failed, np.int64)]
+    index = b"".join(np.ascontiguousarray(part).astype("<i8").tobytes() for part in parts)
+    head = np.array([_MAGIC, zlib.crc32(index), crc, rows, len(ranges), len(ids), len(failed)], "<i8")
+    path.write_bytes(b"".join([head.tobytes(), index, *columns]))
+
+
+def read_index(path: Path, crc: int | None) -> Index:
+    """The index of the file beside a chunk with the checksum `crc`; NOTHING if there is none that fits. O(queries)."""
+    try:
+        with open(path, "rb") as file:
+            head = np.frombuffer(file.read(8 * _HEAD), "<i8")
+            if len(head) != _HEAD or head[0] != _MAGIC or head[2] != crc or (head[3:] < 0).any():
+                return NOTHING
+            rows, ranges, count, failed = head[3:].tolist()
+            content = file.read(8 * (2 * ranges + 4 * count + 2 * failed))
+    except OSError:
+        return NOTHING
+    if zlib.crc32(content) != head[1]:
+        return NOTHING
+    found = np.frombuffer(content, "<i8").astype(np.int64)
+    ids, counts, starts, crcs = found[2 * ranges : 2 * ranges + 4 * count].reshape(4, count)
+    errors = {int(query): int(n) for query, n in found[len(found) - 2 * failed :].reshape(-1, 2)}
+    base = 8 * _HEAD + len(content)
+    return Index(found[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, (rows + 7) // 8)
+
+
+def read_matches(path: Path, index: Index, query_id: int) -> Array | None:
+    """The offsets that an evaluated query matched, int64, ascending; None if they cannot be read."""
+    at = int(np.searchsorted(index.ids, query_id))
+    if at == len(index.ids) or index.ids[at] != query_id:
+        return np.zeros(0, np.int64)
+    count = int(index.counts[at])
+    size = min(2 * count, index.bitmap)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            column = os.pread(handle, size, index.base + int(index.starts[at]))
+        finally:
+            os.close(handle)
+    except OSError:
+        return None
+    if len(column) != size or zlib.crc32(column) != index.crcs[at]:
+        return None
+    if size == 2 * count:
+        return np.frombuffer(column, "<u2").astype(np.int64)
+    return np.flatnonzero(np.unpackbits(np.frombuffer(column, np.uint8), bitorder="little"))
+
+
+def _encode(offsets: Array, rows: int, bitmap: int) -> bytes:
+    if 2 * len(offsets) <= bitmap:
+        return bytes(offsets.astype("<u2").tobytes())
+    bits: Array = np.zeros(rows, np.uint8)
+    bits[offsets] = 1
+    return bytes(np.packbits(bits, bitorder="little").tobytes())
+
+
+def _ranges(ids: Array) -> Array:
+    """Ascending IDs as [from, to), int64[r, 2]."""
+    if not len(ids):
+        return np.zeros((0, 2), np.int64)
+    cuts = np.flatnonzero(np.diff(ids) > 1) + 1
+    return np.stack([ids[np.r_[0, cuts]], ids[np.r_[cuts - 1, len(ids) - 1]] + 1], axis=1)
