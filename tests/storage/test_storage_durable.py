@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import itertools
 import os
 import stat
@@ -162,6 +163,23 @@ def test_a_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="cannot be used") as refused:
             DurableStore(place)
         assert str(place) in str(refused.value)
+
+
+@pytest.mark.parametrize(("step", "refusal"), [("pwrite", InvalidInput), ("mkdir", Internal)])
+def test_a_disk_without_room_for_a_new_directory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, refusal: type[Exception]
+) -> None:
+    """For the process ID, and for the folder of chunks; nothing stays open."""
+    (tmp_path / "data").mkdir()
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path if step == "mkdir" else os, step, full)
+        with pytest.raises(refusal, match=r"data cannot be .*no space left on device"):
+            DurableStore(tmp_path / "data")
+    DurableStore(tmp_path / "data").close()
 
 
 def test_a_directory_of_other_things_stays_as_it_is(tmp_path: Path) -> None:

@@ -36,11 +36,14 @@ class DataDirectory:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self._lock = -1
         try:
             self._refuse_foreign()
             _make_private(self.path)
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._take_lock()
         except OSError as problem:
+            self.close()
             why = (
                 "it is no directory" if isinstance(problem, FileExistsError | NotADirectoryError) else problem.strerror
             )
@@ -50,7 +53,6 @@ class DataDirectory:
                 reason="DATA_DIR",
                 data_dir=str(self.path),
             ) from problem
-        self._take_lock()
 
     @property
     def database(self) -> Path:

@@ -15,7 +15,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,24 +74,19 @@ class DurableStore:
         hot_bytes: int = 2**62,
         vfs: str | None = None,
     ) -> None:
-        self._directory = DataDirectory(path)
-        try:
-            self._database = Database(self._directory, vfs)
-        except BaseException:
-            self._directory.close()
-            raise
-        try:
-            self.incarnation = self._database.meta("incarnation")
-            self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
-            self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes))
-            self._clean()
-        except BaseException as problem:
-            self.close()
-            if isinstance(problem, OSError):
-                raise Internal(
-                    f"the store in {self.path} cannot be opened: {problem}", reason="STORAGE_FAILED"
-                ) from problem
-            raise
+        with ExitStack() as opened:
+            self._directory = DataDirectory(path)
+            opened.callback(self._directory.close)
+            try:
+                self._database = Database(self._directory, vfs)
+                opened.callback(self._database.close)
+                self.incarnation = self._database.meta("incarnation")
+                self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
+                self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes))
+                self._clean()
+            except OSError as problem:
+                raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
+            opened.pop_all()
         self._hot_bytes = hot_bytes
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
         """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
