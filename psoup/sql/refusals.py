@@ -40,7 +40,8 @@ PREDICATES = (
 _JOIN = "JOIN (several streams in FROM)"
 _JSON = "a JSON operator"
 _LIST = "a list or a struct"
-_PARAMETER = "a parameter"
+_PARAMETER = "a parameter without a value"
+_VALUE = "give its value with the statement, as in --param VALUE or register(sql, [value]); or write the constant"
 
 _CLAUSES = {
     "with_": "WITH",
@@ -212,10 +213,11 @@ def refuse_tokens(source: Source, tokens: list[Token]) -> None:
     """Refuse features that a single token gives away, before the parser spends time on them. O(tokens)."""
     for token in tokens:
         feature = _TOKENS.get(token.token_type)
-        if feature is not None:
-            raise source.unsupported(feature or token.text.upper(), token.start)
         if token.token_type is _T.VAR and token.text.startswith("$"):
-            raise source.unsupported(_PARAMETER, token.start)
+            feature = _PARAMETER
+        if feature is not None:
+            hint = _VALUE if feature == _PARAMETER else ""
+            raise source.unsupported(feature or token.text.upper(), token.start, hint=hint)
         if source.text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
             raise source.error("'!' is not an operator", token.start, hint="write NOT, or <>")
 

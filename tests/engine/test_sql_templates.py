@@ -166,8 +166,10 @@ def test_a_template_is_refused_with_its_place(text: str, message: str) -> None:
 
 
 def test_a_statement_without_values_has_no_parameters() -> None:
-    with pytest.raises(NotSupported, match="a parameter"):
-        parsed("SELECT * FROM s WHERE qty = ?")
+    for text in ("?", "$1", "$qty"):
+        with pytest.raises(NotSupported, match="a parameter without a value") as refused:
+            parsed(f"SELECT * FROM s WHERE qty = {text}")
+        assert "--param" in refused.value.hint
 
 
 def test_no_value_becomes_more_than_a_constant() -> None:
