@@ -1,6 +1,7 @@
 """History of a stream, from any source of Spark: mapped, ordered, cut into chunks, attached in one step.
 
-    source ─> mapped, cast ─┬─> range partitions of time, sorted ─> chunks, a file each ─┐ on the workers
+    source ─> mapped, cast ─┬─> range partitions of time, sorted ─> chunks, a file each, ─┐ on the workers
+                            │                     and what the standing queries match   │
                             └─> quarantine: bad rows with their reasons                  │ rows of facts
                                                               manifest, then Attach <────┘ on the driver
 
@@ -15,6 +16,7 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from psoup.beforehand import Beforehand
 from psoup.columns import Batch, columns_from_arrow
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
@@ -66,12 +69,16 @@ def backfill(
     quarantine: str | None = None,
     address: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    evaluate: bool = True,
 ) -> BackfillResult:
     """Attach the rows of a batch `frame` to `stream` as history; once for each `job`.
 
     `mapping`: column of the stream to an expression of Spark's SQL over `frame`; others go by name. A stream in system
     time needs one for `_time`. Rows outside `since` and `until` are left out. Rows that do not fit go to the Parquet
     folder `quarantine`, with the source's columns and `_problem`; without one they are an error.
+
+    With `evaluate`, the queries that stand on the stream are evaluated in the same pass, and what they match is written
+    beside the chunks; one that is registered while the job runs is evaluated when somebody asks.
 
     The service's folder must be reachable, under the same path, by driver and workers. Raises InvalidData; OutOfRange
     with the bound to use if the history ends after the first tuple there; NotFound.
@@ -91,7 +98,8 @@ def backfill(
         bad = _set_aside(mapped.bad, quarantine)
         directory.mkdir(mode=0o700)
         try:
-            done = _write(rows, site, directory, time, chunk_rows)
+            queries = _queries(client, site) if evaluate else ()
+            done = _write(rows, site, directory, time, chunk_rows, queries)
             result = attach(client, site, directory.name) if done else None
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -108,6 +116,23 @@ def _result(job: str, done: AttachResult | None, bad: int, quarantine: str | Non
     if done is None:
         return BackfillResult(job, bad=bad, quarantine=place)
     return BackfillResult(job, done.rows, done.chunks, bad, place, done.duplicate, done.sequence)
+
+
+def _queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
+    """The queries that stand on the stream: their numbers in this incarnation, and their statements."""
+    infos = [query.info for query in client.queries(site.stream)]
+    return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
+
+
+def _incarnation(identity: str) -> str:
+    """Of an ID on the wire: what its number is bound to."""
+    return identity.split("-")[1]
+
+
+@lru_cache(maxsize=1)
+def _known(statement: str, queries: tuple[tuple[int, str], ...]) -> Beforehand:
+    """The queries, bound once in each worker."""
+    return Beforehand(create_stream(statement), queries)
 
 
 def _time_column(spec: StreamSpec) -> str:
@@ -140,15 +165,17 @@ def _set_aside(bad: DataFrame, quarantine: str | None) -> int:
     return bad.sparkSession.read.schema(f"{mappings.PROBLEM} string").parquet(quarantine).count()
 
 
-def _write(rows: DataFrame, site: Site, directory: Path, time: str, chunk_rows: int) -> bool:
+def _write(
+    rows: DataFrame, site: Site, directory: Path, time: str, chunk_rows: int, queries: tuple[tuple[int, str], ...]
+) -> bool:
     """Make the directory whole; False if there is no row."""
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
     ordered = rows.repartitionByRange(order[0]).sortWithinPartitions(*order)
-    writer = Writer(site.statement, str(directory), chunk_rows)
+    writer = Writer(site.statement, str(directory), chunk_rows, queries)
     facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
     chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
     if chunks:
-        write_manifest(directory, Manifest(site.stream, tuple(chunks)))
+        write_manifest(directory, Manifest(site.stream, tuple(chunks), _incarnation(site.stream_id)))
     return bool(chunks)
 
 
@@ -159,15 +186,16 @@ class Writer:
     statement: str
     directory: str
     chunk_rows: int = CHUNK_ROWS
+    queries: tuple[tuple[int, str], ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row of facts for each chunk written."""
         context = TaskContext.get()
         place, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        spec = create_stream(self.statement)
+        spec, known = create_stream(self.statement), _known(self.statement, self.queries)
         for number, table in enumerate(cut(batches, self.chunk_rows)):
             name = f"{place:05}-{attempt}-{number:05}"
-            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table))
+            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), known)
             yield pa.RecordBatch.from_pydict(
                 {name: [value] for name, value in {"place": place, "number": number, **chunk._asdict()}.items()},
                 schema=_arrow_facts(),

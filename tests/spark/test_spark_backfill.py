@@ -97,6 +97,8 @@ def test_history_and_live_data_are_one_stream(spark: Any, durable: Client, tmp_p
     assert not os.listdir(site.folder)
     ids = before + [durable.register(text.format("years")).id for text in STATEMENTS[3:]]
     check(durable, "years", ids, rows(0, 1_200))
+    kept = [durable.query(query).explain().details["column_forms"].get("on disk", 0) for query in ids]
+    assert kept == [done.chunks] * 3 + [0, 0], "what stood when the job began was evaluated by it"
     again = backfill(frame, "years", job="first", address=durable.address)
     assert (again.duplicate, again.rows) == (True, 0)
     with pytest.raises(OutOfRange, match="must end at or before 2021-11-07T05:00:00Z"):
