@@ -13,6 +13,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -48,10 +49,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(path: Path, left: int) -> None:
-    """A file that takes all room but `left` bytes."""
-    found = os.statvfs(path.parent)
-    with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - left))
+    """A file that takes all room but `left` bytes; the service may take some of it meanwhile."""
+    for _ in range(100):
+        found = os.statvfs(path.parent)
+        with path.open("wb") as file, suppress(OSError):
+            os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - left))
+            return
+    raise AssertionError("the disk cannot be filled")
 
 
 def outcome(push: Callable[[], int]) -> grpc.StatusCode | None:
@@ -91,7 +95,7 @@ def test_a_disk_that_runs_full_and_is_freed_needs_no_restart(small_disk: Path) -
                 filler.unlink()
                 patience = time.monotonic() + 20
                 while (code := outcome(push)) is not None:  # the one that was refused, or that waits: taken once
-                    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+                    assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED)
                     assert time.monotonic() < patience
                 sent += 1
                 last = push()
