@@ -48,7 +48,7 @@ def defaults(master: str) -> dict[str, str]:
         "spark.driver.memory": "1g",  # no data passes through the driver
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.sql.streaming.stopTimeout": "60s",
     }
     if master.startswith("local"):  # one machine: its name in the network, which may lead nowhere, is not needed

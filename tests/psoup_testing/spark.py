@@ -26,7 +26,13 @@ import pytest
 
 POINTS = ("begun", "sent", "committed")
 SCHEMA = "n long, t string"
-CONF = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+CONF = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    # nothing here runs long enough for the second compiler, or for a collector with threads, to pay
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java 17, and there is none"
 )

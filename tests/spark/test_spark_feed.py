@@ -158,7 +158,10 @@ def test_the_watermark_becomes_the_heartbeat(
     frame = frame.withWatermark("at", "10 minutes")
     feed(frame, name, checkpoint=tmp_path / "c", address=running.address, trigger=ONCE).wait()
     watermark = client.describe(name).watermark
-    assert watermark == datetime(2024, 5, 1, 1, 50, tzinfo=UTC)  # of the third file; LATENESS alone: the day before
+    assert watermark is not None
+    assert watermark >= datetime(
+        2024, 5, 1, 1, 50, tzinfo=UTC
+    )  # of three files, in any order; LATENESS: the day before
 
 
 def test_what_does_not_fit_is_named(
