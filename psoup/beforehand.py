@@ -18,10 +18,13 @@ from psoup.covering import cover
 from psoup.model import StreamSpec
 from psoup.query import Factor
 from psoup.results.open import OpenResults
+from psoup.results.sealed import seal
 from psoup.sql.forms import Forms
 from psoup.stems.chunk import ChunkView
 from psoup.stems.piece import serial
 from psoup.stems.query_stem import QuerySteM
+
+_NOTHING: Array = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,13 @@ class Beforehand:
             return []
         results = OpenResults(self._config, len(self._members))
         cover(chunk, self._index, results, self._config, serial)
-        view = results.view(len(chunk), np.arange(len(self._members), dtype=np.int64))
+        slots = np.arange(len(self._members), dtype=np.int64)
+        pack = seal(results.view(len(chunk), slots), slots, self._config.list_limit)
+        matched = {slot: pack.offsets(at, 0, len(chunk)) for at, slot in enumerate(pack.ids.tolist())}
         return [
             Found(
                 query_ids,
-                view.offsets(slot, 0, len(chunk)),
+                matched.get(slot, _NOTHING),
                 sum(results.errors.get(attribute, 0) for attribute in self._attributes[slot]),
             )
             for slot, query_ids in enumerate(self._members)

@@ -91,15 +91,14 @@ def backfill(
         shutil.rmtree(directory, ignore_errors=True)  # of a run that died
         spec = create_stream(site.statement)
         time = _time_column(spec)
-        mapped = mappings.apply(frame, spec, mapping or {})
         bounds = [None if at is None else to_micros(at) for at in (since, until)]
-        rows = mappings.between(mapped.rows, time, *bounds)
-        _check_end(rows, site, time)
-        bad = _set_aside(mapped.bad, quarantine)
+        mapped = mappings.apply(frame, spec, mapping or {}, *bounds)
+        _check_end(mapped.last, site)
+        bad = _set_aside(mapped, quarantine)
         directory.mkdir(mode=0o700)
         try:
             queries = _queries(client, site) if evaluate else ()
-            done = _write(rows, site, directory, time, chunk_rows, queries)
+            done = mapped.last is not None and _write(mapped.rows, site, directory, time, chunk_rows, queries)
             result = attach(client, site, directory.name) if done else None
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -139,12 +138,9 @@ def _time_column(spec: StreamSpec) -> str:
     return TIME_COLUMN if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
 
 
-def _check_end(rows: DataFrame, site: Site, time: str) -> None:
+def _check_end(last: int | None, site: Site) -> None:
     """Raise OutOfRange before anything is written, if the service would refuse it."""
-    if site.bound is None:
-        return
-    last = rows.agg(F.max(F.unix_micros(F.col(f"`{time}`")))).first()
-    if last is not None and last[0] is not None and last[0] > to_micros(site.bound):
+    if site.bound is not None and last is not None and last > to_micros(site.bound):
         bound = site.bound.isoformat().replace("+00:00", "Z")
         raise OutOfRange(
             f"history of stream {site.stream!r} must end at or before {bound}, the time of the first tuple there; leave"
@@ -154,15 +150,15 @@ def _check_end(rows: DataFrame, site: Site, time: str) -> None:
         )
 
 
-def _set_aside(bad: DataFrame, quarantine: str | None) -> int:
+def _set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
     """Write the bad rows; returns how many there are. Without a place for them they are an error."""
-    if quarantine is None:
-        first = bad.select(mappings.PROBLEM).first()
-        if first is not None:
-            raise InvalidData(f"a row does not fit: {first[0]}; with --quarantine DIR such rows are set aside")
+    count, problem = mapped.problems
+    if not count:
         return 0
-    bad.write.mode("overwrite").parquet(quarantine)
-    return bad.sparkSession.read.schema(f"{mappings.PROBLEM} string").parquet(quarantine).count()
+    if quarantine is None:
+        raise InvalidData(f"{count:,} rows do not fit: {problem}; with --quarantine DIR such rows are set aside")
+    mapped.bad.write.mode("overwrite").parquet(quarantine)
+    return count
 
 
 def _write(

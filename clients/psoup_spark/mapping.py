@@ -26,10 +26,15 @@ _TYPES = {Kind.TEXT: "string"}
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """`rows`: the stream's columns and `_time`, in their types. `bad`: the rows of the source, and `_problem`."""
+    """`rows`: the stream's columns and `_time`, in their types. `bad`: the rows of the source, and `_problem`.
+
+    `last`: the greatest time of the rows, microseconds, None without one. `problems`: how many are bad, and a reason.
+    """
 
     rows: DataFrame
     bad: DataFrame
+    last: int | None
+    problems: tuple[int, str]
 
 
 def wanted(spec: StreamSpec) -> tuple[Attribute, ...]:
@@ -38,11 +43,15 @@ def wanted(spec: StreamSpec) -> tuple[Attribute, ...]:
     return own if spec.event_time else (*own, Attribute(TIME_COLUMN, TIMESTAMP, nullable=False))
 
 
-def apply(frame: DataFrame, spec: StreamSpec, mapping: Mapping[str, str]) -> Mapped:
+def apply(
+    frame: DataFrame, spec: StreamSpec, mapping: Mapping[str, str], since: int | None = None, until: int | None = None
+) -> Mapped:
     """The rows of `frame` for the stream `spec`; `mapping`: column to an expression of Spark's SQL.
 
+    Rows before `since` or after `until` (microseconds) are left out.
+
     Columns without one go by name, in any case; NULL if there is none. Raises InvalidData that names a column which is
-    not the stream's, or is never NULL and not there. Reads nothing yet.
+    not the stream's, or is never NULL and not there. Reads the source once.
     """
     attributes = wanted(spec)
     known = {attribute.name.lower(): attribute.name for attribute in attributes}
@@ -69,10 +78,10 @@ def apply(frame: DataFrame, spec: StreamSpec, mapping: Mapping[str, str]) -> Map
                 facts={"column": attribute.name},
             )
         sources.append(source.alias(_SOURCE.format(number)))
-    return _cast(frame.select("*", *sources), frame.columns, spec)
+    return _cast(frame.select("*", *sources), frame.columns, spec, (since, until))
 
 
-def _cast(frame: DataFrame, own: list[str], spec: StreamSpec) -> Mapped:
+def _cast(frame: DataFrame, own: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None]) -> Mapped:
     values, problems, attributes = [], [], wanted(spec)
     for number, attribute in enumerate(attributes):
         source = F.col(_SOURCE.format(number))
@@ -86,9 +95,13 @@ def _cast(frame: DataFrame, own: list[str], spec: StreamSpec) -> Mapped:
         values.append(value.alias(_VALUE.format(number)))
     kept = [F.col(f"`{name}`") for name in own]
     checked = frame.select(*kept, *values, F.coalesce(*problems).alias(PROBLEM))
-    good = checked.where(F.col(PROBLEM).isNull())
-    rows = good.select(*(F.col(_VALUE.format(k)).alias(a.name) for k, a in enumerate(attributes)))
-    return Mapped(rows, checked.where(F.col(PROBLEM).isNotNull()).select(*kept, PROBLEM))
+    time = F.col(_VALUE.format(len(attributes) - 1 if spec.time_attribute is None else spec.time_attribute))
+    good = reduce(Column.__and__, _inside(time, bounds), F.col(PROBLEM).isNull())
+    last = F.max(F.when(good, F.unix_micros(time)))
+    seen = checked.agg(last, F.count(PROBLEM), F.min(PROBLEM)).collect()[0]
+    rows = checked.where(good).select(*(F.col(_VALUE.format(k)).alias(a.name) for k, a in enumerate(attributes)))
+    bad = checked.where(F.col(PROBLEM).isNotNull()).select(*kept, PROBLEM)
+    return Mapped(rows, bad, seen[0], (seen[1], seen[2] or ""))
 
 
 def _problem(attribute: Attribute, source: Column, value: Column, found: DataType) -> Column:
@@ -102,11 +115,11 @@ def _problem(attribute: Attribute, source: Column, value: Column, found: DataTyp
     return F.when(wrong, F.concat(shown, F.lit(f" is no {attribute.type}")))
 
 
-def between(rows: DataFrame, time: str, since: int | None, until: int | None) -> DataFrame:
-    """The rows whose time (microseconds) is not before `since` and not after `until`."""
+def _inside(time: Column, bounds: tuple[int | None, int | None]) -> list[Column]:
+    since, until = bounds
     conditions = []
     if since is not None:
-        conditions.append(F.col(time) >= F.timestamp_micros(F.lit(since)))
+        conditions.append(time >= F.timestamp_micros(F.lit(since)))
     if until is not None:
-        conditions.append(F.col(time) <= F.timestamp_micros(F.lit(until)))
-    return reduce(DataFrame.where, conditions, rows)
+        conditions.append(time <= F.timestamp_micros(F.lit(until)))
+    return conditions
