@@ -129,16 +129,21 @@ class Engine:
                 return task
         return None
 
-    def install(self, result: Installable) -> None:
-        """Take in what a task computed, if its stream still stands as it did; publishes."""
+    def install(self, result: Installable) -> int:
+        """Take in what a task computed, if its stream still stands as it did; publishes.
+
+        Returns the bytes of tuples that left the memory: what has been stored now need not stay there.
+        """
         state = self._streams.get(result.stream_id)
         if state is None:
-            return
+            return 0
         self._due[result.stream_id] = state
-        if result.install(state):
+        installed, freed = result.install(state), state.expire()
+        if installed or freed:
             self._touched[result.stream_id] = state
             self._keep_budget()
             self._snapshot = self._publish()
+        return freed
 
     def expire(self, clock: int) -> int:
         """Drop chunks that lie before their stream's retention edge at `clock`; returns the bytes given back.

@@ -157,7 +157,7 @@ class LocalPSoup:
         """Do all maintenance there is; returns the number of tasks done."""
         done = 0
         while (task := self.engine.maintenance(everything=True)) is not None:
-            self.engine.install(task.compute())
+            self.admission.give_back(self.engine.install(task.compute()))
             done += 1
         return done
 

@@ -41,8 +41,8 @@ class EnginePort(Protocol[SnapshotT_co]):
         """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install."""
         ...
 
-    def install(self, result: Any) -> None:
-        """Take the result of a task if it still fits, else drop it."""
+    def install(self, result: Any) -> int:
+        """Take the result of a task if it still fits, else drop it; returns the bytes of tuples that left the memory."""
         ...
 
     def expire(self, clock: int) -> int:

@@ -168,7 +168,9 @@ class Writer(Stage):
         deliver(reached)
 
     def _install(self, result: Any) -> None:
-        self._engine.install(result)
+        freed = self._engine.install(result)
+        with self.condition:
+            self._freed += freed
         self._maintaining = False
         self.installed += 1
 

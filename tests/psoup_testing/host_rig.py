@@ -93,10 +93,11 @@ class RecordingEngine:
         self.threads.add(threading.current_thread().name)
         return self.tasks.pop(0) if self.tasks else None
 
-    def install(self, result: Any) -> None:
+    def install(self, result: Any) -> int:
         """Record a result."""
         self.threads.add(threading.current_thread().name)
         self.installed.append(result)
+        return 0
 
 
 class RecordingStore(MemoryStore):

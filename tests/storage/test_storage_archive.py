@@ -319,3 +319,14 @@ def test_what_is_surely_in_memory_is_known_without_reading(soup: RestartingPSoup
     ):
         assert view.in_memory(window_clause(window), now) is expected, window
     assert soup.store.archive_reads == 0
+
+
+def test_what_was_stored_leaves_the_memory_though_nothing_comes_any_more(soup: RestartingPSoup) -> None:
+    soup.execute("CREATE STREAM s (x BIGINT) RETENTION 50 ROWS ARCHIVE 1000 ROWS")
+    soup.push("s", pa.table({"x": range(640)}))
+    assert parts(soup) == (0, 11)
+    before = soup.admission.reserved_bytes
+    soup.maintain()
+    assert parts(soup) == (9, 2)
+    assert soup.engine.bill()["tuples_bytes"] == soup.admission.reserved_bytes < before / 4
+    assert values(soup, soup.register("SELECT x FROM s BEGIN (START)")) == list(range(640))
