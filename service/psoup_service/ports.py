@@ -42,7 +42,7 @@ class EnginePort(Protocol[SnapshotT_co]):
         ...
 
     def install(self, result: Any) -> int:
-        """Take the result of a task if it still fits, else drop it; returns the bytes of tuples that left the memory."""
+        """Take the result of a task if it still fits, else drop it; returns the bytes of tuples that leave."""
         ...
 
     def expire(self, clock: int) -> int:
