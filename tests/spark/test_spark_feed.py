@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -17,8 +18,9 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, InvalidData, NotFound, Unavailable
+from psoup_service.settings import Settings
 from psoup_testing.budget import SCALE
-from psoup_testing.serving import Serving
+from psoup_testing.serving import Serving, serving
 from psoup_testing.spark import POINTS, SCHEMA, files, needs_java, run_driver
 from psoup_testing.zygote import Zygote
 
@@ -192,6 +194,28 @@ def test_what_does_not_fit_is_named(
     with pytest.raises(InvalidData, match="'n' is NULL"):
         start(SCHEMA).wait()
     assert client.describe(name).tuples == 0
+
+
+def test_a_service_without_room_slows_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another stage holds the room; while the sender pauses, it is committed."""
+    from psoup_spark import sending
+
+    pauses: list[float] = []
+    with serving(Settings(port=0, staged_mib=1)) as service, Client(service.address) as client:
+        client.create_stream("CREATE STREAM s (n BIGINT)")
+        other, mine = client.stage("s", producer="other"), client.stage("s", producer="mine")
+        rows = pa.record_batch({"n": pa.array(range(80_000))})
+        other.add(rows)
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            other.commit()
+
+        monkeypatch.setattr(sending, "time", SimpleNamespace(sleep=pause))
+        sent = sending.send_partition(sending.Target(service.address, "s", 60), mine.id, [rows])
+        assert (sent.problem, sent.rows) == (None, 80_000)
+        assert pauses == [0.5], "as long as the service asked for"
+        assert mine.commit(sent.parts).accepted == 80_000
 
 
 def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -> None:
