@@ -187,10 +187,8 @@ def backfill(
         where = client.address
     spark = open_session(master, conf)
     with psoup_spark.spark_errors():
-        from psoup_spark.backfill import backfill as attach_rows
-
         rows = spark.read.format(format).options(**pairs("--option", option)).load(input)
-        result = attach_rows(
+        result = psoup_spark.backfill(
             rows,
             stream,
             job=name,

@@ -1,6 +1,7 @@
-"""PSoup and Spark: Structured Streaming into a service, exactly once, and its answers and streams as frames.
+"""PSoup and Spark: streams fed exactly once, history attached to them, and answers and streams as frames.
 
     spark = psoup_spark.session()
+    psoup_spark.backfill(spark.read.parquet("years"), "flights", job="years")
     psoup_spark.feed(spark.readStream.schema(...).parquet("in"), "flights", checkpoint="checkpoint").wait()
 
 Needs the extra: pip install 'psoup[spark]', and Java 17 or newer. Workers need the same packages as the driver.
@@ -13,10 +14,22 @@ except ModuleNotFoundError as problem:
         "psoup_spark needs PySpark, which is not installed: pip install 'psoup[spark]'", name="pyspark"
     ) from problem
 
+from psoup_spark.backfill import BackfillResult, backfill
 from psoup_spark.datasource import register
 from psoup_spark.failures import SparkFailed, spark_errors
 from psoup_spark.feed import Feed, feed
 from psoup_spark.session import NoJava, session
 from psoup_spark.sources import Source
 
-__all__ = ["Feed", "NoJava", "Source", "SparkFailed", "feed", "register", "session", "spark_errors"]
+__all__ = [
+    "BackfillResult",
+    "Feed",
+    "NoJava",
+    "Source",
+    "SparkFailed",
+    "backfill",
+    "feed",
+    "register",
+    "session",
+    "spark_errors",
+]
