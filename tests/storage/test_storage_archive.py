@@ -183,6 +183,22 @@ def test_a_snapshot_reads_a_chunk_that_has_expired_since(soup: RestartingPSoup) 
     assert values(soup, query) == list(range(340, 500))
 
 
+def test_an_orderly_end_leaves_no_file_of_a_chunk_that_has_expired(soup: RestartingPSoup) -> None:
+    soup.execute("CREATE STREAM s (x BIGINT) RETENTION 10 ROWS ARCHIVE 150 ROWS")
+    query = soup.register("SELECT x FROM s BEGIN (START)")
+    soup.push("s", pa.table({"x": range(200)}))
+    soup.maintain()
+    held = soup.invoke(query)
+    soup.push("s", pa.table({"x": range(200, 500)}))
+    soup.maintain()
+    known = {row.file for row in soup.store._manifest("")}
+    folder = soup.path / "chunks"
+    assert set(os.listdir(folder)) > known, "somebody may still read them"
+    soup.store.close()
+    assert set(os.listdir(folder)) == known
+    del held
+
+
 def test_readers_and_expiry_do_not_disturb_each_other(tmp_path: Path) -> None:
     soup = RestartingPSoup(SMALL, VirtualClock(0), tmp_path / "data", cache_bytes=3_000)
     soup.execute("CREATE STREAM s (x BIGINT) RETENTION 10 ROWS ARCHIVE 640 ROWS")

@@ -137,26 +137,26 @@ class ChunkFolder:
         with ThreadPoolExecutor(_LOADERS, "psoup-loader") as pool:
             return tuple(pool.map(lambda row: self._load(spec, row), rows))
 
-    def remove(self, names: Iterable[str]) -> int:
+    def remove(self, names: Iterable[str], *, read: bool = True) -> int:
         """Remove files that the manifest does not name any more; returns their bytes. O(files).
 
-        A file that a snapshot can still ask for goes with the last such snapshot.
+        A file that a snapshot can still ask for goes with the last such snapshot, unless nothing is `read` any more.
         """
         removed = 0
         for path in (self.path / one for name in names for one in (name, name + SUFFIX)):
             if path.exists():
                 removed += 0 if path.name.endswith(SUFFIX) else path.stat().st_size
                 source = self._in_use.get(path.name.removesuffix(SUFFIX))
-                if source is None:
+                if source is None or not read:
                     path.unlink()
                 else:
                     finalize(source, path.unlink, missing_ok=True).atexit = False
         return removed
 
-    def remove_orphans(self, known: set[str]) -> list[str]:
-        """Remove what a crash has left: files that are not in the manifest; returns their names."""
+    def remove_orphans(self, known: set[str], *, read: bool = True) -> list[str]:
+        """Remove what a crash has left, or `remove` for the sake of readers: what is not `known`; returns the names."""
         orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
-        self.remove(orphans)
+        self.remove(orphans, read=read)
         return orphans
 
     def _load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:

@@ -240,7 +240,10 @@ class DurableStore:
         return freeze(self._directory, self._database)
 
     def close(self) -> None:
-        """Close the files and give the directory up; idempotent."""
+        """Close the files and give the directory up; idempotent. Nobody reads an archived chunk from then on."""
+        if not self._database.failure:
+            with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
+                self._chunks.remove_orphans({row.file for row in self._manifest("")}, read=False)
         self._database.close()
         self._directory.close()
 
