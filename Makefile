@@ -102,7 +102,7 @@ golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public na
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-bench-spark: $(STAMP) ## Measure feeds from Spark; needs Java, writes build/bench-spark.json.
+bench-spark: $(STAMP) ## Measure feeds and backfills by Spark; needs Java, writes build/bench-spark.json.
 	@$(BIN)/python -m benchmarks --only spark --json build/bench-spark.json $(ARGS)
 
 # Two environments: Pathway wants other versions of what PSoup uses.

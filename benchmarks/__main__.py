@@ -20,7 +20,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import archive, arrival, calls, durability, growth, invocation, one, registration, scale, spark, wire
+from benchmarks import (
+    archive,
+    arrival,
+    calls,
+    durability,
+    growth,
+    invocation,
+    one,
+    registration,
+    scale,
+    spark,
+    spark_backfill,
+    wire,
+)
 from benchmarks.measure import Row, machine
 from benchmarks.report import markdown, number, print_table, write_json
 
@@ -40,6 +53,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "archive": archive.rows,
     "growth": growth.rows,
     "spark.feed": spark.feed_rows,
+    "spark.backfill": spark_backfill.backfill_rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""
 

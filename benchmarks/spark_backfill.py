@@ -1,0 +1,107 @@
+"""Rows `spark.backfill.*`: files become the history of a stream on which 4,096 queries stand, matches and all.
+
+backfill   by Spark on two cores: read, cast, sort, evaluate, write, attach; after a small job that starts things
+           Peers: a Spark SQL filter for each query, written to files, measured on 16 of them and scaled; and one Python
+           process that reads, sorts, evaluates and writes the same, and attaches nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.measure import Row, Sample, Target
+from benchmarks.processes import service
+from benchmarks.workload import CREATE, STREAM, Query, make_columns, make_queries, to_table
+from psoup.beforehand import Beforehand
+from psoup.columns import Batch, columns_from_arrow
+from psoup.sql import create_stream
+from psoup_client import Client
+from psoup_storage.history import write_chunk
+
+QUERIES = 4_096
+FILTERS = 16
+FILES = 8
+CHUNK_ROWS = 65_536
+CORES = 2
+_TIME = {"_time": "timestamp_micros(at)"}
+
+
+def backfill_rows(quick: bool) -> Iterator[Row]:
+    """Tuples of eight integers, in no order."""
+    count = FILES * 65_536 * (1 if quick else 6)
+    if shutil.which("java") is None:
+        yield Row("spark.backfill.q4096", Sample.of([0.0]), "tuples/s", "Spark filters", None, note="no Java here")
+        return
+    queries = make_queries(QUERIES, 4)
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
+        place = Path(folder)
+        (place / "in").mkdir()
+        for number in range(FILES):
+            _write(place / "in" / f"{number}.parquet", count, number)
+        alone = _alone(place, queries)
+        ours, filters = _by_spark(place, queries)
+    note = f"spark.backfill: {count:,} tuples, local[{CORES}], sorted, every query evaluated, written and attached"
+    scaled = f"Spark filters, {FILTERS} of {QUERIES:,}, scaled"
+    rate, theirs, one = (Sample.of([count / seconds]) for seconds in (ours, filters, alone))
+    yield Row("spark.backfill.q4096", rate, "tuples/s", scaled, theirs, Target(at_least=80), note)
+    yield Row("spark.backfill.overhead", rate, "tuples/s", "one process", one, Target(at_least=0.5), note)
+
+
+def _write(path: Path, count: int, number: int) -> None:
+    """A file of rows whose times lie anywhere among all."""
+    times = np.random.default_rng(7).permutation(count)[number::FILES]
+    pq.write_table(to_table(make_columns(len(times))).append_column("at", pa.array(times)), path)
+
+
+def _by_spark(place: Path, queries: list[Query]) -> tuple[float, float]:
+    """Seconds of the backfill, and those that filters would take."""
+    from psoup_spark import backfill, session
+
+    spark = session(f"local[{CORES}]", conf={"spark.driver.memory": "1g"})
+    try:
+        frame = spark.read.parquet(str(place / "in"))
+        with service(durable=True) as address, Client(address) as client:
+            client.create_stream(CREATE)
+            client.register_many([query.statement(4_096) for query in queries])
+            later = {"_time": "timestamp_micros(at + 1000000000)"}
+            backfill(frame.limit(CHUNK_ROWS), STREAM, job="warm", mapping=later, address=address)
+            start = time.perf_counter()
+            done = backfill(frame, STREAM, job="history", mapping=_TIME, address=address)
+            ours = time.perf_counter() - start
+        assert done.rows == frame.count(), done
+        return ours, _filtered(frame, queries, place / "found") * QUERIES / FILTERS
+    finally:
+        spark.stop()
+
+
+def _filtered(frame: Any, queries: list[Query], target: Path) -> float:
+    start = time.perf_counter()
+    for query in queries[:FILTERS]:
+        frame.where(query.predicate()).select("at").write.mode("overwrite").parquet(str(target))
+    return time.perf_counter() - start
+
+
+def _alone(place: Path, queries: list[Query]) -> float:
+    """Seconds of the same work without Spark and without a service, kernels being ready."""
+    spec = create_stream(CREATE)
+    known = Beforehand(spec, [(number, query.statement(4_096)) for number, query in enumerate(queries, 1)])
+    (place / "out").mkdir()
+    whole: pa.Table | None = None
+    for _ in range(2):  # the first time kernels are loaded
+        start = time.perf_counter()
+        whole = pq.read_table(place / "in").sort_by("at")
+        for number in range(0, whole.num_rows, CHUNK_ROWS):
+            part = whole.slice(number, CHUNK_ROWS)
+            columns = columns_from_arrow(spec.schema, part.drop_columns(["at"]))
+            times = np.ascontiguousarray(part.column("at").to_numpy())
+            write_chunk(place / "out", str(number), spec, Batch(columns, times), known)
+    return time.perf_counter() - start
