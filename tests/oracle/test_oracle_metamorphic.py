@@ -38,6 +38,8 @@ def test_a_predicate_its_negation_and_its_unknown_share_out_the_tuples() -> None
         actions += [Register(query) for query in queries[2:]]
         played = Player(replace(history, actions=tuple(actions), declaration=_keep_all(history.declaration)))
         note(repr(replace(history, actions=tuple(actions))))
+        if played.query_ids[:3] == [None] * 3:  # a constant of the predicate is an error, which is said at once
+            return 0
         assert None not in played.query_ids, played.said
         answers = [played.psoup.invoke(query_id) for query_id in played.standing()]
         found = [[row[0] for row in rows_of(answer)] for answer in answers]

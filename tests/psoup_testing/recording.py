@@ -123,9 +123,8 @@ class Player:
 
     def _matches(self, place: int) -> object:
         view = next(iter(self.psoup.engine.snapshot().by_id.values()))
-        count = view.next_id - view.first_id
-        tuple_id = view.first_id + place * count // 1000
-        return self.psoup.matches(self.declaration.name, tuple_id) if count else None
+        tuple_id = place * view.next_id // 1000  # of all that there were: what is still in memory depends on sizes
+        return self.psoup.matches(self.declaration.name, tuple_id) if view.next_id else None
 
 
 def told(answer: Answer) -> object:
