@@ -1,6 +1,7 @@
-"""Attached history inside the engine: chunks on disk come before all others, and nothing else moves.
+"""What is attached, inside the engine: chunks on disk come before all others, or after them, and nothing else moves.
 
-    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; whoever asks evaluates
+    history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; whoever asks evaluates
+    a batch    archived   [0 1 2] + [3 4], open                   nothing was pushed, so nothing is in memory
 
 Results of attached chunks are kept nowhere in memory, so queries cost nothing when history is attached.
 """
@@ -20,8 +21,15 @@ def attach(state: StreamState, event: Attached) -> None:
     If live tuples have expired since it was decided, all of the history has: then only the watermark moves.
     """
     state.take(event)
-    if not event.chunks or state.data.dropped_time is not None:
-        return
     chunks = [widen_chunk(chunk, state.data.spec) for chunk in event.chunks]
+    if not chunks:
+        return
+    if event.batch is not None:
+        state.data.follow(chunks)
+        state.archived += [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]
+        state.stored = state.data.open.number
+        return
+    if state.data.dropped_time is not None:
+        return
     state.data.attach(chunks)
     state.archived[:0] = [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]

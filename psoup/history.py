@@ -1,8 +1,10 @@
-"""History: tuples that lie before the live data of a stream, attached as chunks that somebody has written.
+"""Chunks that somebody has written, attached: as history of a stream, or as the next batch of what feeds it.
 
     IDs      -3    -2    -1  |  0     1     2
              history         |  live data            history ends at or before the first time that is there
+                             |  batch 0, batch 1     a standing job's: each begins at or after the watermark
 
+A stream is fed by pushes or by batches, not by both, so what is there and what comes are in one order of time.
 The command and the event; what is attached is on disk already, and read as archived chunks are. Whether it may be is
 decided in `psoup.admission.attachment`.
 """
@@ -29,6 +31,8 @@ class Extent:
 class Attach:
     """History for a stream; once for each `job`, whatever it holds when it is asked for again.
 
+    With a number `batch`, tuples that come after all others; once for each job and number, and numbers ascend.
+
     `chunks` are consecutive, oldest first, with numbers and IDs from 0 on. Without them, asks only whether history of
     this extent would be taken, and without an `extent` only whether the job was. `stream_id`: it must be that stream.
     """
@@ -39,14 +43,15 @@ class Attach:
     chunks: tuple[ArchivedChunk, ...] = ()
     stream_id: int | None = None
     tenant: str = DEFAULT_TENANT
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """History is part of the stream from here on.
+    """History, or a `batch`, is part of the stream from here on.
 
     `watermark` is the stream's after it, `time` the clock at prepare. `chunks` have their numbers and IDs, below those
-    of all there were; a replay has none, as they come back with the stream.
+    of all there were, or above if it is a batch; a replay has none, as they come back with the stream.
     """
 
     sequence: int
@@ -57,3 +62,4 @@ class Attached:
     watermark: int | None
     time: int
     chunks: tuple[ArchivedChunk, ...] = ()
+    batch: int | None = None

@@ -1,4 +1,4 @@
-"""Attaching history: where a job writes it, and making it part of the stream. What writes it is `psoup_spark`.
+"""Attaching: where a job writes history or a batch, and making it part of the stream. What writes is `psoup_spark`.
 
 begin(client, "flights", "years") ──> Site: folder, columns, bound ──> a directory ──> attach(client, site, name)
 """
@@ -21,7 +21,10 @@ TIMEOUT = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a job writes (`folder`, on the service's machine), and what: tuples up to `bound`, None if any."""
+    """Where a job writes (`folder`, on the service's machine), and what: tuples up to `bound`, None if any.
+
+    With a number `batch` it is the next batch of a standing job: tuples from `watermark` on, None if any.
+    """
 
     stream: str
     job: str
@@ -30,6 +33,8 @@ class Site:
     statement: str
     bound: datetime | None
     attached: bool
+    batch: int | None = None
+    watermark: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,16 @@ class AttachResult:
     watermark: datetime | None
 
 
-def begin(client: Client, stream: str, job: str) -> Site:
-    """Where the job `job` writes history of `stream`; raises NotFound, FailedPrecondition without a disk."""
-    request = attach_pb2.BeginAttachRequest(stream=stream, job=job)
+def begin(client: Client, stream: str, job: str, batch: int | None = None) -> Site:
+    """Where the job `job` writes history of `stream`, or its batch of that number.
+
+    Raises NotFound; FailedPrecondition without a disk, or for a batch of a stream that has pushed tuples.
+    """
+    request = attach_pb2.BeginAttachRequest(stream=stream, job=job, batch=batch)
     reply = client.connection.call(client.connection.attach.BeginAttach, request)
     bound = from_proto(reply.bound) if reply.HasField("bound") else None
-    return Site(stream, job, reply.folder, reply.stream_id, reply.statement, bound, reply.attached)
+    watermark = from_proto(reply.watermark) if reply.HasField("watermark") else None
+    return Site(stream, job, reply.folder, reply.stream_id, reply.statement, bound, reply.attached, batch, watermark)
 
 
 def attach(client: Client, site: Site, directory: str, timeout: float = TIMEOUT) -> AttachResult:
@@ -57,7 +66,9 @@ def attach(client: Client, site: Site, directory: str, timeout: float = TIMEOUT)
 
     Raises InvalidRequest for what is no whole history, OutOfRange with the bound to use, NotFound.
     """
-    request = attach_pb2.AttachRequest(stream=site.stream, job=site.job, directory=directory, stream_id=site.stream_id)
+    request = attach_pb2.AttachRequest(
+        stream=site.stream, job=site.job, directory=directory, stream_id=site.stream_id, batch=site.batch
+    )
     reply = client.connection.call(client.connection.attach.Attach, request, timeout)
     client.note_sequence(reply.sequence)
     first = from_proto(reply.first_time) if reply.HasField("first_time") else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from psoup.admission.attachment import Target, check_stored, decide_attach
+from psoup.admission.attachment import Target, check_push, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.budget import Budget, block_charge, text_charge
 from psoup.admission.catalog import StreamState, Tenant
@@ -208,6 +208,7 @@ class Admission:
 
     def _decide_push(self, command: Push, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
+        check_push(stream.spec, stream.past)
         check_identity(command)
         columns, digest = None, command.digest
         if command.producer:

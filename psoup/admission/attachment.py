@@ -1,8 +1,9 @@
-"""Whether history may be attached, and what is known of a stream's past for that.
+"""Whether history or a batch may be attached, and what is known of a stream's past for that.
 
     history      |------------|
     there is                   |---- tuples, of which the first has the bound as its time
     retention           |edge                    what begins before it would be gone at once: refused
+    a batch                         |---- begins at or after the watermark; nothing was pushed
 
 Looks only; `Past` is changed when events are adopted.
 """
@@ -23,13 +24,19 @@ MAX_JOB_BYTES = 256
 
 @dataclass(slots=True)
 class Past:
-    """What was there first. `tuples`: live ones taken so far; `chunks`, `rows`: attached; `jobs`: their sequences."""
+    """What was there first. `tuples`: live ones taken so far; `chunks`, `rows`: of history; `jobs`: their sequences.
+
+    `batches`: of each job that feeds the stream the number and the sequence of its last one; `next_chunk`: what the
+    first chunk of the next one is.
+    """
 
     first_time: int | None = None
     tuples: int = 0
     chunks: int = 0
     rows: int = 0
     jobs: dict[str, int] = field(default_factory=dict)
+    batches: dict[str, tuple[int, int]] = field(default_factory=dict)
+    next_chunk: int = 0
     settled: bool = False
     """Whether no tuple before `first_time` can come any more."""
 
@@ -40,6 +47,7 @@ class Past:
         self.first_time = stored.first_time
         ends = [chunk.first_id + len(chunk.batch) for chunk in stored.chunks[-1:]]
         self.tuples = max([0, *ends, *(chunk.end_id for chunk in stored.archive[-1:])])
+        self.next_chunk = max([0, *(chunk.number + 1 for chunk in stored.archive[-1:])])
 
     def pushed(self, event: Pushed) -> None:
         """Tuples were taken. O(1) once none can come before the first."""
@@ -51,7 +59,15 @@ class Past:
         self.settled = event.watermark is not None and event.watermark >= self.first_time
 
     def attached(self, event: Attached) -> None:
-        """History was taken."""
+        """History, or a batch, was taken."""
+        if event.batch is not None:
+            self.batches[event.job] = event.batch, event.sequence
+            self.tuples += sum(len(chunk) for chunk in event.chunks)  # those of a replay were there before it
+            self.next_chunk += len(event.chunks)
+            if self.first_time is None:
+                self.first_time = event.extent.first_time
+            self.settled = True
+            return
         self.first_time, self.settled = event.extent.first_time, True
         self.chunks += event.extent.chunks
         self.rows += event.extent.rows
@@ -59,7 +75,8 @@ class Past:
 
     def state(self) -> tuple[object, ...]:
         """What future decisions depend on, as plain values."""
-        return self.first_time, self.tuples, self.chunks, self.rows, dict(self.jobs)
+        fed = self.next_chunk if self.batches else 0, dict(self.batches)
+        return self.first_time, self.tuples, self.chunks, self.rows, dict(self.jobs), fed
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +102,21 @@ def decide_attach(command: Attach, target: Target) -> Prepared:
         raise NotFound(f"stream {name!r} was dropped and made anew; begin again", reason="OTHER_STREAM", stream=name)
     if not 0 < len(command.job.encode("utf-8", "surrogatepass")) <= MAX_JOB_BYTES:
         raise InvalidInput(f"the job's name must have 1 to {MAX_JOB_BYTES} bytes; name it", field="job")
-    if command.job in past.jobs:
-        return Prepared(AttachAcknowledgement(past.jobs[command.job], True, past.first_time, target.watermark))
-    if command.extent is None:
-        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
+    before = _earlier(command, past)
+    if before is not None:
+        return Prepared(AttachAcknowledgement(before, True, past.first_time, target.watermark))
+    if command.batch is not None:
+        _check_fed(target)
     extent = command.extent
+    if extent is None:
+        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
     watermark = extent.last_time if target.watermark is None else max(extent.last_time, target.watermark)
-    _check_end(extent, target)
-    _check_retention(extent, target, watermark if target.spec.event_time else max(watermark, target.now))
+    _check_ahead(extent, target)
+    if command.batch is None:
+        _check_end(extent, target)
+        _check_retention(extent, target, watermark if target.spec.event_time else max(watermark, target.now))
+    else:
+        _check_begin(extent, target)
     if not command.chunks:
         return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
     event = Attached(
@@ -103,9 +127,11 @@ def decide_attach(command: Attach, target: Target) -> Prepared:
         extent,
         watermark,
         target.now,
-        tuple(_placed(chunk, past, extent) for chunk in command.chunks),
+        tuple(_placed(chunk, *_place(command, past)) for chunk in command.chunks),
+        command.batch,
     )
-    return Prepared(AttachAcknowledgement(event.sequence, False, extent.first_time, watermark), event)
+    first = extent.first_time if command.batch is None or past.first_time is None else past.first_time
+    return Prepared(AttachAcknowledgement(event.sequence, False, first, watermark), event)
 
 
 def check_stored(spec: StreamSpec, stored: bool) -> None:
@@ -119,11 +145,67 @@ def check_stored(spec: StreamSpec, stored: bool) -> None:
         )
 
 
-def _placed(chunk: ArchivedChunk, past: Past, extent: Extent) -> ArchivedChunk:
-    """The chunk with its number and IDs below all that there are."""
-    first = chunk.first_id - past.rows - extent.rows
+def check_push(spec: StreamSpec, past: Past) -> None:
+    """Raise FailedPrecondition if a job feeds the stream: what is pushed would be in its way. O(1)."""
+    if past.batches:
+        job, (batch, _) = next(reversed(past.batches.items()))
+        raise FailedPrecondition(
+            f"stream {spec.name!r} is fed in batches, by job {job!r} (number {batch} is the last); push to another"
+            " stream, or add these rows to the job's source",
+            reason="FED_BY_JOB",
+            stream=spec.name,
+            job=job,
+        )
+
+
+def _earlier(command: Attach, past: Past) -> int | None:
+    """The sequence at which the job, or its batch or a later one, was taken; None if it was not."""
+    if command.batch is None:
+        return past.jobs.get(command.job)
+    if not 0 <= command.batch < 2**63:
+        raise InvalidInput(f"batch {command.batch} is no number of a batch; count them from 0", field="batch")
+    last, sequence = past.batches.get(command.job, (-1, 0))
+    return sequence if command.batch <= last else None
+
+
+def _place(command: Attach, past: Past) -> tuple[int, int]:
+    """The number of the first chunk, and its first tuple ID: below all that there are, or behind them."""
+    if command.batch is not None:
+        return past.next_chunk, past.tuples
+    assert command.extent is not None
+    return -past.chunks - command.extent.chunks, -past.rows - command.extent.rows
+
+
+def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
+    """The chunk as one that follows chunk `number` and tuple `first_id`."""
+    first = chunk.first_id + first_id
     zones = {**chunk.zones, ID_INDEX: Zone(first, first + chunk.rows - 1, False)}
-    return replace(chunk, number=chunk.number - past.chunks - extent.chunks, first_id=first, zones=zones)
+    return replace(chunk, number=chunk.number + number, first_id=first, zones=zones)
+
+
+def _check_fed(target: Target) -> None:
+    """Raise FailedPrecondition if tuples were pushed: they may wait in memory behind the batch."""
+    if target.past.tuples and not target.past.batches:
+        raise FailedPrecondition(
+            f"stream {target.spec.name!r} has tuples that were pushed, and a stream is fed by pushes or in batches;"
+            " create another stream for the job",
+            reason="FED_BY_PUSHES",
+            stream=target.spec.name,
+        )
+
+
+def _check_begin(extent: Extent, target: Target) -> None:
+    """Raise OutOfRange for a batch with a tuple that is late."""
+    bound, name = target.watermark, target.spec.name
+    if bound is not None and extent.first_time < bound:
+        raise OutOfRange(
+            f"a batch of stream {name!r} must begin at or after {time_text(bound)}, the watermark; this begins at"
+            f" {time_text(extent.first_time)}: leave out what is earlier",
+            reason="BATCH_LATE",
+            stream=name,
+            bound=bound,
+            first_time=extent.first_time,
+        )
 
 
 def _check_end(extent: Extent, target: Target) -> None:
@@ -137,9 +219,13 @@ def _check_end(extent: Extent, target: Target) -> None:
             bound=bound,
             last_time=extent.last_time,
         )
+
+
+def _check_ahead(extent: Extent, target: Target) -> None:
+    name = target.spec.name
     if extent.last_time > target.latest:
         raise OutOfRange(
-            f"history of stream {name!r} ends at {time_text(extent.last_time)}, too far past the clock;"
+            f"what is attached to stream {name!r} ends at {time_text(extent.last_time)}, too far past the clock;"
             f" {time_text(target.latest)} is the most, or all tuples until then would be late",
             reason="TOO_FAR_AHEAD",
             stream=name,

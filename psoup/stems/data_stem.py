@@ -125,6 +125,15 @@ class DataSteM:
         if self.last_time is None:
             self.last_time = chunks[-1].last_time
 
+    def follow(self, chunks: Sequence[ArchivedChunk]) -> None:
+        """Chunks on disk, oldest first, come after all others, none of which is in memory."""
+        assert not self.closed and not self.open.length, "tuples in memory come after those on disk"
+        for chunk in chunks:
+            self._archive(chunk)
+            self._follow(chunk)
+        if self.first_time is None:
+            self.first_time = chunks[0].first_time
+
     def _follow(self, chunk: Chunk) -> None:
         self.last_time = chunk.last_time
         self.open = OpenChunk(self.spec.schema, chunk.number + 1, chunk.end_id, self._config.chunk_rows)

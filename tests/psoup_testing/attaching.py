@@ -52,12 +52,14 @@ def write(
     return manifest
 
 
-def attach(soup: RestartingPSoup, stream: str, job: str, folder: Path) -> AttachAcknowledgement:
+def attach(
+    soup: RestartingPSoup, stream: str, job: str, folder: Path, batch: int | None = None
+) -> AttachAcknowledgement:
     """What the service does with a job directory: ask, take the files in, attach."""
     view = soup.engine.snapshot().stream(stream, soup.tenant)
     adopted = soup.store.adopt(folder, job, view.stream_id, view.spec)
     try:
-        done = soup.submit(Attach(stream, job, adopted.extent, adopted.chunks, view.stream_id))
+        done = soup.submit(Attach(stream, job, adopted.extent, adopted.chunks, view.stream_id, batch=batch))
     finally:
         soup.store.disown(view.stream_id, job)
     assert isinstance(done, AttachAcknowledgement)

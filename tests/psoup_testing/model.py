@@ -111,6 +111,13 @@ class ModelStream:
         end = entries[-1][0]
         self.watermark = end if self.watermark is None else max(self.watermark, end)
 
+    def feed(self, entries: list[tuple[int, Row]]) -> None:
+        """Rows with their times, none before the watermark, come after all others."""
+        self.pushes += 1
+        self.accepted += [(time, self.pushes, number, row) for number, (time, row) in enumerate(entries)]
+        end = entries[-1][0]
+        self.watermark = end if self.watermark is None else max(self.watermark, end)
+
     def heartbeat(self, time: int, clock: int) -> None:
         """Raise the watermark."""
         if self.declaration.time_column is None:

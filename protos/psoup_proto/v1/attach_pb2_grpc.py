@@ -26,9 +26,12 @@ if _version_not_supported:
 
 
 class AttachServiceStub(object):
-    """Attaches chunks of tuples that lie before the live data of a stream.
+    """Attaches chunks of tuples: history, that lies before the live data of a stream, or the next batch of a standing job.
 
     BeginAttach ──> where to write, up to which time ──> a job writes a directory ──> Attach
+
+    A stream is fed by pushes or in batches, never by both; it may have history besides. Several services may attach the
+    same batches.
 
     The tuples do not pass through the service: whoever writes the directory shares a file system with it. A job is
     attached once, whole or not at all, and is acknowledged again afterwards whatever its directory holds then.
@@ -53,9 +56,12 @@ class AttachServiceStub(object):
 
 
 class AttachServiceServicer(object):
-    """Attaches chunks of tuples that lie before the live data of a stream.
+    """Attaches chunks of tuples: history, that lies before the live data of a stream, or the next batch of a standing job.
 
     BeginAttach ──> where to write, up to which time ──> a job writes a directory ──> Attach
+
+    A stream is fed by pushes or in batches, never by both; it may have history besides. Several services may attach the
+    same batches.
 
     The tuples do not pass through the service: whoever writes the directory shares a file system with it. A job is
     attached once, whole or not at all, and is acknowledged again afterwards whatever its directory holds then.
@@ -65,7 +71,7 @@ class AttachServiceServicer(object):
         """Where a job writes, and what it may write. Changes nothing.
 
         NOT_FOUND: no such stream.
-        FAILED_PRECONDITION: the service keeps nothing on disk.
+        FAILED_PRECONDITION: the service keeps nothing on disk, or a batch is meant and tuples were pushed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -74,10 +80,11 @@ class AttachServiceServicer(object):
     def Attach(self, request, context):
         """Makes the history of a directory part of the stream: its tuples get IDs down from -1, or from below those that were
         attached before, and the watermark rises to their end. On disk when it is acknowledged, and visible to all calls.
+        Tuples of a batch get the next IDs upwards.
 
         INVALID_ARGUMENT: the directory is not whole, damaged, or does not fit the stream; the message names file and column.
         OUT_OF_RANGE: the history ends after the first tuple there, or begins before what the stream keeps; the message and
-        its details say the bound to use.
+        its details say the bound to use. Or a batch begins before the watermark, with the bound likewise.
         NOT_FOUND: no such stream, or another one has its name by now.
         RESOURCE_EXHAUSTED: there is no room on the disk.
         """
@@ -107,9 +114,12 @@ def add_AttachServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AttachService(object):
-    """Attaches chunks of tuples that lie before the live data of a stream.
+    """Attaches chunks of tuples: history, that lies before the live data of a stream, or the next batch of a standing job.
 
     BeginAttach ──> where to write, up to which time ──> a job writes a directory ──> Attach
+
+    A stream is fed by pushes or in batches, never by both; it may have history besides. Several services may attach the
+    same batches.
 
     The tuples do not pass through the service: whoever writes the directory shares a file system with it. A job is
     attached once, whole or not at all, and is acknowledged again afterwards whatever its directory holds then.

@@ -1,4 +1,4 @@
-"""AttachService: directories of history become part of a stream.
+"""AttachService: directories of history, or of the next batch, become part of a stream.
 
     Attach   would it be taken? ─> the files are taken in and read, on a thread ─> Attach, like any command
                                                 └── refused, or failed: they are given up
@@ -33,7 +33,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
     ) -> attach_pb2.BeginAttachResponse:
         """Say where, and up to when."""
         tenant = self._backend.tenant(context)
-        done = await self._submit(Command(request.stream, request.job, tenant=tenant))
+        done = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
         view = (await self._backend.visible(done.sequence)).stream(request.stream, tenant)
         folder = await asyncio.to_thread(self._store().incoming)
         return attach_pb2.BeginAttachResponse(
@@ -41,6 +41,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             stream_id=self._backend.ids.stream(view.stream_id),
             statement=view.sql,
             bound=convert.timestamp(done.first_time),
+            watermark=convert.timestamp(done.watermark),
             attached=done.duplicate,
         )
 
@@ -54,10 +55,10 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         return await asyncio.shield(self._attach(request, self._backend.tenant(context)))
 
     async def _attach(self, request: attach_pb2.AttachRequest, tenant: str) -> attach_pb2.AttachResponse:
-        store, wanted = self._store(), None
+        store, wanted, batch = self._store(), None, _batch(request)
         if request.stream_id:
             wanted = self._backend.ids.read_stream(request.stream_id)
-        asked = await self._submit(Command(request.stream, request.job, stream_id=wanted, tenant=tenant))
+        asked = await self._submit(Command(request.stream, request.job, stream_id=wanted, tenant=tenant, batch=batch))
         if asked.duplicate:
             return _response(asked)
         view = (await self._backend.visible(asked.sequence)).stream(request.stream, tenant)
@@ -68,9 +69,10 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         try:
             directory = await asyncio.to_thread(store.incoming) / request.directory
             extent = (await asyncio.to_thread(read_manifest, directory)).extent
-            await self._submit(Command(request.stream, request.job, extent, (), view.stream_id, tenant))
+            await self._submit(Command(request.stream, request.job, extent, (), view.stream_id, tenant, batch))
             adopted = await asyncio.to_thread(store.adopt, directory, request.job, view.stream_id, view.spec)
-            command = Command(request.stream, request.job, adopted.extent, adopted.chunks, view.stream_id, tenant)
+            chunks = adopted.chunks
+            command = Command(request.stream, request.job, adopted.extent, chunks, view.stream_id, tenant, batch)
             done, _ = await self._backend.change(command)
             assert isinstance(done, AttachAcknowledgement)
             return _response(done, extent.chunks, extent.rows)
@@ -91,6 +93,10 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
                 reason="NOT_DURABLE",
             )
         return store
+
+
+def _batch(request: attach_pb2.BeginAttachRequest | attach_pb2.AttachRequest) -> int | None:
+    return request.batch if request.HasField("batch") else None
 
 
 def _response(done: AttachAcknowledgement, chunks: int = 0, rows: int = 0) -> attach_pb2.AttachResponse:

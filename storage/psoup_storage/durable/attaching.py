@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from psoup.archive import TIME, ArchivedChunk
 from psoup.columns import arrow_type
 from psoup.history import Attached, Extent
-from psoup.model import StreamSpec
+from psoup.model import Retention, StreamSpec
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.directory import NO_LINKS, NO_ROOM, disk_full, sync_directory
@@ -41,6 +41,7 @@ class Adopted(NamedTuple):
     extent: Extent
     chunks: tuple[ArchivedChunk, ...]
     rows: tuple[ChunkRow, ...]
+    retention: Retention
 
     @property
     def files(self) -> list[str]:
@@ -84,7 +85,7 @@ def adopt(
     except BaseException:
         folder.remove(row.file for row in rows)
         raise
-    return Adopted(manifest.extent, tuple(folder.archived(spec, row) for row in rows), tuple(rows))
+    return Adopted(manifest.extent, tuple(folder.archived(spec, row) for row in rows), tuple(rows), spec.retention)
 
 
 def placed(event: Attached, adopted: Adopted) -> list[ChunkRow]:

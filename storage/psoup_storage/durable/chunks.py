@@ -54,7 +54,7 @@ _ENCODINGS = {
 class ChunkRow(NamedTuple):
     """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
 
-    Of chunks that are read in parts, those of an archive and attached ones (`number` below 0), also: `memory`, what the
+    Of chunks that are read in parts, those of an archive and attached ones (`ties` 0), also: `memory`, what the
     tuples are charged there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
     JSON: schema position to [least, greatest, has NULL], and under "ranges" for each column of the file and each row
     group where it begins and how many bytes it has.
@@ -74,6 +74,11 @@ class ChunkRow(NamedTuple):
     footer: int | None = None
     footer_crc: int | None = None
     zones: str | None = None
+
+    @property
+    def attached(self) -> bool:
+        """Whether somebody else wrote it. Such chunks come before those of the log, and stay on disk."""
+        return not self.ties
 
 
 class ChunkFolder:
@@ -125,7 +130,7 @@ class ChunkFolder:
         ranges = np.array(facts.pop("ranges", []), np.uint32)
         path = self.path / row.file
         source = self._in_use[row.file] = StoredColumns(
-            path, row.rows, row.bytes, footer, ranges, self.cache, None if row.ties else row.crc
+            path, row.rows, row.bytes, footer, ranges, self.cache, row.crc if row.attached else None
         )
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)

@@ -77,6 +77,7 @@ def encode(event: Event) -> Row:
             return _row(event.sequence, "drop", event.stream_id, tenant=event.tenant)
         case Attached():
             facts = {name: getattr(event, name) for name in ("job", "watermark", "time", "tenant")}
+            facts |= {} if event.batch is None else {"batch": event.batch}
             return _row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
         case WatermarkRaised():
             facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}

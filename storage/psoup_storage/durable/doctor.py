@@ -183,7 +183,8 @@ class Examination:
                 yield _damage(f"{DATABASE}, stream {stream}", what, "the chunks before; their files may be there")
 
     def _look_at_log(self, connection: apsw.Connection) -> Iterator[Finding]:
-        edges = {s: Edge(rows[-1].last_time, rows[-1].ties) for s, rows in self._chunks.items() if rows[-1].number >= 0}
+        last = {stream: rows[-1] for stream, rows in self._chunks.items() if not rows[-1].attached}
+        edges = {stream: Edge(row.last_time, row.ties) for stream, row in last.items()}
         decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
         for values in connection.execute(f"SELECT {', '.join(Row._fields)} FROM log ORDER BY sequence"):
             row = Row(*values)
@@ -208,7 +209,7 @@ class Examination:
                 case Unregistered():
                     self.report.count("queries", -1)
                 case Attached():
-                    self._attached[event.stream_id] += event.extent.chunks
+                    self._attached[event.stream_id] += 0 if event.batch is not None else event.extent.chunks
                 case Pushed():
                     self.report.count("tuples in the log", len(event.batch))
                     numbers.add(event)
@@ -343,7 +344,7 @@ def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[
         yield "its tuples are out of the order of time"
     if times[-1] != row.last_time:
         yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
-    if row.number < 0:
+    if row.attached:
         return
     earlier = before.ties if before is not None and before.last_time == row.last_time else 0
     if earlier + int((times == row.last_time).sum()) != row.ties:

@@ -3,6 +3,7 @@
     a push whose tuples are all stored     its tuples, at once; its row too, unless the row is still needed for
                                            the producer's last acknowledgements or the stream's watermark
     a heartbeat                            once a later row has the stream's watermark
+    a batch that was attached              once a later one of its job is
     a stream that was dropped              its pushes, chunks and heartbeats at once, the rest at the next start
     a query that was unregistered          at the next start; one with a request ID once so many later queries have one
                                            that admission has forgotten it, too
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import apsw
 
+from psoup.history import Attached
+from psoup.model import Retention
 from psoup_storage.durable.chunks import ChunkRow
 
 KEPT_ACKNOWLEDGEMENTS = 1_024
@@ -119,6 +122,29 @@ def forget_chunks(connection: apsw.Connection, stream: int, oldest: int) -> list
     connection.execute("DELETE FROM chunks WHERE stream = ? AND number < ?", (stream, oldest))
     connection.execute("UPDATE stored SET dropped_time = ? WHERE stream = ?", (rows[-1][1], stream))
     return [file for file, _ in rows]
+
+
+_OUTLIVED = """
+SELECT min(number) FROM chunks
+WHERE stream = :stream AND (number >= :first OR last_time >= :time AND first_id + rows > :id)
+"""
+_EARLIER = """
+DELETE FROM log WHERE stream = :stream AND last_time IS NULL AND kind = 'attach' AND sequence < :sequence
+    AND body ->> 'job' = :job AND body ->> 'batch' IS NOT NULL
+"""
+
+
+def forget_outlived(connection: apsw.Connection, event: Attached, retention: Retention) -> list[str]:
+    """A batch was attached: what it makes older than the retention goes, and the events of batches before it.
+
+    The chunks of the batch stay, as IDs go on behind them. Returns the files of those that went.
+    """
+    last = event.chunks[-1]
+    facts = {"stream": event.stream_id, "first": event.chunks[0].number, "job": event.job, "sequence": event.sequence}
+    facts["time"] = -(2**63) if retention.duration is None else last.last_time - retention.duration
+    facts["id"] = -(2**63) if retention.rows is None else last.end_id - retention.rows
+    connection.execute(_EARLIER, facts)
+    return forget_chunks(connection, event.stream_id, connection.execute(_OUTLIVED, facts).get)
 
 
 def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:

@@ -19,6 +19,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
+
 from psoup.archive import ArchivedChunk
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events import Event, Stored, StreamDropped
@@ -33,7 +35,14 @@ from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import INCOMING, DataDirectory, disk_full
-from psoup_storage.durable.forgetting import forget_aged, forget_chunks, forget_stored, forget_stream, forget_the_dead
+from psoup_storage.durable.forgetting import (
+    forget_aged,
+    forget_chunks,
+    forget_outlived,
+    forget_stored,
+    forget_stream,
+    forget_the_dead,
+)
 from psoup_storage.durable.setting_aside import losses
 from psoup_storage.history import read_manifest
 
@@ -44,7 +53,8 @@ _COLUMNS = ", ".join(Row._fields)
 _PLACES = ", ".join("?" * len(Row._fields))
 _MANIFEST = ", ".join(ChunkRow._fields)
 _NEW_CHUNK = f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
-_FIRST = """
+_FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
+_EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
@@ -144,11 +154,9 @@ class DurableStore:
                 last = event.sequence
             connection.executemany(f"INSERT INTO log ({_COLUMNS}) VALUES ({_PLACES})", map(encode, events))
             attached = [event for event in events if isinstance(event, Attached)]
-            for event in attached:
-                connection.execute(_FIRST, (event.stream_id, event.extent.first_time))
-                connection.executemany(_NEW_CHUNK, self._placed(event))
+            files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
-            files = [file for stream in dropped for file in forget_stream(connection, stream)]
+            files += [file for stream in dropped for file in forget_stream(connection, stream)]
         self._last = last
         for event in attached:
             self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
@@ -182,7 +190,7 @@ class DurableStore:
                 return [row.file], None
             connection.execute(_NEW_CHUNK, row)
             first = int(chunk.times[0])
-            connection.execute("INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)", (stream, first))
+            connection.execute(_FIRST, (stream, first))
             files = forget_chunks(connection, stream, oldest)
         return files, self._chunks.archived(spec, row) if spec.retention.archive else None
 
@@ -255,7 +263,7 @@ class DurableStore:
             shutil.rmtree(copy)
         rows = list(self._manifest("ORDER BY stream, number"))
         self._chunk_bytes = sum(row.bytes for row in rows)
-        self._stored = {row.stream: row for row in rows if row.number >= 0}
+        self._stored = {row.stream: row for row in rows if not row.attached}
         for loss in losses(self.path):
             _log.warning("something damaged was set aside", extra={"what": loss["place"], "lost": loss["lost"]})
         orphans = self._chunks.remove_orphans({row.file for row in rows})
@@ -274,7 +282,7 @@ class DurableStore:
             return None
         for (sql,) in list(self._database.query(_ALTERATIONS, (stream,))):
             spec = altered(spec, sql)
-        on_disk = [row for row in rows if row.number < 0]
+        on_disk = [row for row in rows if row.attached]
         rows = rows[len(on_disk) :]
         if spec.retention.archive and rows:
             on_disk, rows = on_disk + rows, rows[self._cold(spec, rows) :]
@@ -295,11 +303,17 @@ class DurableStore:
                 return count
         return 0
 
-    def _placed(self, event: Attached) -> list[ChunkRow]:
+    def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:
+        """The chunks of the event are part of the data; returns the files of those that are not any more."""
         adopted = self._adopted.get((event.stream_id, event.job))
         if adopted is None or len(adopted.rows) != len(event.chunks):
             raise Internal(f"the store takes no events: the chunks of job {event.job!r} are not in {self._chunks.path}")
-        return placed(event, adopted)
+        if event.batch is None:
+            connection.execute(_EARLIER, (event.stream_id, event.extent.first_time))
+        else:
+            connection.execute(_FIRST, (event.stream_id, event.extent.first_time))
+        connection.executemany(_NEW_CHUNK, placed(event, adopted))
+        return [] if event.batch is None else forget_outlived(connection, event, adopted.retention)
 
     def _remove(self, files: list[str]) -> None:
         self._chunk_bytes -= self._chunks.remove(files)
