@@ -25,6 +25,7 @@ from psoup_cli import (
     register,
     serve,
     spark,
+    spark_join,
     status,
     stream,
     top,
@@ -91,5 +92,6 @@ app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
+spark.app.command("join", short_help="Join a stream with its queries on Spark.")(spark_join.join)
 app.add_typer(spark.app, name="spark", help="Feed streams from Spark (the extra psoup[spark], and Java).")
 app.add_typer(config.app, name="config", help="The settings and where each came from.")

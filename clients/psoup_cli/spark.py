@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.output import print_json
 from psoup_cli.push import summary
-from psoup_client import PSoupError, PushResult
+from psoup_client import PSoupError
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -26,6 +26,31 @@ Master = Annotated[str, typer.Option("--master", metavar="URL", help="The Spark 
 Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of the Spark session; may be given again."),
+]
+Checkpoint = Annotated[
+    str, typer.Option("--checkpoint", metavar="DIR", help="Where Spark remembers what was taken.", show_default=False)
+]
+Format = Annotated[str, typer.Option("--source", metavar="FORMAT", help="A streaming source of Spark.")]
+Folder = Annotated[
+    str | None, typer.Option("--path", metavar="DIR", help="The folder that files arrive in, for file sources.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; may be given again."),
+]
+Schema = Annotated[
+    str | None, typer.Option("--schema", metavar="DDL", help="What the files hold, if not the columns of the stream.")
+]
+Select = Annotated[
+    str | None,
+    typer.Option("--select", metavar="EXPRESSIONS", help="What becomes of the source's columns, in Spark's SQL."),
+]
+Every = Annotated[
+    str | None, typer.Option("--every", metavar="INTERVAL", help="Take a batch this often; by default at once.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Take what is there, then end.")]
+PatienceSeconds = Annotated[
+    float, typer.Option("--patience", metavar="SECONDS", help="Wait this long for a service that is away.", min=0)
 ]
 
 
@@ -62,40 +87,29 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
     return found
 
 
+def trigger_of(every: str | None, once: bool) -> dict[str, Any] | None:
+    """What --every and --once mean to Spark; a usage error for both."""
+    if every and once:
+        raise typer.BadParameter("--once ends after what is there, and --every goes on; give one of them")
+    return {"availableNow": True} if once else {"processingTime": every} if every else None
+
+
 @app.command("feed", short_help="Feed a stream from a Structured Streaming source.")
 def feed(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="Where the rows go.", show_default=False)],
-    checkpoint: Annotated[
-        str,
-        typer.Option("--checkpoint", metavar="DIR", help="Where Spark remembers what was fed.", show_default=False),
-    ],
-    format: Annotated[str, typer.Option("--source", metavar="FORMAT", help="A streaming source of Spark.")] = "parquet",
-    path: Annotated[
-        str | None, typer.Option("--path", metavar="DIR", help="The folder that files arrive in, for file sources.")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; may be given again."),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option("--schema", metavar="DDL", help="What the files hold, if not the columns of the stream."),
-    ] = None,
-    select: Annotated[
-        str | None,
-        typer.Option("--select", metavar="EXPRESSIONS", help="What becomes of the source's columns, in Spark's SQL."),
-    ] = None,
+    checkpoint: Checkpoint,
+    format: Format = "parquet",
+    path: Folder = None,
+    option: Options = None,
+    schema: Schema = None,
+    select: Select = None,
     watermark: Annotated[
         str | None,
         typer.Option("--watermark", metavar="DELAY", help="Nothing comes later than this: the stream's heartbeat."),
     ] = None,
-    every: Annotated[
-        str | None, typer.Option("--every", metavar="INTERVAL", help="Take a batch this often; by default at once.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Feed what is there, then end.")] = False,
-    patience: Annotated[
-        float, typer.Option("--patience", metavar="SECONDS", help="Wait this long for a service that is away.", min=0)
-    ] = 600.0,
+    every: Every = None,
+    once: Once = False,
+    patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
     as_json: AsJson = False,
@@ -112,15 +126,13 @@ def feed(
     the same command with the same checkpoint goes on. Columns go by name. A batch of files is at most 64 MB unless
     --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
     """
-    if every and once:
-        raise typer.BadParameter("--once ends after what is there, and --every goes on; give one of them")
+    trigger = trigger_of(every, once)
     psoup_spark = spark_module()
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark)
     with connect(address) as client, psoup_spark.spark_errors():
         info = client.describe(stream)  # known to be there before Spark starts
         rows = source.open(open_session(master, conf), info)
-        trigger = {"availableNow": True} if once else {"processingTime": every} if every else None
-        with _meter(stream) as progress:
+        with meter(stream, lambda result: result.accepted) as progress:
             running = psoup_spark.feed(
                 rows,
                 stream,
@@ -208,17 +220,17 @@ def backfill(
 
 
 @contextmanager
-def _meter(stream: str) -> Iterator[Callable[[int, PushResult], None]]:
-    """A line on standard error, if that is a terminal: batches, rows, rows a second."""
+def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Callable[[int, Any], None]]:
+    """A line on standard error, if that is a terminal: batches, rows (`count` of a batch's result), rows a second."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(f"{stream}: waiting for rows")
         rows, start = 0, time.monotonic()
 
-        def tell(number: int, result: PushResult) -> None:
+        def tell(number: int, result: Any) -> None:
             nonlocal rows
-            rows += result.accepted
+            rows += count(result)
             rate = rows / max(time.monotonic() - start, 1e-3)
             bar.update(task, description=f"{stream}: batch {number}, {rows:,} rows, {rate:,.0f} rows/s")
 

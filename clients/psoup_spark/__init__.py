@@ -20,15 +20,19 @@ from psoup_spark.failures import SparkFailed, spark_errors
 from psoup_spark.feed import Feed, feed
 from psoup_spark.session import NoJava, session
 from psoup_spark.sources import Source
+from psoup_spark.standing import Join, JoinResult, join
 
 __all__ = [
     "BackfillResult",
     "Feed",
+    "Join",
+    "JoinResult",
     "NoJava",
     "Source",
     "SparkFailed",
     "backfill",
     "feed",
+    "join",
     "register",
     "session",
     "spark_errors",

@@ -90,15 +90,17 @@ def backfill(
         directory = Path(site.folder) / directory_name(site)
         shutil.rmtree(directory, ignore_errors=True)  # of a run that died
         spec = create_stream(site.statement)
-        time = _time_column(spec)
+        time = time_column(spec)
         bounds = [None if at is None else to_micros(at) for at in (since, until)]
         mapped = mappings.apply(frame, spec, mapping or {}, *bounds)
         _check_end(mapped.last, site)
-        bad = _set_aside(mapped, quarantine)
+        bad = set_aside(mapped, quarantine)
         directory.mkdir(mode=0o700)
         try:
-            queries = _queries(client, site) if evaluate else ()
-            done = mapped.last is not None and _write(mapped.rows, site, directory, time, chunk_rows, queries)
+            queries = standing_queries(client, site) if evaluate else ()
+            done = None
+            if mapped.last is not None:
+                done = write_directory(mapped.rows, site, directory, time, chunk_rows, queries)
             result = attach(client, site, directory.name) if done else None
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -117,7 +119,7 @@ def _result(job: str, done: AttachResult | None, bad: int, quarantine: str | Non
     return BackfillResult(job, done.rows, done.chunks, bad, place, done.duplicate, done.sequence)
 
 
-def _queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
+def standing_queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
     """The queries that stand on the stream: their numbers in this incarnation, and their statements."""
     infos = [query.info for query in client.queries(site.stream)]
     return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
@@ -134,7 +136,8 @@ def _known(statement: str, queries: tuple[tuple[int, str], ...]) -> Beforehand:
     return Beforehand(create_stream(statement), queries)
 
 
-def _time_column(spec: StreamSpec) -> str:
+def time_column(spec: StreamSpec) -> str:
+    """The column that has the physical IDs."""
     return TIME_COLUMN if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
 
 
@@ -150,7 +153,7 @@ def _check_end(last: int | None, site: Site) -> None:
         )
 
 
-def _set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
+def set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
     """Write the bad rows; returns how many there are. Without a place for them they are an error."""
     count, problem = mapped.problems
     if not count:
@@ -161,18 +164,28 @@ def _set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
     return count
 
 
-def _write(
-    rows: DataFrame, site: Site, directory: Path, time: str, chunk_rows: int, queries: tuple[tuple[int, str], ...]
-) -> bool:
-    """Make the directory whole; False if there is no row."""
+def write_directory(
+    rows: DataFrame,
+    site: Site,
+    directory: Path,
+    time: str,
+    chunk_rows: int,
+    queries: tuple[tuple[int, str], ...],
+    most: int | None = None,
+) -> Manifest | None:
+    """Make the directory whole; None if there is no row. `most`: the ranges of time that the rows are cut into."""
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
-    ordered = rows.repartitionByRange(order[0]).sortWithinPartitions(*order)
+    ranges = min(most, rows.sparkSession.sparkContext.defaultParallelism) if most else None
+    cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
+    ordered = cut.sortWithinPartitions(*order)
     writer = Writer(site.statement, str(directory), chunk_rows, queries)
     facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
     chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
-    if chunks:
-        write_manifest(directory, Manifest(site.stream, tuple(chunks), _incarnation(site.stream_id)))
-    return bool(chunks)
+    if not chunks:
+        return None
+    manifest = Manifest(site.stream, tuple(chunks), _incarnation(site.stream_id))
+    write_manifest(directory, manifest)
+    return manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +231,7 @@ def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table
 
 def to_batch(spec: StreamSpec, table: pa.Table) -> Batch:
     """The rows in the engine's form, and their physical IDs."""
-    time = table.column(_time_column(spec)).combine_chunks().cast(pa.int64())
+    time = table.column(time_column(spec)).combine_chunks().cast(pa.int64())
     columns = columns_from_arrow(spec.schema, table.select(list(spec.schema.names)))
     return Batch(tuple(columns), np.ascontiguousarray(time.to_numpy()))
 

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
 from psoup_client import Client, PSoupError, PushResult
+from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.schemas import check_fits
 from psoup_spark.sending import BatchId, Target, insist, send
 
@@ -31,41 +32,9 @@ PATIENCE = 600.0
 Progress = Callable[[int, PushResult], None]
 """Told of each batch: its number and what became of its rows."""
 
-_QUERY_ID = "sql.streaming.queryId"
-"""What Spark calls the query's ID among the local properties of the thread that runs its batches."""
 
-
-class Feed:
+class Feed(Running[PushResult]):
     """A running feed. `query` is Spark's own handle, `result` what became of the rows so far."""
-
-    def __init__(self, query: StreamingQuery, batches: _Batches) -> None:
-        self.query = query
-        self._batches = batches
-
-    @property
-    def result(self) -> PushResult:
-        """The sum over the batches of this run; those that had been taken by an earlier run are `duplicates`."""
-        return self._batches.result
-
-    def wait(self, timeout: int | None = None) -> bool:
-        """Wait until the query ends, `timeout` seconds at most; whether it has.
-
-        Raises the PSoupError that ended it, if one did, else Spark's own StreamingQueryException.
-        """
-        try:
-            if timeout is not None:
-                return bool(self.query.awaitTermination(timeout))
-            self.query.awaitTermination()
-            self._batches.beat(self.query)
-            return True
-        except Exception:
-            if self._batches.problem is not None:
-                raise self._batches.problem from None
-            raise
-
-    def stop(self) -> None:
-        """End the query; a batch under way is done again at the next start. May be called twice."""
-        self.query.stop()
 
 
 def feed(
@@ -110,7 +79,7 @@ class _Batches:
     watermark: str | None = None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id, "Spark runs foreachBatch on the thread of the query"
         try:
             self.beat(self.streams.get(query_id))  # a batch's own session is a copy that knows no queries
@@ -121,6 +90,10 @@ class _Batches:
         self.result = self.result.joined(result)
         if self.progress is not None:
             self.progress(number, result)
+
+    def ended(self, query: StreamingQuery) -> None:
+        """The last watermark is told, too."""
+        self.beat(query)
 
     def beat(self, query: StreamingQuery | None) -> None:
         """Tell the service the watermark that Spark reports, if it has moved."""

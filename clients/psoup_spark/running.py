@@ -1,0 +1,62 @@
+"""A Structured Streaming query of ours that runs: its handle, whatever becomes of the batches."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from psoup_client import PSoupError
+
+R_co = TypeVar("R_co", covariant=True)
+
+QUERY_ID = "sql.streaming.queryId"
+"""What Spark calls the query's ID among the local properties of the thread that runs its batches."""
+
+
+class Batches(Protocol[R_co]):
+    """What foreachBatch calls. `problem` is what ended the query: Spark keeps only its text."""
+
+    problem: PSoupError | None
+
+    @property
+    def result(self) -> R_co:
+        """The sum over the batches of this run."""
+        ...
+
+    def ended(self, query: StreamingQuery) -> None:
+        """The query has ended by itself."""
+        ...
+
+
+class Running(Generic[R_co]):
+    """A query that runs. `query` is Spark's own handle, `result` what became of the rows so far."""
+
+    def __init__(self, query: StreamingQuery, batches: Batches[R_co]) -> None:
+        self.query = query
+        self._batches = batches
+
+    @property
+    def result(self) -> R_co:
+        """The sum over the batches of this run; those that had been taken by an earlier run are duplicates."""
+        return self._batches.result
+
+    def wait(self, timeout: int | None = None) -> bool:
+        """Wait until the query ends, `timeout` seconds at most; whether it has.
+
+        Raises the PSoupError that ended it, if one did, else Spark's own StreamingQueryException.
+        """
+        try:
+            if timeout is not None:
+                return bool(self.query.awaitTermination(timeout))
+            self.query.awaitTermination()
+            self._batches.ended(self.query)
+            return True
+        except Exception:
+            if self._batches.problem is not None:
+                raise self._batches.problem from None
+            raise
+
+    def stop(self) -> None:
+        """End the query; a batch under way is done again at the next start. May be called twice."""
+        self.query.stop()

@@ -1,0 +1,101 @@
+"""Where a standing job writes: one directory for each batch, on storage that workers, driver and services share.
+
+    SHARED/join-<query>-000000007/             whole: chunks, what queries matched, manifest; attached, then removed
+    SHARED/join-<query>-000000007.5f0e2a.new/  of an attempt that is under way, or died
+    SHARED/join-<query>-000000007.held/        rows that wait for the watermark, as Parquet, for the batch that follows
+
+A directory gets its name by a rename when it is whole, and keeps it: whoever runs the batch again attaches the same
+bytes to the services that lack them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from psoup_client import InvalidData
+from psoup_storage.history import MANIFEST
+
+_HELD = ".held"
+_WHOLE = "_SUCCESS"
+"""What Spark writes last into a folder of Parquet files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The directory of batch `number` of the query `query_id` in the folder `shared`."""
+
+    shared: Path
+    query_id: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """What it is called when it is whole."""
+        return f"join-{self.query_id}-{self.number:09}"
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.shared / self.name
+
+    @property
+    def whole(self) -> bool:
+        """Whether an attempt has written all of it."""
+        return (self.path / MANIFEST).exists()
+
+    def begin(self) -> Path:
+        """A new directory for an attempt; those of attempts that died are removed. Raises OSError."""
+        for left in self.shared.glob(f"{self.name}.*.new"):
+            shutil.rmtree(left, ignore_errors=True)
+        new = self.shared / f"{self.name}.{secrets.token_hex(3)}.new"
+        new.mkdir(mode=0o700)
+        return new
+
+    def publish(self, attempt: Path) -> None:
+        """The directory of the attempt is whole; if another attempt was faster, its directory is as good."""
+        try:
+            os.rename(attempt, self.path)
+        except OSError:
+            shutil.rmtree(attempt, ignore_errors=True)
+            if not self.whole:
+                raise
+
+    def offer(self, folder: str) -> None:
+        """Let a service find it in the folder in which it looks: as a link, unless it is there."""
+        there = Path(folder) / self.name
+        if there.parent.resolve() == self.shared.resolve():
+            return
+        try:
+            with suppress(FileExistsError):  # by an attempt before this one
+                there.symlink_to(self.path.resolve())
+        except OSError as problem:
+            raise InvalidData(
+                f"{folder}, where the service looks for what is attached, cannot be reached from here"
+                f" ({problem.strerror}); make it a link to {self.shared}"
+            ) from problem
+
+    def withdraw(self, folders: list[str]) -> None:
+        """The batch is attached everywhere: nothing of it is needed any more."""
+        for folder in folders:
+            there = Path(folder) / self.name
+            if there.is_symlink():
+                there.unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def held(self) -> Path:
+        """Where its rows are kept that wait."""
+        return self.shared / (self.name + _HELD)
+
+    def held_before(self) -> Path | None:
+        """Where the batches before have left theirs; what is older than that is removed."""
+        found = [path for path in self.shared.glob(f"join-{self.query_id}-*{_HELD}") if (path / _WHOLE).exists()]
+        earlier = sorted(path for path in found if path.name < self.held.name)
+        for path in earlier[:-1]:
+            shutil.rmtree(path, ignore_errors=True)
+        return earlier[-1] if earlier else None

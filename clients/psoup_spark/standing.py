@@ -1,0 +1,247 @@
+"""A standing job: the join of data and queries on Spark, batch after batch, for one or several services to serve.
+
+    source ──> micro-batch N ──> cast ─┬─> released, in the order of time ──> chunks, and what all queries match,
+                                  ▲    │                                      on the workers ──> SHARED/join-…-N
+                                  │    └─> held: the watermark has not passed them                    │
+                                  └── held by the batch before          service A <── Attach N ───────┤
+                                                                        service B <── Attach N ───────┘
+
+Spark runs batch N until it is written down as done, and a service takes each (query ID, N) once: a driver, worker or
+service that is killed neither loses nor doubles a row. No row passes through the driver or gRPC; a service reads each
+byte once, and keeps in memory an entry for each chunk. The watermark is the greatest time seen minus the stream's
+LATENESS; rows before it are late, and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from psoup.model import StreamSpec
+from psoup.sql import create_stream
+from psoup_client import Client, InvalidData, PSoupError
+from psoup_client.attach import Site, attach, begin
+from psoup_client.times import to_micros
+from psoup_spark import mapping as mappings
+from psoup_spark.backfill import CHUNK_ROWS, set_aside, standing_queries, time_column, write_directory
+from psoup_spark.running import QUERY_ID, Running
+from psoup_spark.sending import insist
+from psoup_spark.shared import Place
+
+PATIENCE = 600.0
+"""Seconds for which a job waits for a service that is away, before it gives up."""
+QUERIES_SECONDS = 30.0
+"""How old the list of standing queries may become while their number stays."""
+MAX_AHEAD = timedelta(days=1)
+"""Rows further past the clock are left out, as the services would refuse the whole batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinResult:
+    """What became of the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
+
+    `held` wait for the watermark. `duplicates`: batches that an earlier run had attached.
+    """
+
+    rows: int = 0
+    chunks: int = 0
+    late: int = 0
+    ahead: int = 0
+    bad: int = 0
+    held: int = 0
+    duplicates: int = 0
+
+    def joined(self, later: JoinResult) -> JoinResult:
+        """The sum; `held` is that of the later one."""
+        names = [one.name for one in fields(self) if one.name != "held"]
+        return JoinResult(**{name: getattr(self, name) + getattr(later, name) for name in names}, held=later.held)
+
+
+Progress = Callable[[int, JoinResult], None]
+"""Told of each batch: its number and what became of its rows."""
+
+
+class Join(Running[JoinResult]):
+    """A running job. `query` is Spark's own handle, `result` what became of the rows so far."""
+
+
+def join(
+    frame: DataFrame,
+    stream: str,
+    *,
+    checkpoint: str | os.PathLike[str],
+    addresses: Sequence[str | None] = (None,),
+    shared: str | os.PathLike[str] | None = None,
+    mapping: Mapping[str, str] | None = None,
+    quarantine: str | None = None,
+    trigger: dict[str, Any] | None = None,
+    patience: float = PATIENCE,
+    progress: Progress | None = None,
+) -> Join:
+    """Start the job over a streaming `frame`, whose rows become those of `stream` in each service; returns at once.
+
+    `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
+    service looks. `mapping` and `quarantine` are those of `backfill`; rows of a stream in system time have the time of
+    their batch. The services have the same CREATE STREAM, and queries of their own: those of the first one are
+    evaluated here, and all others when somebody asks.
+
+    Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable.
+    """
+    if not frame.isStreaming:
+        raise TypeError("join takes a streaming frame (spark.readStream); attach another one with backfill")
+    found = []
+    with ExitStack() as opened:
+        for address in addresses:
+            client = opened.enter_context(Client(address))
+            found.append((client.address, begin(client, stream, "join", 0)))
+    specs = {address: create_stream(site.statement) for address, site in found}
+    _check_alike(specs)
+    target = Target(tuple(specs), stream, Path(shared or found[0][1].folder), dict(mapping or {}), quarantine, patience)
+    batches = _Batches(target, progress)
+    writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
+    writer = writer.trigger(**trigger) if trigger else writer
+    return Join(writer.start(), batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where batches go, and how rows become those of the stream."""
+
+    addresses: tuple[str, ...]
+    stream: str
+    shared: Path
+    mapping: Mapping[str, str]
+    quarantine: str | None
+    patience: float
+
+
+@dataclass(slots=True)
+class _Batches:
+    """What foreachBatch calls, one batch at a time, on a thread of the query."""
+
+    target: Target
+    progress: Progress | None
+    result: JoinResult = field(default_factory=JoinResult)
+    problem: PSoupError | None = None
+    known: _Queries = field(default_factory=lambda: _Queries())
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        assert query_id, "Spark runs foreachBatch on the thread of the query"
+        try:
+            result = self.put(frame, Place(self.target.shared, query_id, number))
+        except PSoupError as problem:
+            self.problem = problem
+            raise
+        self.result = self.result.joined(result)
+        if self.progress is not None:
+            self.progress(number, result)
+
+    def ended(self, query: StreamingQuery) -> None:
+        """Nothing is left to be done."""
+
+    def put(self, frame: DataFrame, place: Place) -> JoinResult:
+        """Have the batch attached to every service, whatever an earlier attempt has done of that."""
+        target, job = self.target, f"spark-{place.query_id}"
+        with ExitStack() as opened:
+            clients = [opened.enter_context(Client(address)) for address in target.addresses]
+            ask = partial(begin, stream=target.stream, job=job, batch=place.number)
+            sites = [insist(target.patience, partial(ask, client)) for client in clients]
+            result = JoinResult(duplicates=1)
+            lacking = [(client, site) for client, site in zip(clients, sites, strict=True) if not site.attached]
+            if lacking and not place.whole:
+                queries = self.known.now(clients[0], sites[0], target.patience)
+                result = release(frame, place, sites, target, queries)
+            for client, site in lacking if place.whole else []:
+                place.offer(site.folder)
+                insist(target.patience, partial(attach, client, site, place.name))
+            place.withdraw([site.folder for site in sites])
+        return result
+
+
+@dataclass(slots=True)
+class _Queries:
+    """The queries that stand, asked for again when their number changes, and now and then."""
+
+    queries: tuple[tuple[int, str], ...] = ()
+    asked: float = -QUERIES_SECONDS
+
+    def now(self, client: Client, site: Site, patience: float) -> tuple[tuple[int, str], ...]:
+        """(number, statement) of those of the first service."""
+        count = insist(patience, lambda: client.describe(site.stream)).queries
+        if count != len(self.queries) or time.monotonic() - self.asked >= QUERIES_SECONDS:
+            self.queries = insist(patience, lambda: standing_queries(client, site))
+            self.asked = time.monotonic()
+        return self.queries
+
+
+def release(
+    frame: DataFrame,
+    place: Place,
+    sites: Sequence[Site],
+    target: Target,
+    queries: tuple[tuple[int, str], ...],
+) -> JoinResult:
+    """Write the directory of a batch: what the watermark has passed of its rows and of those held before them.
+
+    The rest is held for the batch that follows. Without a row to be released there is no directory.
+    """
+    spec, site = create_stream(sites[0].statement), sites[0]
+    least = max((to_micros(one.watermark) for one in sites if one.watermark is not None), default=None)
+    mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, least))
+    bad = set_aside(mapped, target.quarantine and f"{target.quarantine}/query={place.query_id}/batch={place.number}")
+    before, spark = place.held_before(), frame.sparkSession
+    rows = mapped.rows if before is None else mapped.rows.unionByName(spark.read.parquet(str(before)))
+    rows = rows.persist()
+    try:
+        at = F.unix_micros(F.col(f"`{time_column(spec)}`"))
+        latest = F.lit(time.time_ns() // 1_000 + MAX_AHEAD // timedelta(microseconds=1))
+        late = F.lit(False) if least is None else at < F.lit(least)
+        good = ~late & (at <= latest)
+        seen = rows.agg(F.count("*"), F.max(F.when(good, at)), F.count_if(late), F.count_if(~late & ~good)).collect()[0]
+        if seen[1] is None:
+            return JoinResult(late=seen[2], ahead=seen[3], bad=bad)
+        mark = max(seen[1] - spec.lateness, -(2**63) if least is None else least)
+        if spec.lateness:
+            rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
+        attempt = place.begin()
+        ready, count = rows.where(good & (at <= F.lit(mark))), seen[0] - seen[2] - seen[3]
+        written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, queries, -(-count // CHUNK_ROWS))
+        if written is None:
+            attempt.rmdir()
+            return JoinResult(late=seen[2], ahead=seen[3], bad=bad, held=count)
+        place.publish(attempt)
+        extent = written.extent
+        return JoinResult(extent.rows, extent.chunks, seen[2], seen[3], bad, count - extent.rows)
+    finally:
+        rows.unpersist()
+
+
+def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) -> Mapping[str, str]:
+    """In system time, rows have the time at which their batch is run, unless told otherwise."""
+    if spec.event_time or any(name.lower() == "_time" for name in mapping):
+        return mapping
+    now = "current_timestamp()" if least is None else f"greatest(current_timestamp(), timestamp_micros({least}))"
+    return {**mapping, "_time": now}
+
+
+def _check_alike(specs: Mapping[str, StreamSpec]) -> None:
+    """Raise InvalidData if the streams of two services differ in what chunks depend on."""
+    (first, one), *others = specs.items()
+    for address, other in others:
+        if (one.schema, one.time_attribute, one.lateness) != (other.schema, other.time_attribute, other.lateness):
+            raise InvalidData(
+                f"stream {one.name!r} of {address} has other columns, or another time, than that of {first}; create it"
+                " with the same statement"
+            )
