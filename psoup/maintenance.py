@@ -296,6 +296,16 @@ def _seal_due(state: StreamState, everything: bool) -> Task | None:
     return None if oldest is None else _Seal(state.stream_id, oldest, state.config.list_limit, state.open.room)
 
 
+def _chunk_due(state: StreamState, everything: bool) -> Task | None:
+    """Chunks to seal and chunks to store take turns: neither the memory nor the log may grow because of the other."""
+    seal, store = _seal_due(state, everything), _store_due(state, everything)
+    if seal is None or store is None:
+        return seal or store
+    task = store if state.store_next else seal
+    state.store_next = not state.store_next
+    return task
+
+
 def _merge_due(state: StreamState, everything: bool) -> Task | None:
     if state.clauses.merge_due(everything):
         return _Merge(state.stream_id, state.clauses.merge_task(everything))
@@ -362,8 +372,7 @@ def _sealed(state: StreamState) -> Iterator[ChunkEntry]:
 
 
 _RULES: tuple[Callable[[StreamState, bool], Task | None], ...] = (
-    _seal_due,
-    _store_due,
+    _chunk_due,
     _merge_due,
     _tidy_due,
     _cover_due,

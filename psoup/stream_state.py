@@ -43,8 +43,8 @@ class StreamState:
         self.stream_id = event.stream_id
         self.config = config
         self.keep = keep
-        self.stored, self.storing = 0, True
-        """The next chunk to be stored (with nobody to keep them, 0), and False if it had no room, until tuples come."""
+        self.stored, self.storing, self.store_next = 0, True, False
+        """The next chunk to store (0 without a `keep`); False without room for it; whether it goes before a seal."""
         self.data = DataSteM(event.spec, config)
         self.clauses = QuerySteM(event.spec.schema, config)
         self.slots = SlotTable()

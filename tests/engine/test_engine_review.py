@@ -344,3 +344,18 @@ def test_a_chunk_that_was_asked_for_before_its_stream_got_a_column_shows_null_in
     soup.push("s", pa.table({"a": [70], "b": [7]}))
     expected = {"a": [62, 63, 70], "b": [None, None, 7], "_id": [62, 63, 64]}
     assert soup.invoke(wider).to_table().to_pydict() == expected
+
+
+def test_fast_producers_starve_neither_sealing_nor_storing() -> None:
+    stored: list[int] = []
+    soup = LocalPSoup(SMALL, keep=lambda stream, spec, chunk, oldest: stored.append(chunk.number))
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    names = []
+    for turn in range(8):  # two chunks are closed while one task is computed
+        soup.push("s", table(range(128)))
+        task = soup.engine.maintenance()
+        assert task is not None
+        names.append(task.name)
+        soup.engine.install(task.compute())
+        assert len(stored) == (turn + 1) // 2
+    assert names == ["seal", "store"] * 4
