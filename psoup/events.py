@@ -55,7 +55,8 @@ class Push:
     """Tuples for a stream. With a `producer`, the batch is taken exactly once per (producer, epoch, number).
 
     `digest` identifies the payload, so that the same number with other rows is found to be a conflict; `STAGED` is
-    that of all batches that came in parts, whose rows are not compared and may be more than those of a push.
+    that of all batches that came in parts, whose rows are not compared and may be more than those of a push. If it is
+    `whole`, no row is refused alone: see `psoup.admission.together`.
     """
 
     stream: str
@@ -65,6 +66,7 @@ class Push:
     number: int = 0
     digest: bytes = b""
     tenant: str = DEFAULT_TENANT
+    whole: bool = False
 
 
 STAGED = b"staged batch"

@@ -223,7 +223,9 @@ class Admission:
         refused = NONE_REFUSED
         if stream.spec.event_time:
             bound = now + self._config.max_ahead
-            batch, refused, watermark = in_event_time(stream.spec, columns, stream.watermark, bound)
+            batch, refused, watermark = in_event_time(
+                stream.spec, columns, stream.watermark, bound, whole=command.whole
+            )
         else:
             batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
         self._budget.check_batch(stream.spec, batch.nbytes if len(batch) else 0)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
-from psoup.errors import InvalidBatch
+from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events import Refused
 from psoup.model import Kind, StreamSpec
 
@@ -106,11 +106,12 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
 
 
 def in_event_time(
-    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int
+    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, *, whole: bool = False
 ) -> tuple[Batch, Refused, int | None]:
     """The accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
 
-    Raises InvalidBatch for a NULL time. No late and no ahead row: no copy.
+    Raises InvalidBatch for a NULL time; FailedPrecondition if it is to be taken `whole` and a row would be refused,
+    were it to come after the rows before it. No late and no ahead row: no copy.
     """
     assert spec.time_attribute is not None
     check_times(spec, columns)
@@ -120,7 +121,10 @@ def in_event_time(
         return batch, refused, watermark
     least = _LEAST if watermark is None else watermark
     bound = min(bound, _GREATEST)
-    if int(times.min()) < least or int(times.max()) > bound:
+    some_refused = int(times.min()) < least or int(times.max()) > bound
+    if whole and (some_refused or bool((times < np.maximum.accumulate(times) - spec.lateness).any())):
+        raise FailedPrecondition("some of the rows would be refused alone", reason="NOT_WHOLE")
+    if some_refused:
         late = times < least
         ahead = (times > bound) & ~late
         refused = Refused(times[late], times[ahead])

@@ -317,7 +317,7 @@ class Host(Generic[SnapshotT]):
 def _size(command: Command) -> int:
     match command:
         case Push():
-            return _COMMAND_BYTES + int(command.table.nbytes)
+            return _COMMAND_BYTES + int(command.table.get_total_buffer_size())
         case RegisterMany():
             texts = sum(map(len, command.statements))
             if command.rows is not None:

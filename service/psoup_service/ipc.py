@@ -1,7 +1,8 @@
 """Arrow IPC off the wire: a push's bytes as a table, or InvalidBatch. Nothing that a client sends gets further.
 
     bytes ── envelope: messages, declared sizes ──> pa.ipc ──> types, view and dictionary sizes ──> pa.Table
-             (before anything is decompressed)                 (before anything is expanded)
+      │      (before anything is decompressed)                 (before anything is expanded)
+      └───── one plain batch, of a schema seen before ──────────────────────────────> pa.RecordBatch
 
 A few bytes can stand for many: compressed buffers, a dictionary or a view that names one long text a million times, a
 column of type null with a billion rows. So every size is computed before it is allocated. Whether offsets and UTF-8
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +25,27 @@ from psoup_service.limits import Limits
 _ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 _FAILURES = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, struct.error, OverflowError, IndexError)
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
+_PREFIX = struct.Struct("<ii")
+_MARK = -1
+_END = _PREFIX.pack(_MARK, 0)
+"""What begins a message, before the length of its header; without a header it is the end of a stream."""
+
+_REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
+"""Schemas that are remembered, and the most bytes of one."""
 
 
 def digest(payload: bytes) -> bytes:
     """16 bytes that identify a payload; the same rows encoded otherwise have another. O(bytes)."""
     return hashlib.blake2b(payload, digest_size=16).digest()
+
+
+def decode_push(payload: bytes, limits: Limits) -> pa.Table | pa.RecordBatch:
+    """As `decode`; a stream of one batch of plain columns is given as that, in a fifth of the time if it is small."""
+    with suppress(*_FAILURES, EOFError):  # what is wrong is found, and said, by the general way
+        batch = _plain(payload, limits)
+        if batch is not None:
+            return batch
+    return decode(payload, limits)
 
 
 def decode(payload: bytes, limits: Limits) -> pa.Table:
@@ -56,6 +74,59 @@ def decode(payload: bytes, limits: Limits) -> pa.Table:
             reason="NOT_ARROW",
         ) from problem
     return table
+
+
+def _plain(payload: bytes, limits: Limits) -> pa.RecordBatch | None:
+    """The batch of a stream that has just one, if nothing in it grows: no compression, no dictionary, no view.
+
+    None, or a failure, for any other stream. O(columns).
+    """
+    mark, size = _PREFIX.unpack_from(payload)
+    start = _PREFIX.size + size
+    head = payload[:start]
+    schema = _schemas.get(head)
+    if schema is None:
+        schema = _plain_schema(head, limits)
+        if schema is None:
+            return None
+        if len(_schemas) >= _REMEMBERED:
+            _schemas.clear()
+        if start <= _REMEMBERED_BYTES:
+            _schemas[head] = schema
+    mark, size = _PREFIX.unpack_from(payload, start)
+    message = pa.ipc.read_message(pa.py_buffer(payload).slice(start))
+    body = message.body
+    if mark != _MARK or payload[start + _PREFIX.size + size + body.size :] not in (b"", _END):
+        return None
+    raw = memoryview(message.metadata)
+    batch = _header(raw)
+    if batch is None or message.type != "record batch" or batch.place(3) is not None or body.address % 8:
+        return None
+    rows, held = _declared(batch, body)
+    buffers = batch.vector(2)
+    if not 0 <= rows <= limits.batch_rows or held > limits.batch_decoded_bytes or buffers is None:
+        return None
+    if any(place % 8 for place in struct.unpack_from(f"<{2 * buffers[1]}q", raw, buffers[0])[::2]):
+        return None
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def _plain_schema(head: bytes, limits: Limits) -> pa.Schema | None:
+    """The schema in a message, if all values of its columns are as long as their buffers say; fails for bad names."""
+    message = pa.ipc.read_message(pa.py_buffer(head))
+    found = Flat.root(memoryview(message.metadata)).table(2)
+    if message.type != "schema" or found is None or found.place(0) is not None:  # 0: in the order of another machine
+        return None
+    schema = pa.ipc.read_schema(message)
+    _check_schema(schema, limits)
+    for _, kind in zip(schema.names, schema.types, strict=True):
+        if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+            return None
+    return schema
+
+
+_schemas: dict[bytes, pa.Schema] = {}
+"""By their messages. Callers send the same ones again and again."""
 
 
 def _check_end(left: int) -> None:

@@ -2,6 +2,7 @@
 
     waiting  c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
              prepare each, in order        refusals cost nobody else anything, and are told at once
+                                           (small pushes that follow each other: together, if none is refused)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
 
 It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
@@ -17,14 +18,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from psoup.admission import Admission
+from psoup.admission.together import MOST, join, may_join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup.events import Acknowledgement, Command, CreateStream, Prepared, Push, Register, RegisterMany
+from psoup.events import (
+    Acknowledgement,
+    Command,
+    CreateStream,
+    Prepared,
+    Push,
+    PushAcknowledgement,
+    Register,
+    RegisterMany,
+)
 from psoup.history import Attach
 from psoup_service.committer import Committer, Group
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
-from psoup_service.wakeups import Outcome, deliver
+from psoup_service.wakeups import deliver
 from psoup_service.writer import Writer
 from psoup_storage.contract import Store
 
@@ -127,35 +138,62 @@ class Sequencer(Stage):
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
-        group, refused, room = Group(), list[Outcome](), 0
+        group, refused = Group(), list[tuple[Submission, PSoupError]]()
         end = time.perf_counter() + GROUP_SECONDS
         while self._waiting and (not self._group or time.perf_counter() < end):
-            submission = self._waiting.popleft()
-            self._group.append(submission)
-            try:
-                prepared = self._prepare(submission)
-            except PSoupError as refusal:
-                if isinstance(refusal, ResourceExhausted):  # the next one may find room
-                    self._writer.make_room(self._clock.now())
-                refused.append((submission.answer, refusal))
-                room += submission.size
-                continue
-            group.outcomes.append((submission.answer, prepared.acknowledgement))
-            if prepared.event is None:
-                group.done += submission.size
-            else:
-                group.events.append((prepared.event, submission.size))
+            taken = self._take()
+            self._group += taken
+            if len(taken) == 1 or not self._prepare_together(taken, group):
+                for submission in taken:
+                    self._prepare_alone(submission, group, refused)
         self._group = []
-        self._room.leave(len(refused), room)
-        deliver(refused)
+        self._room.leave(len(refused), sum(submission.size for submission, _ in refused))
+        deliver([(submission.answer, refusal) for submission, refusal in refused])
         if group.outcomes:
             self._committer.put(group)
 
-    def _prepare(self, submission: Submission) -> Prepared:
-        if isinstance(submission.command, _GROWING):
+    def _take(self) -> list[Submission]:
+        """The next command, with those right behind it that can be in one event with it."""
+        taken = [self._waiting.popleft()]
+        while self._waiting and len(taken) < MOST and may_join(taken[0].command, self._waiting[0].command):
+            taken.append(self._waiting.popleft())
+        return taken
+
+    def _prepare_together(self, taken: list[Submission], group: Group) -> bool:
+        """One event for all, or False: then nothing has happened."""
+        pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
+        size = sum(submission.size for submission in taken)
+        try:
+            prepared = self._prepare(join(pushes), size)
+        except PSoupError:  # which of them is at fault is found when each is prepared alone
+            return False
+        assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
+        answers = share(prepared.acknowledgement, pushes)
+        group.outcomes += [(submission.answer, answer) for submission, answer in zip(taken, answers, strict=True)]
+        group.events.append((prepared.event, size))
+        return True
+
+    def _prepare_alone(
+        self, submission: Submission, group: Group, refused: list[tuple[Submission, PSoupError]]
+    ) -> None:
+        try:
+            prepared = self._prepare(submission.command, submission.size)
+        except PSoupError as refusal:
+            if isinstance(refusal, ResourceExhausted):  # the next one may find room
+                self._writer.make_room(self._clock.now())
+            refused.append((submission, refusal))
+            return
+        group.outcomes.append((submission.answer, prepared.acknowledgement))
+        if prepared.event is None:
+            group.done += submission.size
+        else:
+            group.events.append((prepared.event, submission.size))
+
+    def _prepare(self, command: Command, size: int) -> Prepared:
+        if isinstance(command, _GROWING):
             self._committer.check_room()
-            self._store.check_room(submission.size)
-        return self._admission.prepare(submission.command, self._clock.now())
+            self._store.check_room(size)
+        return self._admission.prepare(command, self._clock.now())
 
     def _refuse(self, submissions: list[Submission]) -> None:
         self._room.leave(len(submissions), sum(submission.size for submission in submissions))

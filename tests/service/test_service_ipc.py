@@ -9,7 +9,7 @@ import pytest
 from psoup.columns import columns_from_arrow
 from psoup.errors import InvalidBatch, PSoupError
 from psoup.model import BIGINT, TEXT, Attribute, Schema
-from psoup_service.ipc import decode, digest
+from psoup_service.ipc import decode, decode_push, digest
 from psoup_service.limits import Limits
 from psoup_testing.budget import Budget
 from psoup_testing.wire import ipc
@@ -22,18 +22,20 @@ TABLE = pa.table({"x": [1, 2, 3], "t": ["a", None, "ccc"]})
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"compression": "lz4"}, {"allow_64bit": True}])
 def test_plain_and_compressed_streams_are_read(options: dict[str, object]) -> None:
     assert decode(ipc(TABLE, **options), LIMITS).equals(TABLE)
+    assert pa.table(decode_push(ipc(TABLE, **options), LIMITS)).equals(TABLE)
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
 def test_all_forms_of_text_are_read(kind: pa.DataType) -> None:
     table = TABLE.set_column(1, "t", TABLE.column("t").cast(kind))
     schema = Schema((Attribute("x", BIGINT), Attribute("t", TEXT)))
-    assert columns_from_arrow(schema, decode(ipc(table), LIMITS))[1].to_list() == ["a", None, "ccc"]
+    for read in (decode, decode_push):
+        assert columns_from_arrow(schema, read(ipc(table), LIMITS))[1].to_list() == ["a", None, "ccc"]
 
 
 def test_several_batches_are_one_table() -> None:
     many = pa.Table.from_batches([*TABLE.to_batches(), *TABLE.to_batches(), *TABLE.slice(0, 0).to_batches()])
-    assert decode(ipc(many), LIMITS).num_rows == 6
+    assert decode(ipc(many), LIMITS).num_rows == decode_push(ipc(many), LIMITS).num_rows == 6
 
 
 def bombs() -> dict[str, bytes]:
@@ -63,7 +65,7 @@ def test_a_few_bytes_cannot_become_many(name: str) -> None:
     pool = pa.default_memory_pool()
     before = pool.bytes_allocated()
     with pytest.raises(InvalidBatch, match="is the most in one push"):
-        decode(BOMBS[name], SMALL)
+        decode_push(BOMBS[name], SMALL)
     assert pool.bytes_allocated() - before < 4_000_000
 
 
@@ -92,11 +94,21 @@ GARBAGE = [
 @pytest.mark.parametrize("payload", GARBAGE)
 def test_what_is_no_stream_is_refused(payload: bytes) -> None:
     with pytest.raises(InvalidBatch, match="Arrow IPC stream"):
-        decode(payload, LIMITS)
+        decode_push(payload, LIMITS)
 
 
 def test_the_end_mark_may_be_missing() -> None:
     assert decode(ipc(TABLE)[:-8], LIMITS).equals(TABLE)
+    assert decode_push(ipc(TABLE)[:-8], LIMITS).equals(TABLE.to_batches()[0])
+
+
+def test_one_plain_batch_is_given_as_that() -> None:
+    kinds = [pa.int8(), pa.float64(), pa.bool_(), pa.decimal128(9, 2), pa.timestamp("us", "UTC"), pa.large_string()]
+    table = pa.table([pa.array([None, None], kind) for kind in kinds], [str(kind) for kind in kinds])
+    for rows in (table, TABLE, TABLE.slice(1, 1)):
+        found = decode_push(ipc(rows), LIMITS)
+        assert isinstance(found, pa.RecordBatch)
+        assert pa.table(found).equals(rows)
 
 
 def test_the_digest_is_of_the_bytes() -> None:
@@ -117,7 +129,7 @@ def test_mutated_streams_are_read_or_refused() -> None:
         for _ in range(50):
             payload = mutate(draw, seeds)
             try:
-                table = decode(payload, SMALL)
+                table = draw.choice((decode, decode_push))(payload, SMALL)
                 table.validate(full=True)
                 columns_from_arrow(schema, table)
             except (PSoupError, pa.ArrowInvalid, pa.ArrowIndexError):
@@ -148,4 +160,4 @@ def mutate(draw: random.Random, seeds: list[bytes]) -> bytes:
 @pytest.mark.parametrize("behind", [ipc(TABLE), b"junk", bytes(8)])
 def test_what_stands_behind_the_stream_is_not_lost_in_silence(behind: bytes) -> None:
     with pytest.raises(InvalidBatch, match=f"goes on for {len(behind)} bytes after the end"):
-        decode(ipc(TABLE) + behind, LIMITS)
+        decode_push(ipc(TABLE) + behind, LIMITS)

@@ -77,7 +77,9 @@ class PushResponse(_message.Message):
     WATERMARK_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The event's place in the service's order; pass it as `min_sequence` to read your own writes."""
+    """The event's place in the service's order; pass it as `min_sequence` to read your own writes.
+    Small pushes that come at the same time may share one.
+    """
     accepted: _builtins.int
     """Tuples taken."""
     late: _builtins.int

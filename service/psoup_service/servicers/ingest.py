@@ -20,7 +20,6 @@ from psoup import events
 from psoup.answer import Snapshot
 from psoup.errors import InvalidBatch, InvalidInput, PSoupError
 from psoup.events import HeartbeatAcknowledgement, PushAcknowledgement
-from psoup.model import Kind
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service import convert, ipc
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
@@ -146,8 +145,8 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         )
         return events.Push(sender.stream, table, sender.producer, sender.epoch, number, digest, tenant)
 
-    def _decode(self, payload: bytes, producer: str) -> tuple[pa.Table, bytes]:
-        return ipc.decode(payload, self._backend.limits), ipc.digest(payload) if producer else b""
+    def _decode(self, payload: bytes, producer: str) -> tuple[pa.Table | pa.RecordBatch, bytes]:
+        return ipc.decode_push(payload, self._backend.limits), ipc.digest(payload) if producer else b""
 
     async def _submit(self, command: events.Push, size: int) -> PushAcknowledgement:
         done = await self._backend.host.submit(command, patience=PATIENCE_S)
@@ -176,17 +175,16 @@ def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) ->
     return given
 
 
-def _check_width(snapshot: Snapshot, stream: str, table: pa.Table, tenant: str, limit: int) -> None:
+def _check_width(snapshot: Snapshot, stream: str, table: pa.Table | pa.RecordBatch, tenant: str, limit: int) -> None:
     """Refuse a batch of few bytes that would fill wide columns: bits, or NULLs for columns it does not have."""
     view = snapshot.streams.get((tenant, stream.lower()))
     if view is None:
         return
-    fixed = sum(attribute.type.kind is not Kind.TEXT for attribute in view.spec.schema.attributes)
-    text = len(view.spec.schema.attributes) - fixed
-    needed = table.num_rows * _MOST_WIDTH * (fixed + text)
+    columns = len(view.spec.schema.attributes)
+    needed = table.num_rows * _MOST_WIDTH * columns
     if needed > limit:
         raise InvalidBatch(
-            f"{table.num_rows:,} rows take {needed:,} bytes in the {fixed + text} columns of {stream!r}; {limit:,} is"
+            f"{table.num_rows:,} rows take {needed:,} bytes in the {columns} columns of {stream!r}; {limit:,} is"
             " the most in one push, send it in parts",
             reason="BATCH_TOO_LARGE",
             found=needed,

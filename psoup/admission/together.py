@@ -1,0 +1,60 @@
+"""Small pushes that wait at the same time become one event: one row of the log, one step of the engine.
+
+    push  1 row ┐
+    push  2 rows├──> push of 4 rows, whole ──> one event, one sequence ──> each caller is told of its own rows
+    push  1 row ┘
+
+Each must be what it would be alone: pushes of producers have numbers of their own and are left out, and where a row
+would be refused, or a column has an error, nothing is joined and each push is prepared alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from psoup.errors import InvalidBatch
+from psoup.events import Command, Push, PushAcknowledgement
+
+SMALL_ROWS = 64
+"""Rows of a push up to which it is worth joining: from about here on preparing a row takes longer than copying it."""
+
+MOST = 256
+"""Pushes in one event."""
+
+
+def may_join(first: Command, other: Command) -> bool:
+    """Whether `other` can be in one event with `first`: small pushes to one stream, without producers. O(columns)."""
+    return (
+        isinstance(first, Push)
+        and isinstance(other, Push)
+        and _is_small(first)
+        and _is_small(other)
+        and first.stream == other.stream
+        and first.tenant == other.tenant
+        and first.table.schema.equals(other.table.schema)
+    )
+
+
+def _is_small(push: Push) -> bool:
+    numbered = push.producer or push.epoch or push.number
+    return isinstance(push.table, pa.RecordBatch) and 0 < push.table.num_rows <= SMALL_ROWS and not numbered
+
+
+def join(pushes: Sequence[Push]) -> Push:
+    """The rows of all `pushes`, in their order. Raises InvalidBatch if those of one cannot be read. O(bytes)."""
+    tables = [push.table for push in pushes]
+    try:
+        for table in tables:
+            table.validate(full=True)  # before it is copied: offsets may lead outside its memory
+        return Push(pushes[0].stream, pa.concat_batches(tables), tenant=pushes[0].tenant, whole=True)
+    except pa.ArrowException as problem:
+        raise InvalidBatch(f"the pushes cannot be joined: {problem}", reason="CORRUPT_BATCH") from problem
+
+
+def share(answer: PushAcknowledgement, pushes: Sequence[Push]) -> list[PushAcknowledgement]:
+    """What each of `pushes` is told, of the answer to all."""
+    return [
+        PushAcknowledgement(answer.sequence, False, push.table.num_rows, watermark=answer.watermark) for push in pushes
+    ]
