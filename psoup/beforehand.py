@@ -2,7 +2,8 @@
 
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
 
-What comes out goes beside the chunk; see `psoup.archive.Source.matches`. Windows are not applied.
+What comes out goes beside the chunk; see `psoup.archive.Source.matches`. Windows are not applied: what a clause matches
+does not depend on them, be they of time or of rows.
 """
 
 from __future__ import annotations

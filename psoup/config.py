@@ -48,6 +48,9 @@ class EngineConfig:
     sort_rows: int = 5_000_000
     """Rows that ORDER BY or DISTINCT may hold in one invocation."""
 
+    archive_rows: int = 67_108_864
+    """Tuples on disk that one invocation may evaluate because nothing has evaluated them for its query yet."""
+
     max_ahead: int = 86_400 * SECOND
     """Microseconds that an event time may lie past the clock; tuples further ahead are refused one by one."""
 

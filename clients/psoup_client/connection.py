@@ -21,6 +21,7 @@ from psoup_client.errors import Cancelled, Unavailable, from_rpc
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,
+    cover_pb2_grpc,
     ingest_pb2_grpc,
     queries_pb2_grpc,
     server_pb2_grpc,
@@ -42,6 +43,7 @@ _SERVICES = (
     "ServerService",
     "BackupService",
     "AttachService",
+    "CoverService",
 )
 _NOT_REPEATED = (("StreamService", "CreateStream"), ("StreamService", "AlterStream"), ("IngestService", "PushStream"))
 _RETRY = {
@@ -87,6 +89,7 @@ class Connection:
         self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
         self.server = server_pb2_grpc.ServerServiceStub(self._channel)
         self.attach = attach_pb2_grpc.AttachServiceStub(self._channel)
+        self.cover = cover_pb2_grpc.CoverServiceStub(self._channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
 
     def call(

@@ -2,6 +2,7 @@
 
     spark = psoup_spark.session()
     psoup_spark.backfill(spark.read.parquet("years"), "flights", job="years")
+    psoup_spark.cover(spark, [query.id])
     psoup_spark.feed(spark.readStream.schema(...).parquet("in"), "flights", checkpoint="checkpoint").wait()
 
 Needs the extra: pip install 'psoup[spark]', and Java 17 or newer. Workers need the same packages as the driver.
@@ -15,22 +16,27 @@ except ModuleNotFoundError as problem:
     ) from problem
 
 from psoup_spark.backfill import BackfillResult, backfill
+from psoup_spark.cover import CoverResult, cover
 from psoup_spark.datasource import register
 from psoup_spark.failures import SparkFailed, spark_errors
 from psoup_spark.feed import Feed, feed
 from psoup_spark.session import NoJava, session
 from psoup_spark.sources import Source
 from psoup_spark.standing import Join, JoinResult, join
+from psoup_spark.watching import Progress
 
 __all__ = [
     "BackfillResult",
+    "CoverResult",
     "Feed",
     "Join",
     "JoinResult",
     "NoJava",
+    "Progress",
     "Source",
     "SparkFailed",
     "backfill",
+    "cover",
     "feed",
     "join",
     "register",

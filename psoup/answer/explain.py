@@ -8,14 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 from psoup.answer.costs import QueryCost, query_cost
-from psoup.answer.matches import chunk_matches, is_kept
-from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.answer.coverage import Span, form_of, spans
+from psoup.answer.matches import ChunkMatches, chunk_matches
+from psoup.answer.records import ClauseRecord
+from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import key_float
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
 from psoup.query import Factor, Term
 from psoup.sql import describe_window
+from psoup.stems.search import Search
 from psoup.stems.windows import WindowRange, apply_window
 
 
@@ -33,7 +36,12 @@ class FactorExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """See the module. Times are text in UTC; counts are of tuples or chunks kept."""
+    """See the module. Times are text in UTC; counts are of tuples or chunks kept.
+
+    `uncovered`: which chunks on disk nothing has evaluated for the query; `to_evaluate`: tuples of them that lie in the
+    window and that an invocation would look at. More than `archive_rows` are not looked at: an invocation is refused,
+    and `matches_in_window` is what is known without them.
+    """
 
     query_id: int
     sql: str
@@ -54,17 +62,22 @@ class Explanation:
     column_forms: dict[str, int]
     errors: int
     archived_in_window: int
+    archived_covered: int
+    uncovered: tuple[Span, ...]
+    to_evaluate: int
+    archive_rows: int
     cost: QueryCost
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
 
-    def lines(self) -> list[str]:
-        """Text for a terminal."""
+    def lines(self, name: str = "") -> list[str]:
+        """Text for a terminal; `name`: what the query is called there, if not its number."""
+        name = name or str(self.query_id)
         forms = ", ".join(f"{count} {form}" for form, count in sorted(self.column_forms.items()))
         lines = [
-            f"query {self.query_id} on stream {self.stream} ({self.time_domain})",
+            f"query {name} on stream {self.stream} ({self.time_domain})",
             f"  window   {self.window}  ({self.window_kind})",
             f"           now from {self.begin} to {self.end}",
             f"  clause   {self.clause}",
@@ -74,16 +87,40 @@ class Explanation:
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
             lines.extend(f"           derived attribute: {text}" for text in factor.derived)
         lines.append(
-            f"  window holds {self.tuples_in_window:,} tuples, {self.matches_in_window:,} match; "
-            f"{self.errors} evaluation errors"
+            f"  window holds {self.tuples_in_window:,} tuples, {'at least ' if self.refused else ''}"
+            f"{self.matches_in_window:,} match; {self.errors} evaluation errors"
         )
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
-        if self.chunks_archived:
-            lines.append(
-                f"  archive  {self.chunks_archived} of the chunks are on disk, evaluated when asked for unless covered;"
-                f" {self.archived_in_window:,} tuples of the window are in them"
-            )
-        return [*lines, *self.cost.lines()]
+        return [*lines, *self._archive_lines(name), *self.cost.lines()]
+
+    @property
+    def refused(self) -> bool:
+        """Whether an invocation would have to evaluate more on disk than it may."""
+        return self.to_evaluate > self.archive_rows
+
+    def _archive_lines(self, name: str) -> list[str]:
+        if not self.chunks_archived:
+            return []
+        lines = [
+            f"  archive  {self.chunks_archived:,} of the chunks are on disk, {self.archived_covered:,} of them covered;"
+            f" {self.archived_in_window:,} tuples of the window are in them"
+        ]
+        if self.uncovered:
+            lines += [f"           not covered: {span}" for span in self.uncovered[:_SHOWN]]
+            if len(self.uncovered) > _SHOWN:
+                lines.append(f"           and {len(self.uncovered) - _SHOWN:,} more such parts")
+            asked = f"{self.to_evaluate:,} of these tuples are evaluated by an invocation"
+            if self.refused:
+                asked = (
+                    f"an invocation is refused: it would have to evaluate {self.to_evaluate:,} of these tuples, and"
+                    f" {self.archive_rows:,} is the most (archive_rows)"
+                )
+            lines.append(f"           {asked}; psoup spark cover {name} has a job do it once")
+        return lines
+
+
+_SHOWN = 8
+"""Parts that are not covered of which the text tells."""
 
 
 def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Explanation:
@@ -94,17 +131,11 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
     current = view.now(now)
     window = record.query.window
     found = apply_window(window, view.timeline(), view.spec.retention, current, current)
-    forms: Counter[str] = Counter()
-    matched = errors = 0
     begin, end = _ends(window, view, found)
-    for entry in view.chunks:
-        form = entry.results.form(clause.sqc_id, clause.slot)
-        forms["on disk" if form == "uncovered" and is_kept(entry, clause) else form] += 1
-        start, stop = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (found.low, found.high))
-        if start < stop:
-            part = chunk_matches(entry, clause, start, stop)
-            matched += len(part.offsets)
-            errors += part.errors
+    forms = [form_of(entry, clause) for entry in view.chunks]
+    unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
+    to_evaluate = _to_evaluate(view, clause, unknown, found)
+    parts = _parts(view, clause, found, set(unknown) if to_evaluate > snapshot.config.archive_rows else set())
     return Explanation(
         query_id=query_id,
         sql=record.query.text,
@@ -118,15 +149,45 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
         end=end,
         factors=tuple(_factor(factor) for factor in record.query.factors),
         tuples_in_window=found.high - found.low,
-        matches_in_window=matched,
+        matches_in_window=sum(len(part.offsets) for part in parts),
         chunks=len(view.chunks),
-        chunks_covered=len(view.chunks) - forms.get("uncovered", 0),
+        chunks_covered=len(view.chunks) - forms.count("uncovered"),
         chunks_archived=view.archived,
-        column_forms=dict(forms),
-        errors=errors,
+        column_forms=dict(Counter(forms)),
+        errors=sum(part.errors for part in parts),
         archived_in_window=max(0, min(found.high, view.hot_id) - found.low),
+        archived_covered=view.archived - len(unknown),
+        uncovered=spans(view.chunks[k] for k in unknown),
+        to_evaluate=to_evaluate,
+        archive_rows=snapshot.config.archive_rows,
         cost=query_cost(snapshot, query_id, tenant=tenant),
     )
+
+
+def _rows(entry: ChunkEntry, found: WindowRange) -> tuple[int, int]:
+    """The rows of a chunk that are in the window: from, to; from >= to if none are."""
+    low, high = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (found.low, found.high))
+    return low, high
+
+
+def _parts(view: StreamView, clause: ClauseRecord, found: WindowRange, left_out: set[int]) -> list[ChunkMatches]:
+    """The matches in the window, without those of some chunks."""
+    parts = []
+    for k, entry in enumerate(view.chunks):
+        start, stop = _rows(entry, found)
+        if start < stop and k not in left_out:
+            parts.append(chunk_matches(entry, clause, start, stop))
+    return parts
+
+
+def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], found: WindowRange) -> int:
+    """Tuples on disk that an invocation would look at."""
+    search, rows = Search(clause.factors), 0
+    for k in unknown:
+        start, stop = _rows(view.chunks[k], found)
+        if start < stop and search.reads(view.chunks[k].data):
+            rows += stop - start
+    return rows
 
 
 def _ends(window: WindowClause, view: StreamView, found: WindowRange) -> tuple[str, str]:

@@ -201,7 +201,7 @@ def invoke(
     """The answer of a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
 
     Raises NotFound; OutOfRange for an `as_of` after NOW, or a window that reaches past what is kept (unless
-    `accept_truncation`).
+    `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
     """
     record = snapshot.query(query_id, tenant)
     view = snapshot.by_id[record.stream_id]
@@ -212,7 +212,7 @@ def invoke(
     if not accept_truncation:
         refuse_truncation(view.spec.name, found)
     clause = snapshot.clause(record.sqc_id)
-    matched = matches_in(view, clause, found.low, found.high, snapshot.run)
+    matched = matches_in(view, clause, found.low, found.high, snapshot.run, snapshot.config.archive_rows)
     completeness = _completeness(snapshot, view, window, found, instant, sum(m.errors for m in matched))
     return Answer(record, matched, completeness, snapshot.config.sort_rows)
 

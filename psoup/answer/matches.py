@@ -17,6 +17,7 @@ from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.archive import ArchivedChunk
 from psoup.columns import Array
+from psoup.errors import ResourceExhausted
 from psoup.stems.piece import Runner, Task, serial, threads_of
 from psoup.stems.search import Search
 
@@ -41,10 +42,13 @@ class ChunkMatches:
     covered: bool
 
 
-def matches_in(view: StreamView, clause: ClauseRecord, low: int, high: int, run: Runner = serial) -> list[ChunkMatches]:
+def matches_in(
+    view: StreamView, clause: ClauseRecord, low: int, high: int, run: Runner = serial, budget: int = 2**62
+) -> list[ChunkMatches]:
     """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out.
 
-    Chunks that have not been evaluated are searched on the threads of `run`, each by one.
+    Chunks that have not been evaluated are searched on the threads of `run`, each by one. Raises ResourceExhausted,
+    reason ARCHIVE_BUDGET, if more than `budget` tuples would have to be looked at on disk.
     """
     if low >= high:
         return []
@@ -63,8 +67,24 @@ def matches_in(view: StreamView, clause: ClauseRecord, low: int, high: int, run:
         if found[k] is None:
             unknown.append(k)
     if unknown:
-        _search(clause, parts, unknown, found, run)
+        search = Search(clause.factors)
+        rows = sum(parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data))
+        if rows > budget:
+            raise over_budget(rows, budget)
+        _search(search, parts, unknown, found, run)
     return [one for one in found if one is not None and (len(one.offsets) or one.errors)]
+
+
+def over_budget(rows: int, budget: int, query: str = "ID") -> ResourceExhausted:
+    """An invocation would have to look at too many tuples on disk; `query`: as it is known to the caller."""
+    return ResourceExhausted(
+        f"{rows:,} tuples of the window are on disk and were never evaluated for this query, and one invocation may"
+        f" evaluate {budget:,} (archive_rows); have a job do it once with `psoup spark cover {query}`, or narrow the"
+        " window",
+        reason="ARCHIVE_BUDGET",
+        rows=rows,
+        budget=budget,
+    )
 
 
 def chunk_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches:
@@ -110,14 +130,13 @@ def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int) -> Chun
 
 
 def _search(
-    clause: ClauseRecord,
+    search: Search,
     parts: list[tuple[ChunkEntry, int, int]],
     unknown: list[int],
     found: list[ChunkMatches | None],
     run: Runner,
 ) -> None:
     """Fill in what is unknown; every thread takes the next part that nobody has taken."""
-    search = Search(clause.factors)
     waiting, later = iter(unknown), iter(unknown[_AHEAD:])
     for k in unknown[:_AHEAD]:
         search.expect(parts[k][0].data)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -71,9 +72,13 @@ class Search:
                 ranged.append(factor)
         self._rest, self._ranged = tuple(rest), tuple(ranged)
 
+    def reads(self, chunk: Chunk) -> TypeGuard[ArchivedChunk]:
+        """Whether a search looks at the tuples of a chunk that is on disk. O(factors)."""
+        return isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones))
+
     def expect(self, chunk: Chunk) -> None:
         """The chunk will be searched soon: one on disk may be fetched meanwhile."""
-        if isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones)):
+        if self.reads(chunk):
             chunk.expect(self._reads)
 
     def find(self, chunk: Chunk, start: int, stop: int) -> Found:

@@ -27,6 +27,7 @@ from psoup.errors import Internal, InvalidInput
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,
+    cover_pb2_grpc,
     ingest_pb2_grpc,
     queries_pb2_grpc,
     server_pb2_grpc,
@@ -42,6 +43,7 @@ from psoup_service.runner import TaskPool
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.backup import BackupServicer
+from psoup_service.servicers.cover import CoverServicer
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.queries import QueryServicer
 from psoup_service.servicers.server import ServerServicer
@@ -147,6 +149,7 @@ class Service:
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
             (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
+            (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),
             (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(self._backend)),
         ):
             self._services += calls.add(register, servicer, server)

@@ -80,6 +80,9 @@ class Settings(BaseModel):
     sort_rows: int = Field(default=5_000_000, ge=0)
     """rows that ORDER BY or DISTINCT may hold in one invocation"""
 
+    archive_rows: int = Field(default=67_108_864, ge=0)
+    """tuples on disk that one invocation may evaluate; with 0 only what is covered is answered"""
+
     max_ahead_s: int = Field(default=86_400, ge=0)
     """how far past the clock a tuple's time may lie"""
 
@@ -127,6 +130,7 @@ class Settings(BaseModel):
             memory_bytes=self.memory_mib * _MIB,
             results_bytes=self.results_mib * _MIB,
             sort_rows=self.sort_rows,
+            archive_rows=self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
         )
 

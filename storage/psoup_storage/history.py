@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -87,14 +88,32 @@ def write_chunk(
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Make the directory whole; durable. Raises OSError."""
     facts = {"stream": manifest.stream, "incarnation": manifest.incarnation, "chunks": manifest.chunks}
+    write_facts(directory, facts)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or of another form."""
+    facts = read_facts(directory)
+    try:
+        chunks = tuple(HistoryChunk(*chunk) for chunk in facts["chunks"])
+        stream, incarnation = facts["stream"], facts["incarnation"]
+    except (KeyError, TypeError) as problem:
+        raise bad_history(directory, f"its {MANIFEST} cannot be read: {problem}") from problem
+    if not chunks:
+        raise bad_history(directory, "there is no chunk in it")
+    return Manifest(stream, chunks, incarnation)
+
+
+def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
+    """The manifest of a directory that a job writes: with it the directory is whole; durable. Raises OSError."""
     text = json.dumps(facts, separators=(",", ":"))
     head = json.dumps({"format": FORMAT, "crc": zlib.crc32(text.encode())})
     _write(directory / MANIFEST, pa.py_buffer(f"{head}\n{text}\n".encode()))
     sync_directory(directory)
 
 
-def read_manifest(directory: Path) -> Manifest:
-    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or of another form."""
+def read_facts(directory: Path) -> dict[str, Any]:
+    """What `write_facts` wrote; raises InvalidInput, reason BAD_HISTORY, if it is not there, or not as it was."""
     try:
         head, _, text = (directory / MANIFEST).read_text(encoding="utf-8").partition("\n")
         found = json.loads(head)
@@ -103,11 +122,7 @@ def read_manifest(directory: Path) -> Manifest:
         text = text.removesuffix("\n")
         if zlib.crc32(text.encode()) != found["crc"]:
             raise bad_history(directory, f"its {MANIFEST} is not as it was written")
-        facts = json.loads(text)
-        chunks = tuple(HistoryChunk(*chunk) for chunk in facts["chunks"])
-        if not chunks:
-            raise bad_history(directory, "there is no chunk in it")
-        return Manifest(facts["stream"], chunks, facts["incarnation"])
+        return dict(json.loads(text))
     except FileNotFoundError as problem:
         raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem
     except (OSError, ValueError, KeyError, TypeError) as problem:
@@ -115,10 +130,8 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def bad_history(directory: Path, why: str) -> InvalidInput:
-    """A job directory that cannot be attached."""
-    return InvalidInput(
-        f"{directory} is no history that can be attached: {why}; run the job again", reason="BAD_HISTORY"
-    )
+    """A job directory that cannot be taken in."""
+    return InvalidInput(f"{directory} is nothing that can be attached: {why}; run the job again", reason="BAD_HISTORY")
 
 
 def _write(path: Path, content: pa.Buffer) -> None:

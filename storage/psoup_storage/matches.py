@@ -66,7 +66,7 @@ def write(path: Path, crc: int, rows: int, found: Sequence[Found]) -> None:
     ids = np.array(sorted(places), np.int64)
     table = np.array([places[int(query)] for query in ids], np.int64).reshape(-1, 3)
     failed = [[query, clause.errors] for clause in found if clause.errors for query in clause.query_ids]
-    ranges = _ranges(np.array(sorted(query for clause in found for query in clause.query_ids), np.int64))
+    ranges = ranges_of(np.array(sorted(query for clause in found for query in clause.query_ids), np.int64))
     parts = [ranges, ids, *table.T, np.array(failed, np.int64)]
     index = b"".join(np.ascontiguousarray(part).astype("<i8").tobytes() for part in parts)
     head = np.array([_MAGIC, zlib.crc32(index), crc, rows, len(ranges), len(ids), len(failed)], "<i8")
@@ -123,7 +123,7 @@ def _encode(offsets: Array, rows: int, bitmap: int) -> bytes:
     return bytes(np.packbits(bits, bitorder="little").tobytes())
 
 
-def _ranges(ids: Array) -> Array:
+def ranges_of(ids: Array) -> Array:
     """Ascending IDs as [from, to), int64[r, 2]."""
     if not len(ids):
         return np.zeros((0, 2), np.int64)

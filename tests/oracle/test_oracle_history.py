@@ -1,4 +1,4 @@
-"""History attached before, between and after pushes, and starts: every answer against DuckDB over all of it."""
+"""History attached between pushes and starts, queries covered by jobs: every answer against DuckDB over all of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup_testing.attaching import AttachingDuel, History
+from psoup_testing.attaching import AttachingDuel, Covering, History
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.histories import Action, Maintain, draw_history
 from psoup_testing.model import Declaration
@@ -41,15 +41,16 @@ def draw_attachment(draw: Any) -> History:
 
 
 def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("T12 history", seconds=12, least=25), itertools.count(), [0, 0, 0, 0]
+    budget, numbers, seen = Budget("T12 history", seconds=12, least=25), itertools.count(), [0, 0, 0, 0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=14)
-        actions: list[Action | History] = []
+        actions: list[Action | History | Covering] = []
         for action in history.actions:
             extra = draw(st.integers(0, 7))
-            before = [draw_attachment(draw)] if extra == 0 else [Maintain()] if extra == 1 else []
-            actions += [*before, action]
+            if extra < 3:
+                actions.append((draw_attachment(draw), Maintain(), Covering(1 + extra % 2))[extra])
+            actions.append(action)
         history = replace(history, declaration=kept(draw, history.declaration))
         every = draw(st.sampled_from((0, 3)))
         note(f"{history!r}\n{actions}\nevery {every}")
@@ -68,11 +69,13 @@ def test_answers_over_history_and_live_data_equal_the_query_run_once(tmp_path: P
             seen[1] += duel.refused
             seen[2] += made[0].restarts
             seen[3] += duel.on_disk()
+            seen[4] += duel.covered
             return duel.compared
         finally:
             duel.close()
             made[0].store.close()
 
     run_cases(budget, case)
-    what = f"{seen[0]} attached, {seen[1]} refused, {seen[2]} restarts, {seen[3]} columns found beforehand"
+    what = f"{seen[0]} attached, {seen[1]} refused, {seen[2]} restarts, {seen[3]} columns found beforehand,"
+    what += f" {seen[4]} chunks covered later"
     assert min(seen) > 3, f"{what} are too few to say anything"

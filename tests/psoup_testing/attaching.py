@@ -15,13 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.batches import read_columns
+from psoup.answer.coverage import lacking
+from psoup.archive import ArchivedChunk
 from psoup.beforehand import Beforehand
 from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.events import AttachAcknowledgement
 from psoup.history import Attach
 from psoup.model import StreamSpec
+from psoup.sql import create_stream
+from psoup_storage.covers import Cover, cover_chunk, write_cover
+from psoup_storage.durable.covering import Taken
 from psoup_storage.history import Manifest, write_chunk, write_manifest
+from psoup_storage.matches import ranges_of
 from psoup_testing.duel import Duel, Make, expected_refusal, to_table
 from psoup_testing.histories import Action, make_rows
 from psoup_testing.model import Declaration, Row
@@ -66,6 +72,36 @@ def attach(
     return done
 
 
+def write_job(soup: RestartingPSoup, folder: Path, queries: Sequence[int]) -> int:
+    """What a job does that covers `queries` of one stream: a directory, whole; returns how many chunks it has."""
+    snapshot = soup.engine.snapshot()
+    records = [snapshot.query(query, soup.tenant) for query in queries]
+    view, clauses = snapshot.by_id[records[0].stream_id], [snapshot.clause(one.sqc_id) for one in records]
+    known = [(one.query_id, one.query.text) for one, clause in zip(records, clauses, strict=True) if clause.factors]
+    files = soup.store.files(lacking(view, [clause for clause in clauses if clause.factors]))
+    folder.mkdir(parents=True)
+    spec, bound = create_stream(view.sql), Beforehand(view.spec, known)
+    for file in files:
+        cover_chunk(folder, file, spec, bound)
+    names = tuple(Path(file.path).name for file in files)
+    numbers = np.array(sorted({number for number, _ in known}), np.int64)
+    write_cover(folder, Cover(soup.store.incarnation, ranges_of(numbers), names))
+    return len(files)
+
+
+def take(soup: RestartingPSoup, folder: Path, stream: str) -> Taken:
+    """What the service does with that directory."""
+    view = soup.engine.snapshot().stream(stream, soup.tenant)
+    return soup.store.cover(folder, [e.data for e in view.chunks[: view.archived] if isinstance(e.data, ArchivedChunk)])
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """A job evaluates one query in so many of those that stand over what is on disk."""
+
+    every: int
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Rows of before are attached: `count` of them, some of the last `span` seconds that are possible."""
@@ -86,12 +122,14 @@ class AttachingDuel(Duel):
     ) -> None:
         super().__init__(declaration, config, make=make)
         self.pools = pools
-        self.attached = self.refused = 0
+        self.attached = self.refused = self.covered = 0
 
-    def act(self, action: Action | History) -> None:
+    def act(self, action: Action | History | Covering) -> None:
         """One action on both sides."""
         if isinstance(action, History):
             self.attach(action)
+        elif isinstance(action, Covering):
+            self.cover(action)
         else:
             super().act(action)
 
@@ -117,6 +155,20 @@ class AttachingDuel(Duel):
             assert attach(self.psoup, name, job, folder).duplicate
         else:
             self.refused += 1
+        shutil.rmtree(folder)
+
+    def cover(self, action: Covering) -> None:
+        """No answer changes; what was covered is found so."""
+        assert isinstance(self.psoup, RestartingPSoup)
+        queries = [one.query_id for one in self.standing.values()][:: action.every]
+        if not queries:
+            return
+        folder = self.psoup.path.parent / f"cover-{self.psoup.path.name}"
+        count = write_job(self.psoup, folder, queries)
+        assert take(self.psoup, folder, self.declaration.name).chunks == count
+        assert take(self.psoup, folder, self.declaration.name).chunks == 0, "what is there is not taken twice"
+        assert not any(self.psoup.explain(query).uncovered for query in queries)
+        self.covered += count
         shutil.rmtree(folder)
 
     def on_disk(self) -> int:

@@ -14,13 +14,22 @@ from google.protobuf import descriptor, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from psoup_proto.v1 import attach_pb2, backup_pb2, ingest_pb2, queries_pb2, server_pb2, staging_pb2, streams_pb2
+from psoup_proto.v1 import (
+    attach_pb2,
+    backup_pb2,
+    cover_pb2,
+    ingest_pb2,
+    queries_pb2,
+    server_pb2,
+    staging_pb2,
+    streams_pb2,
+)
 from psoup_service.settings import Settings
 from psoup_service.status import CODES, OWN_CODES
 from psoup_testing.budget import Budget
 from psoup_testing.wire import Wire, ipc, run
 
-FILES = (streams_pb2, ingest_pb2, staging_pb2, queries_pb2, server_pb2, backup_pb2, attach_pb2)
+FILES = (streams_pb2, ingest_pb2, staging_pb2, queries_pb2, server_pb2, backup_pb2, attach_pb2, cover_pb2)
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]

@@ -23,6 +23,7 @@ from psoup.sql import window_clause
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks, store
 from psoup_storage.durable.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.covering import Covers
 from psoup_testing.gate import rows
 from psoup_testing.recording import RecordingPSoup
 from psoup_testing.restarting import RestartingPSoup
@@ -261,7 +262,9 @@ def test_no_bit_of_the_head_of_a_page_changes_what_is_read(soup: RestartingPSoup
         content[place // 8] ^= 1 << place % 8
         path.write_bytes(content)
         content[place // 8] ^= 1 << place % 8
-        source = StoredColumns(path, len(whole), known.nbytes, known._footer, known._ranges, ColumnCache(0))
+        source = StoredColumns(
+            path, len(whole), known.nbytes, known._footer, known._ranges, ColumnCache(0), 0, False, Covers(soup.path)
+        )
         try:
             assert source.column(attribute).values.tolist() == whole, f"bit {place}: a silent wrong value"
             outcomes[True] += 1

@@ -8,12 +8,14 @@ from typing import TypeAlias
 import grpc
 
 from psoup.answer import Snapshot
+from psoup.errors import FailedPrecondition
 from psoup.events import Acknowledgement, Command
 from psoup.model import DEFAULT_TENANT
 from psoup_service.host import Host
 from psoup_service.ids import Ids
 from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
+from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 
 Context: TypeAlias = grpc.aio.ServicerContext
@@ -39,6 +41,15 @@ class Backend:
     def tenant(self, context: Context) -> str:
         """Whose call it is. There is one tenant until calls carry credentials."""
         return DEFAULT_TENANT
+
+    def durable(self) -> DurableStore:
+        """The store, for what needs a disk; FailedPrecondition without one."""
+        if not isinstance(self.store, DurableStore):
+            raise FailedPrecondition(
+                "this service keeps its data in memory only, and history is kept on disk; start it with --data-dir",
+                reason="NOT_DURABLE",
+            )
+        return self.store
 
     def now(self) -> int:
         """The clock's time in microseconds."""

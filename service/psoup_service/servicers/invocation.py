@@ -18,7 +18,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from psoup.answer import Answer, Snapshot, invoke
-from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError
+from psoup.answer.matches import over_budget
+from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.model import WindowClause
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2
@@ -66,7 +67,7 @@ class _Wanted:
         return record is None or snapshot.by_id[record.stream_id].in_memory(record.query.window, self.now)
 
     def answer(self, snapshot: Snapshot) -> Answer:
-        """Evaluate up to the matches; NotFound names the query as the client did."""
+        """Evaluate up to the matches; errors name the query as the client did."""
         try:
             return invoke(
                 snapshot,
@@ -79,6 +80,10 @@ class _Wanted:
             )
         except NotFound:
             raise unknown_query(self.name) from None
+        except ResourceExhausted as problem:
+            if problem.reason != "ARCHIVE_BUDGET":
+                raise
+            raise over_budget(int(problem.facts["rows"]), int(problem.facts["budget"]), self.name) from None
 
 
 class Invocation:

@@ -130,8 +130,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         now = backend.now()
         with naming(request.query_id):
             found = await backend.host.read(lambda snapshot: explain(snapshot, query_id, tenant=tenant, now=now))
-        lines = found.lines()
-        lines[0] = lines[0].replace(f"query {query_id} ", f"query {request.query_id} ", 1)
+        lines = found.lines(request.query_id)
         response = queries_pb2.ExplainResponse(lines=lines)
         details = {**found.to_dict(), "query_id": request.query_id}
         response.details.update({name: _plain(value) for name, value in details.items()})

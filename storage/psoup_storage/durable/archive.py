@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,9 @@ from psoup.errors import Internal, PSoupError
 from psoup.model import Attribute
 from psoup.stems.widening import null_column
 from psoup_storage.matches import NOTHING, SUFFIX, Index, read_index, read_matches
+
+if TYPE_CHECKING:  # which reads manifests of jobs, and these are written with what is here
+    from psoup_storage.durable.covering import Covers
 
 GROUP_ROWS = 16_384
 """Rows of a row group of an archived chunk: what must be read for one row."""
@@ -83,7 +86,7 @@ class StoredColumns:
 
     `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum. `ranges`: uint32
     [columns, row groups, 2], where columns begin and how long they are; empty if that is not known. `crc`: of all
-    bytes, if there may be matches beside the file.
+    bytes. `attached`: there may be matches beside the file. `covers`: there may be more in them.
     """
 
     def __init__(
@@ -94,14 +97,18 @@ class StoredColumns:
         footer: tuple[int, int],
         ranges: Array,
         cache: ColumnCache,
-        crc: int | None = None,
+        crc: int,
+        attached: bool,
+        covers: Covers,
     ) -> None:
         self.path = path
         self.nbytes = nbytes
+        self.crc = crc
         self._rows = rows
         self._footer = footer
         self._ranges = ranges
-        self._crc = crc
+        self._attached = attached
+        self._covers = covers
         self._cache = cache
 
     def column(self, attribute: Attribute) -> Column:
@@ -120,23 +127,35 @@ class StoredColumns:
         return [next(read).take(inside) if column is None else column.take(rows) for column in known]
 
     def evaluated(self) -> Array:
-        """The queries that the file beside this one has the matches of."""
-        return self._index().ranges
+        """The queries that the file beside this one has the matches of, and those of covers."""
+        own, covers = self._index(None).ranges, self._covers.of(self.path.name)
+        return np.concatenate([own, *(cover.ranges for cover in covers)]) if covers else own
 
     def matches(self, query_id: int) -> tuple[Array, int] | None:
         """What one of those matched."""
-        index = self._index()
-        found = read_matches(self._beside, index, query_id)
-        return None if found is None else (found, index.errors.get(query_id, 0))
+        name = self.path.name
+        if _within(query_id, (own := self._index(None)).ranges):
+            found = read_matches(self._beside, own, query_id)
+            if found is not None:
+                return found, own.errors.get(query_id, 0)
+        for cover in self._covers.of(name):
+            if _within(query_id, cover.ranges) and _within(query_id, (index := self._index(cover.beside(name))).ranges):
+                found = read_matches(cover.beside(name), index, query_id)
+                if found is not None:
+                    return found, index.errors.get(query_id, 0)
+        return None
 
     @property
     def _beside(self) -> Path:
         return self.path.with_name(self.path.name + SUFFIX)
 
-    def _index(self) -> Index:
-        if self._crc is None:
+    def _index(self, path: Path | None) -> Index:
+        """Of the matches in a cover, or (no path) beside the file."""
+        if path is None and not self._attached:
             return NOTHING
-        return self._cache.get((self.path.name, ""), lambda: read_index(self._beside, self._crc))
+        place = self._beside if path is None else path
+        name = "" if path is None else f"/{path.parent.name}"
+        return self._cache.get((self.path.name, name), lambda: read_index(place, self.crc))
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
         """Columns, by their places in the file, are wanted soon. What cannot be opened is for `column` to report."""
@@ -184,6 +203,11 @@ class StoredColumns:
         if zlib.crc32(footer) != checksum:
             raise damaged(self.path, "its footer is not as it was written")
         return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
+
+
+def _within(query_id: int, ranges: Array) -> bool:
+    """Whether an ID is in one of some ranges, int64[r, 2]."""
+    return bool(((ranges[:, 0] <= query_id) & (query_id < ranges[:, 1])).any())
 
 
 def _column(attribute: Attribute, table: pa.Table) -> Column:

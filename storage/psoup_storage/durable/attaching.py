@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ from psoup.history import Attached, Extent
 from psoup.model import Retention, StreamSpec
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
-from psoup_storage.durable.directory import NO_LINKS, NO_ROOM, disk_full, sync_directory
+from psoup_storage.durable.directory import NO_ROOM, disk_full, second_name, sync_directory
 from psoup_storage.history import HistoryChunk, Manifest, bad_history
 from psoup_storage.matches import SUFFIX
 
@@ -118,12 +117,7 @@ def _row(chunk: HistoryChunk, stream: int, number: int, file: str, before: Chunk
 
 def _take(source: Path, target: Path) -> None:
     """The same file under a second name; a copy where that cannot be. Durable but for its name."""
-    try:
-        os.link(source, target)
-    except OSError as problem:
-        if problem.errno not in NO_LINKS:
-            raise
-        shutil.copyfile(source, target)
+    second_name(source, target)
     handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -24,7 +24,7 @@ import apsw
 from psoup.errors import Internal, InvalidInput
 from psoup_storage.durable.chunks import FOLDER
 from psoup_storage.durable.database import Database
-from psoup_storage.durable.directory import DATABASE, NO_LINKS, DataDirectory, sync_directory
+from psoup_storage.durable.directory import DATABASE, DataDirectory, second_name, sync_directory
 from psoup_storage.durable.doctor import Progress, examine
 from psoup_storage.durable.whole_copy import MARK
 from psoup_storage.matches import SUFFIX
@@ -67,9 +67,9 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
 
     def link() -> None:
         for (file,) in database.query("SELECT file FROM chunks"):
-            _link(directory.path / FOLDER / file, path / FOLDER / file)
+            second_name(directory.path / FOLDER / file, path / FOLDER / file)
             if (directory.path / FOLDER / (file + SUFFIX)).exists():
-                _link(directory.path / FOLDER / (file + SUFFIX), path / FOLDER / (file + SUFFIX))
+                second_name(directory.path / FOLDER / (file + SUFFIX), path / FOLDER / (file + SUFFIX))
 
     try:
         directory.make_file(path / DATABASE)
@@ -81,16 +81,6 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
         if isinstance(problem, apsw.Error | OSError):
             raise Internal(f"the backup could not be made: {problem}", reason="BACKUP_FAILED") from problem
         raise
-
-
-def _link(source: Path, target: Path) -> None:
-    """A second name for a chunk, which never changes; a copy where the file system knows no second names."""
-    try:
-        os.link(source, target)
-    except OSError as problem:
-        if problem.errno not in NO_LINKS:
-            raise
-        shutil.copyfile(source, target)
 
 
 def mark(path: Path) -> tuple[int, str]:

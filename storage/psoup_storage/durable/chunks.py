@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary, finalize
 
 import numpy as np
@@ -37,6 +37,9 @@ from psoup.stems.zones import Zones
 from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, damaged
 from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
 from psoup_storage.matches import SUFFIX
+
+if TYPE_CHECKING:  # which reads manifests of jobs, and these are written with what is here
+    from psoup_storage.durable.covering import Covers
 
 FOLDER = "chunks"
 _NEW = ".new"
@@ -82,11 +85,15 @@ class ChunkRow(NamedTuple):
 
 
 class ChunkFolder:
-    """The files of all chunks of a data directory. `cache`: of columns that were read from archived ones."""
+    """The files of all chunks of a data directory. `cache`: of columns that were read from archived ones.
 
-    def __init__(self, directory: Path, cache: ColumnCache) -> None:
+    `covers`: what jobs found in them.
+    """
+
+    def __init__(self, directory: Path, cache: ColumnCache, covers: Covers) -> None:
         self.path = directory / FOLDER
         self.cache = cache
+        self.covers = covers
         self._in_use: WeakValueDictionary[str, StoredColumns] = WeakValueDictionary()
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
@@ -130,7 +137,7 @@ class ChunkFolder:
         ranges = np.array(facts.pop("ranges", []), np.uint32)
         path = self.path / row.file
         source = self._in_use[row.file] = StoredColumns(
-            path, row.rows, row.bytes, footer, ranges, self.cache, row.crc if row.attached else None
+            path, row.rows, row.bytes, footer, ranges, self.cache, row.crc, row.attached, self.covers
         )
         zones = {int(index): Zone(*zone) for index, zone in facts.items()}
         zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
@@ -147,7 +154,8 @@ class ChunkFolder:
 
         A file that a snapshot can still ask for goes with the last such snapshot, unless nothing is `read` any more.
         """
-        removed = 0
+        removed, names = 0, list(names)
+        self.covers.forget(names)
         for path in (self.path / one for name in names for one in (name, name + SUFFIX)):
             if path.exists():
                 removed += 0 if path.name.endswith(SUFFIX) else path.stat().st_size

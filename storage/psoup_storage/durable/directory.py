@@ -5,7 +5,8 @@
       psoup.db             0600, the database: catalog, log, manifest
       psoup.db-wal         its write-ahead log
       chunks/              stored chunks, as Parquet
-      incoming/            history that jobs write, to be attached; made when one begins
+      incoming/            what jobs write, to be taken in; made when one begins
+      covers/              what jobs found in stored chunks; see `covering`
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -119,6 +121,16 @@ def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
         retry_after_ms=1_000,
         **facts,
     )
+
+
+def second_name(source: Path, target: Path) -> None:
+    """The same file under a second name, for one that never changes; a copy where there are no second names."""
+    try:
+        os.link(source, target)
+    except OSError as problem:
+        if problem.errno not in NO_LINKS:
+            raise
+        shutil.copyfile(source, target)
 
 
 def sync_directory(path: Path) -> None:

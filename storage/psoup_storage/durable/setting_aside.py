@@ -28,6 +28,7 @@ from psoup_storage.durable.directory import DATABASE, sync_directory
 from psoup_storage.durable.findings import Finding
 from psoup_storage.durable.seals import register
 from psoup_storage.durable.whole_copy import MARK
+from psoup_storage.matches import SUFFIX
 
 ASIDE = "set-aside"
 LOSSES = "losses.jsonl"
@@ -66,7 +67,11 @@ def set_aside(
     _keep(path, folder, leaving, events, found)
     _forget(path, last, chunks, events)
     for row in leaving:
-        (path / FOLDER / row.file).unlink(missing_ok=True)
+        for name in (row.file, row.file + SUFFIX):
+            (path / FOLDER / name).unlink(missing_ok=True)
+    if events:  # the ID of a query that is gone may be given out again
+        for matches in (path / FOLDER).glob(f"*{SUFFIX}"):
+            matches.unlink()
 
 
 def _keep(

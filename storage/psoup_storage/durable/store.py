@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -27,12 +28,14 @@ from psoup.events import Event, Stored, StreamDropped
 from psoup.history import Attached
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
+from psoup_storage.covers import StoredFile
 from psoup_storage.durable import forgetting
-from psoup_storage.durable.archive import ColumnCache
+from psoup_storage.durable.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.attaching import Adopted, adopt, placed
 from psoup_storage.durable.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
+from psoup_storage.durable.covering import Covers, Taken
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import INCOMING, DataDirectory, disk_full
 from psoup_storage.durable.forgetting import (
@@ -92,7 +95,7 @@ class DurableStore:
                 opened.callback(self._database.close)
                 self.incarnation = self._database.meta("incarnation")
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
-                self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes))
+                self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes), Covers(self._directory.path))
                 self._clean()
             except OSError as problem:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
@@ -239,6 +242,20 @@ class DurableStore:
         if adopted is not None:
             self._chunks.remove(adopted.files)
 
+    def files(self, chunks: Sequence[ArchivedChunk]) -> list[StoredFile]:
+        """Where chunks on disk are, and what identifies them."""
+        found = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
+        return [StoredFile(str(source.path), len(chunk), source.crc, chunk.first_id) for chunk, source in found]
+
+    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk]) -> Taken:
+        """Take in what a job found in some of the `chunks` for queries. O(chunks); any thread.
+
+        Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
+        """
+        files = {Path(file.path).name: (file.rows, file.crc) for file in self.files(chunks)}
+        self.check_room(0)
+        return self._chunks.covers.take(directory, self.incarnation, files)
+
     def freeze(self) -> Frozen:
         """A copy of everything as of its last event, for a backup; events go on meanwhile. Any thread.
 
@@ -266,7 +283,9 @@ class DurableStore:
         self._stored = {row.stream: row for row in rows if not row.attached}
         for loss in losses(self.path):
             _log.warning("something damaged was set aside", extra={"what": loss["place"], "lost": loss["lost"]})
-        orphans = self._chunks.remove_orphans({row.file for row in rows})
+        files = {row.file for row in rows}
+        self._chunks.covers.load(self.incarnation, files)
+        orphans = self._chunks.remove_orphans(files)
         if orphans:
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})
         with self._database.transaction() as connection:

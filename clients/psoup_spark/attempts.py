@@ -1,0 +1,76 @@
+"""The directory of one run of a job: its own, so that runs of one name never meet in it.
+
+    incoming/history-7f3a….lock            held by the run while it lives, by flock; says who
+    incoming/history-7f3a…-c0ffee42/       the directory of that run; gone with it
+    incoming/history-7f3a…-9b1deb4d/       of a run that died: removed by the next one
+
+What a dead run's tasks still write goes nowhere. Where a file system knows no locks, runs of one name may overlap: the
+first that ends is attached, and the other is told so.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from psoup_client import Conflict
+
+_BUSY = {errno.EWOULDBLOCK, errno.EACCES}
+
+
+def prefix(kind: str, *names: str) -> str:
+    """How the directories of a job begin: the same for the same names."""
+    return f"{kind}-{hashlib.blake2b(' '.join(names).encode(), digest_size=8).hexdigest()}"
+
+
+@contextmanager
+def attempt(folder: str, job: str, what: str) -> Iterator[Path]:
+    """A new directory for a run of `job` (a `prefix`), removed with the block; what dead runs have left goes before.
+
+    Raises Conflict, reason JOB_RUNS, if one is running; `what`: how the message names it.
+    """
+    place = Path(folder)
+    lock = _take(place / f"{job}.lock", what)
+    if lock is not None:
+        for left in place.glob(f"{job}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+    directory = place / f"{job}-{secrets.token_hex(4)}"
+    directory.mkdir(mode=0o700)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        if lock is not None:
+            (place / f"{job}.lock").unlink(missing_ok=True)
+            os.close(lock)
+
+
+def _take(path: Path, what: str) -> int | None:
+    """The lock, as an open file; None where there are no locks."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+                break
+        except OSError as problem:
+            if problem.errno not in _BUSY:
+                os.close(handle)
+                return None
+            holder = os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "an unknown process"
+            os.close(handle)
+            raise Conflict(
+                f"{what} is being run already, by {holder}; wait for it, or end it", reason="JOB_RUNS"
+            ) from None
+        os.close(handle)  # whoever held it has just removed it
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    return handle

@@ -1,0 +1,133 @@
+"""Queries that came later, over a past that is on disk already: evaluated on Spark's workers, handed in as one.
+
+    service: which chunks lack them ─> a task for some chunks ─> read, evaluate, matches beside ─┐ on the workers
+                                                                 manifest, then Cover <──────────┘ on the driver
+
+Chunks are read where they are. A run that dies leaves nothing that is seen, and the next one removes what it left; what
+has been covered is not evaluated again. A job is for queries of one stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from psoup.sql import create_stream
+from psoup_client import Client, InvalidData
+from psoup_client.cover import CoverSite, begin, take
+from psoup_spark.attempts import attempt, prefix
+from psoup_spark.bound import known
+from psoup_spark.watching import Tell, Watch
+from psoup_storage.covers import Cover, StoredFile, cover_chunk, write_cover
+from psoup_storage.matches import SUFFIX, ranges_of
+
+_TASKS = 8
+"""Tasks for each core: a slow chunk holds up the others little."""
+_FACTS = "place long, rows long, matches long"
+
+
+@dataclass(frozen=True, slots=True)
+class CoverResult:
+    """What became of a job: `rows` in `chunks` were evaluated for `queries`, with so many `matches`.
+
+    `before`: chunks on disk that had been. `gone`: chunks that expired meanwhile, or were covered by another job.
+    """
+
+    queries: int
+    chunks: int = 0
+    rows: int = 0
+    matches: int = 0
+    before: int = 0
+    gone: int = 0
+
+
+def cover(
+    spark: SparkSession,
+    queries: Iterable[str] = (),
+    *,
+    stream: str | None = None,
+    address: str | None = None,
+    progress: Tell | None = None,
+) -> CoverResult:
+    """Evaluate `queries` (IDs of one stream; or all of a `stream`) over the chunks on disk that lack them; once.
+
+    Answers are the same before and after; afterwards an invocation reads what was found. The service's data directory
+    must be reachable, under the same path, by driver and workers. Raises NotFound; InvalidRequest for queries of
+    several streams; Conflict, reason JOB_RUNS, if the same job is running.
+    """
+    with Client(address) as client:
+        texts = {} if stream is None else {query.id: query.sql for query in client.queries(stream)}
+        wanted = tuple(dict.fromkeys([*queries, *texts]))
+        if not wanted:
+            raise InvalidData("there is no query to cover; name some, or a stream that has queries")
+        site = begin(client, wanted)
+        if not site.chunks or not site.numbers:
+            return CoverResult(len(wanted), before=site.covered)
+        texts |= {query: client.query(query).sql for query in site.numbers if query not in texts}
+        statements = tuple(sorted((number, texts[query]) for query, number in site.numbers.items()))
+        job = prefix("cover", site.stream, *sorted(site.numbers))
+        with attempt(site.folder, job, f"a job that covers {_named(site)}") as directory:
+            watch = Watch(progress, spark)
+            watch.phase, watch.total = "evaluating", sum(chunk.rows for chunk in site.chunks)
+            sizes = {Path(chunk.path).name + SUFFIX: chunk.rows for chunk in site.chunks}
+            watch.written = lambda: _written(directory, sizes)
+            with watch.running():
+                found = _evaluate(spark, site, directory, statements)
+                watch.phase = "attaching"
+                names = tuple(Path(site.chunks[place].path).name for place, _, _ in found)
+                numbers = np.array([number for number, _ in statements], np.int64)
+                write_cover(directory, Cover(site.incarnation, ranges_of(numbers), names))
+                chunks, rows = take(client, site, directory.name)
+    matches = sum(count for _, _, count in found)
+    return CoverResult(len(wanted), chunks, rows, matches, site.covered, len(site.chunks) - chunks)
+
+
+def _named(site: CoverSite) -> str:
+    first, *others = sorted(site.numbers)
+    return f"query {first}" + (f" and {len(others):,} more" if others else "")
+
+
+def _written(directory: Path, sizes: dict[str, int]) -> tuple[int, int]:
+    done = [sizes[path.name] for path in directory.glob(f"*{SUFFIX}") if path.name in sizes]
+    return sum(done), len(done)
+
+
+def _evaluate(
+    spark: SparkSession, site: CoverSite, directory: Path, statements: tuple[tuple[int, str], ...]
+) -> list[tuple[int, int, int]]:
+    """Place, rows and matches of each chunk that was there; a row for each on the driver, none of data."""
+    files = tuple(StoredFile(chunk.path, chunk.rows, chunk.crc, chunk.first_id) for chunk in site.chunks)
+    tasks = min(len(files), _TASKS * spark.sparkContext.defaultParallelism)
+    worker = Worker(site.statement, str(directory), statements, files)
+    rows = spark.range(0, len(files), 1, tasks).mapInArrow(worker, _FACTS).collect()
+    return sorted((row[0], row[1], row[2]) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Evaluates the queries over chunks, given by their places among the files; runs in a worker. Memory: a chunk."""
+
+    statement: str
+    directory: str
+    queries: tuple[tuple[int, str], ...]
+    files: Sequence[StoredFile]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row of facts for each chunk; none for one that has expired."""
+        spec, queries = create_stream(self.statement), known(self.statement, self.queries)
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                file = self.files[place]
+                try:
+                    matches = cover_chunk(Path(self.directory), file, spec, queries)
+                except FileNotFoundError:
+                    if not Path(self.directory).is_dir():
+                        raise
+                    continue
+                facts = {"place": [place], "rows": [file.rows], "matches": [matches]}
+                yield pa.RecordBatch.from_pydict(facts, schema=pa.schema([(name, pa.int64()) for name in facts]))

@@ -1,0 +1,93 @@
+"""Which chunks on disk were evaluated for a query, and which are still to be: the part of the past that it knows.
+
+    on disk   |covered|covered| not   | not   |covered|      Span(begin, end, 2 chunks, their tuples)
+
+Where nothing has been evaluated, whoever asks evaluates, within a budget; or a job does, once (`psoup.beforehand`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.answer.matches import is_kept
+from psoup.answer.members import since
+from psoup.answer.records import ClauseRecord
+from psoup.answer.snapshot import ChunkEntry, StreamView
+from psoup.archive import ArchivedChunk
+from psoup.columns import Array
+from psoup.model import time_text
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive chunks: the times of their first and their last tuple, as text in UTC; how many; their tuples."""
+
+    begin: str
+    end: str
+    chunks: int
+    tuples: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.begin} to {self.end}: {self.chunks:,} {'chunk' if self.chunks == 1 else 'chunks'},"
+            f" {self.tuples:,} tuples"
+        )
+
+
+def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
+    """How the matches of a clause in a chunk are kept; `on disk`: beside it; `all`: there is no WHERE.
+
+    May wait for the disk.
+    """
+    form = entry.results.form(clause.sqc_id, clause.slot)
+    if form != "uncovered":
+        return form
+    if not clause.factors:
+        return "all"
+    return "on disk" if is_kept(entry, clause) else form
+
+
+def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
+    """Some chunks of one stream, in its order, as spans; there must be tuples in them."""
+    found: list[list[ChunkEntry]] = []
+    for entry in entries:
+        if found and found[-1][-1].data.number + 1 == entry.data.number:
+            found[-1].append(entry)
+        else:
+            found.append([entry])
+    return tuple(
+        Span(
+            time_text(part[0].data.first_time),
+            time_text(part[-1].data.last_time),
+            len(part),
+            sum(len(entry.data) for entry in part),
+        )
+        for part in found
+    )
+
+
+def lacking(view: StreamView, clauses: Sequence[ClauseRecord]) -> list[ArchivedChunk]:
+    """The chunks on disk that were not evaluated for all of some clauses with WHERE; may wait for the disk.
+
+    O(chunks), and O(queries of the clauses) for each set of queries that jobs evaluated.
+    """
+    members = [np.fromiter(since(clause.members, 0), np.int64) for clause in clauses]
+    known: dict[bytes, bool] = {}
+    found = []
+    for entry in view.chunks[: view.archived]:
+        assert isinstance(entry.data, ArchivedChunk)
+        ranges = entry.data.source.evaluated()
+        name = ranges.tobytes()
+        if name not in known:
+            known[name] = all(_evaluated(ranges, ids) for ids in members)
+        if not known[name]:
+            found.append(entry.data)
+    return found
+
+
+def _evaluated(ranges: Array, ids: Array) -> bool:
+    """Whether one of the IDs is in one of the ranges."""
+    return any(np.searchsorted(ids, first) < np.searchsorted(ids, end) for first, end in ranges.tolist())

@@ -1,0 +1,83 @@
+"""CoverService: queries evaluated by a job over chunks on disk.
+
+BeginCover   which chunks lack them, on a reader thread, as that may wait for the disk
+Cover        the job's files are taken in on a thread; no event, as no answer changes
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from psoup.answer import Snapshot
+from psoup.answer.coverage import lacking
+from psoup.answer.records import QueryRecord
+from psoup.archive import ArchivedChunk
+from psoup.errors import InvalidInput
+from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
+from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.queries import naming
+
+_MOST = 65_536
+"""Queries of one job."""
+
+
+class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
+    """See cover.proto."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def BeginCover(self, request: cover_pb2.BeginCoverRequest, context: Context) -> cover_pb2.BeginCoverResponse:
+        """Say what is to be done, and where."""
+        if not 0 < len(request.query_ids) <= _MOST:
+            raise InvalidInput(
+                f"query_ids has {len(request.query_ids):,} IDs; it must be from 1 to {_MOST:,}", field="query_ids"
+            )
+        store, tenant = self._backend.durable(), self._backend.tenant(context)
+        folder = await asyncio.to_thread(store.incoming)
+
+        def plan(snapshot: Snapshot) -> cover_pb2.BeginCoverResponse:
+            records = [self._record(snapshot, name, tenant) for name in request.query_ids]
+            other = next((one for one in records if one.stream_id != records[0].stream_id), None)
+            view = snapshot.by_id[records[0].stream_id]
+            if other is not None:
+                raise InvalidInput(
+                    f"queries of streams {view.spec.name!r} and {snapshot.by_id[other.stream_id].spec.name!r}; a job"
+                    " covers those of one stream",
+                    field="query_ids",
+                )
+            clauses = [snapshot.clause(one.sqc_id) for one in records]
+            chunks = lacking(view, [clause for clause in clauses if clause.factors])
+            return cover_pb2.BeginCoverResponse(
+                folder=str(folder),
+                stream=view.spec.name,
+                statement=view.sql,
+                incarnation=store.incarnation,
+                numbers=[r.query_id if c.factors else 0 for r, c in zip(records, clauses, strict=True)],
+                chunks=[
+                    cover_pb2.StoredChunk(path=file.path, rows=file.rows, crc=file.crc, first_id=file.first_id)
+                    for file in store.files(chunks)
+                ],
+                covered=view.archived - len(chunks),
+            )
+
+        return await self._backend.host.read(plan)
+
+    async def Cover(self, request: cover_pb2.CoverRequest, context: Context) -> cover_pb2.CoverResponse:
+        """Take a directory in."""
+        if Path(request.directory).name != request.directory or not request.directory:
+            raise InvalidInput(
+                f"{request.directory[:256]!r} is no name of a directory in the folder that BeginCover names",
+                field="directory",
+            )
+        store, snapshot = self._backend.durable(), self._backend.host.snapshot()
+        view = snapshot.by_id[self._record(snapshot, request.query_id, self._backend.tenant(context)).stream_id]
+        chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
+        directory = await asyncio.to_thread(store.incoming) / request.directory
+        taken = await asyncio.shield(asyncio.to_thread(store.cover, directory, chunks))
+        return cover_pb2.CoverResponse(chunks=taken.chunks, rows=taken.rows)
+
+    def _record(self, snapshot: Snapshot, name: str, tenant: str) -> QueryRecord:
+        with naming(name):
+            return snapshot.query(self._backend.ids.read_query(name), tenant)

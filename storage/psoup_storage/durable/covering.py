@@ -1,0 +1,135 @@
+"""Covers that the data directory has: what jobs found in stored chunks for queries that came later.
+
+    covers/51c2a7f0/
+      manifest.json            which queries of this incarnation, over which chunks; see `psoup_storage.covers`
+      3-17.parquet.matches     goes with its chunk
+
+A cover becomes part of the directory by one rename, whole. It is no event, and nothing depends on it: what is lost,
+damaged or of another incarnation is left out, and whoever asks evaluates. Backups do without.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.errors import InvalidInput
+from psoup_storage.covers import Cover, read_cover, write_cover
+from psoup_storage.durable.directory import NO_ROOM, disk_full, second_name, sync_directory
+from psoup_storage.history import bad_history
+from psoup_storage.matches import SUFFIX, read_index
+
+FOLDER = "covers"
+_NEW = ".new"
+
+
+class Taken(NamedTuple):
+    """What of a job directory was taken in: chunks, and the tuples in them."""
+
+    chunks: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCover:
+    """One cover: its folder, and its queries, int64[r, 2]."""
+
+    path: Path
+    ranges: Array
+
+    def beside(self, file: str) -> Path:
+        """What it has of a chunk's file."""
+        return self.path / (file + SUFFIX)
+
+
+class Covers:
+    """The covers of a data directory, by the files of chunks. Any thread may read; changes take turns."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FOLDER
+        self._of: dict[str, tuple[StoredCover, ...]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, file: str) -> tuple[StoredCover, ...]:
+        """Those that have the chunk of that file, oldest first. O(1)."""
+        return self._of.get(file, ())
+
+    def load(self, incarnation: str, known: set[str]) -> None:
+        """What the last life has left: covers of this incarnation over the `known` files; the rest is removed."""
+        for path in sorted(self._path.iterdir()) if self._path.is_dir() else ():
+            cover: Cover | None = None
+            with suppress(InvalidInput):
+                cover = None if path.name.endswith(_NEW) else read_cover(path)
+            files = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
+            if cover is None or not files:
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            for file in set(cover.files) - files:
+                (path / (file + SUFFIX)).unlink(missing_ok=True)
+            self._add(StoredCover(path, cover.ranges), files)
+
+    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]]) -> Taken:
+        """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
+
+        Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
+        """
+        cover = read_cover(directory)
+        if cover.incarnation != incarnation:
+            raise bad_history(directory, f"it is for incarnation {cover.incarnation}, and these data are {incarnation}")
+        with self._lock:
+            files = [file for file in cover.files if file in chunks and not self._has(file, cover.ranges)]
+            for file in files:
+                self._check(directory, file, cover.ranges, chunks[file][1])
+            if files:
+                self._store(directory, Cover(incarnation, cover.ranges, tuple(files)))
+        return Taken(len(files), sum(chunks[file][0] for file in files))
+
+    def forget(self, files: Iterable[str]) -> None:
+        """Chunks are gone, and what is known of them goes, too."""
+        for file in files:
+            with self._lock:
+                for cover in self._of.pop(file, ()):
+                    cover.beside(file).unlink(missing_ok=True)
+
+    def _has(self, file: str, ranges: Array) -> bool:
+        return any(np.array_equal(cover.ranges, ranges) for cover in self.of(file))
+
+    def _check(self, directory: Path, file: str, ranges: Array, crc: int) -> None:
+        index = read_index(directory / (file + SUFFIX), crc)
+        if not np.array_equal(index.ranges, ranges):
+            raise bad_history(directory, f"{file}{SUFFIX} is missing, damaged, or of another chunk or other queries")
+
+    def _store(self, directory: Path, cover: Cover) -> None:
+        target = self._path / secrets.token_hex(4)
+        new = target.with_name(target.name + _NEW)
+        try:
+            new.mkdir(mode=0o700, parents=True)
+            for file in cover.files:
+                second_name(directory / (file + SUFFIX), new / (file + SUFFIX))
+            write_cover(new, cover)
+            os.rename(new, target)
+            sync_directory(self._path)
+            sync_directory(self._path.parent)
+        except OSError as problem:
+            shutil.rmtree(new, ignore_errors=True)
+            if problem.errno not in NO_ROOM:
+                raise
+            raise disk_full(self._path, "the matches find no room") from problem
+        self._add(StoredCover(target, cover.ranges), cover.files)
+
+    def _add(self, cover: StoredCover, files: Iterable[str]) -> None:
+        """One reference is swapped, so that a reader sees all of a cover or nothing. O(files)."""
+        known = dict(self._of)
+        for file in files:
+            known[file] = (*known.get(file, ()), cover)
+        self._of = known

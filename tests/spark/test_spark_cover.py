@@ -1,0 +1,125 @@
+"""Queries that were registered after their history came, covered by a job: the same answers, read and not evaluated."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from psoup_cli.app import app
+from psoup_cli.spark_cover import Meter
+from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, ResourceExhausted
+from psoup_client.cover import begin
+from psoup_service.settings import Settings
+from psoup_storage import DurableStore
+from psoup_testing.serving import serving
+from psoup_testing.spark import needs_java
+
+pytestmark = needs_java
+ROWS = 1_000
+STATEMENTS = {
+    "SELECT n FROM past WHERE n % 7 = 3": lambda n: n % 7 == 3,
+    "SELECT n FROM past WHERE t LIKE 'a%' AND n > 300 BEGIN (NOW - 800 ROWS)": lambda n: n % 2 == 0 and n > 300,
+    "SELECT n FROM past WHERE n < 0": lambda n: False,
+}
+
+
+@pytest.fixture(scope="module")
+def durable(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A service on disk, which evaluates 300 tuples on disk for an invocation, with a history of eight chunks."""
+    from psoup_spark.backfill import backfill
+
+    store = DurableStore(tmp_path_factory.mktemp("data") / "data", reserve_bytes=0)
+    settings = Settings(port=0, archive_rows=300)
+    with serving(settings, store=store) as service, Client(service.address, timeout=60) as client:
+        client.create_stream("CREATE STREAM past (at TIMESTAMP, n BIGINT, t TEXT) TIMESTAMP BY at")
+        frame = spark.range(ROWS).selectExpr("timestamp_seconds(id) AS at", "id AS n", "IF(id % 2 = 0, 'a', 'b') AS t")
+        assert backfill(frame, "past", job="past", address=client.address, chunk_rows=128).chunks >= 8
+        yield client
+
+
+def test_queries_that_came_later_are_answered_by_a_job(spark: Any, durable: Client) -> None:
+    from psoup_spark import Progress, cover
+
+    queries = [durable.register(text) for text in STATEMENTS]
+    plain = durable.register("SELECT n FROM past")
+    wanted = [[n for n in range(ROWS) if holds(n)] for holds in STATEMENTS.values()]
+    wanted[1] = [n for n in wanted[1] if n >= ROWS - 800]
+    with pytest.raises(ResourceExhausted, match=f"psoup spark cover {queries[0].id}"):
+        queries[0].invoke()
+    text = str(queries[0].explain())
+    assert f"psoup spark cover {queries[0].id} has a job do it once" in text
+    assert "not covered: 1970-01-01 00:00:00Z to 1970-01-01 00:16:39Z" in text
+    told: list[Progress] = []
+    done = cover(spark, [*(query.id for query in queries), plain.id], address=durable.address, progress=told.append)
+    assert (done.queries, done.rows, done.before, done.gone) == (4, ROWS, 0, 0)
+    assert done.matches == sum(sum(map(holds, range(ROWS))) for holds in STATEMENTS.values())
+    assert (told[-1].phase, told[-1].rows, told[-1].total, told[-1].chunks) == ("attaching", ROWS, ROWS, done.chunks)
+    assert [[row[0] for row in query.invoke().rows()] for query in queries] == wanted
+    assert "not covered" not in str(queries[0].explain())
+    site = begin(durable, [queries[0].id])
+    assert (site.chunks, site.covered, os.listdir(site.folder)) == ((), done.chunks, [])
+    again = cover(spark, stream="past", address=durable.address)
+    assert (again.queries, again.chunks, again.before) == (4, 0, done.chunks)
+    late = durable.register("SELECT n FROM past WHERE n = 5")
+    assert cover(spark, stream="past", address=durable.address).chunks == done.chunks
+    assert [row[0] for row in late.invoke().rows()] == [5]
+
+
+def test_what_cannot_be_covered_is_told(spark: Any, durable: Client) -> None:
+    from psoup_spark import cover
+    from psoup_spark.attempts import prefix
+
+    durable.create_stream("CREATE STREAM other (n BIGINT)")
+    one, other = durable.register("SELECT n FROM past WHERE n = 9"), durable.register("SELECT n FROM other WHERE n = 9")
+    with pytest.raises(InvalidRequest, match="queries of streams 'past' and 'other'"):
+        cover(spark, [one.id, other.id], address=durable.address)
+    with pytest.raises(InvalidData, match="there is no query to cover"):
+        cover(spark, address=durable.address)
+    assert cover(spark, [other.id], address=durable.address).chunks == 0
+    gone = durable.register("SELECT n FROM past WHERE n = 10")
+    gone.unregister()
+    with pytest.raises(NotFound, match=gone.id):
+        cover(spark, [gone.id], address=durable.address)
+    folder = Path(begin(durable, [one.id]).folder)
+    job = prefix("cover", "past", one.id)
+    (folder / f"{job}-dead").mkdir()
+    with open(folder / f"{job}.lock", "w", encoding="utf-8") as held:
+        held.write("process 7 on moon\n")
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(Conflict, match=f"covers query {one.id} is being run already, by process 7 on moon"):
+            cover(spark, [one.id], address=durable.address)
+    assert cover(spark, [one.id], address=durable.address).rows == ROWS
+    assert not os.listdir(folder)
+
+
+def test_the_command_covers_and_says_what_it_did(spark: Any, durable: Client) -> None:
+    query = durable.register("SELECT n FROM past WHERE n BETWEEN 10 AND 19")
+    command = ["spark", "cover", query.id, "--address", durable.address]
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    shown = json.loads(done.stdout)
+    assert (shown["rows"], shown["matches"], shown["queries"]) == (ROWS, 10, 1)
+    again = CliRunner().invoke(app, command)
+    assert "Nothing to do: " in again.stderr
+    assert "rows/s" not in again.stderr, "no progress where there is no terminal"
+    none = CliRunner().invoke(app, ["spark", "cover"])
+    assert (none.exit_code, "--stream NAME" in none.stderr) == (2, True)
+
+
+def test_a_meter_says_rows_chunks_and_rate() -> None:
+    from psoup_spark import Progress
+
+    times = iter((10.0, 11.0, 13.0))
+    meter = Meter("flights", lambda: next(times))
+    assert meter.text(Progress("reading", tasks=(3, 8))) == "flights: reading, 3 of 8 tasks"
+    assert meter.text(Progress("evaluating", 1_000, 9_000, 2)) == "flights: evaluating, 1,000 of 9,000 rows, 2 chunks"
+    told = meter.text(Progress("evaluating", 5_000, 9_000, 6))
+    assert told == "flights: evaluating, 5,000 of 9,000 rows, 6 chunks, 2,000 rows/s"
