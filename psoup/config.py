@@ -20,7 +20,7 @@ class EngineConfig:
     chunk_text_bytes: int = 64 * 1024 * 1024
     """Bytes of variable-length data after which a chunk is closed early."""
 
-    piece_rows: int = 4_096
+    piece_rows: int = 8_192
     """Tuples evaluated together at most."""
 
     list_limit: int = 1_024

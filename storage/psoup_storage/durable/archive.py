@@ -219,7 +219,8 @@ def _column(attribute: Attribute, table: pa.Table) -> Column:
 def damaged(path: Path, why: str) -> Internal:
     """A chunk's file that is not as it was written."""
     return Internal(
-        f"the chunk {path} is damaged: {why}; psoup doctor says what is lost, psoup restore brings a backup back",
+        f"the chunk {path} is damaged: {why}; psoup doctor says what is lost, psoup restore brings a backup back,"
+        " psoup doctor --set-aside goes on without it",
         reason="DATA_DAMAGED",
         file=path.name,
     )

@@ -390,7 +390,8 @@ def damaged(sequence: int, why: str) -> Internal:
     """An event of the log that is not as it was written."""
     return Internal(
         f"event {sequence} of the log is damaged: {why}; nothing was changed."
-        " psoup doctor says what is lost, psoup restore brings a backup back",
+        " psoup doctor says what is lost, psoup restore brings a backup back,"
+        " psoup doctor --set-aside goes on without it",
         reason="DATA_DAMAGED",
         sequence=sequence,
     )

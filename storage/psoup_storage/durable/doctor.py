@@ -45,6 +45,7 @@ from psoup_storage.matches import SUFFIX
 _KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
+_ASIDE = f"{_RESTORE}, or go on without it: psoup doctor --set-aside"
 
 Progress = Callable[[str, int, int], None]
 """Told what is looked at, and how many bytes of how many are done."""
@@ -194,7 +195,7 @@ class Examination:
                 event = decoder.decode(row)
             except PSoupError as problem:
                 self._damaged_events.append(row)
-                yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row))
+                yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row), _ASIDE)
                 continue
             match event:
                 case StreamCreated():
@@ -244,6 +245,7 @@ class Examination:
                     "; ".join(wrong),
                     f"tuples {row.first_id} to {row.first_id + row.rows - 1} of stream {spec.name}: {row.rows:,},"
                     f" with times from {since} to {time_text(row.last_time)}",
+                    _ASIDE,
                 )
             self.report.count("chunks")
             self.report.count("tuples in chunks", row.rows)
