@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +17,7 @@ from psoup_cli.common import Address, message
 from psoup_cli.flights.child import ChildService
 from psoup_cli.flights.dataset import load
 from psoup_cli.flights.interrupt import CtrlC
+from psoup_cli.flights.past import PastStory
 from psoup_cli.flights.show import make_console, say
 from psoup_cli.flights.story import Story
 from psoup_cli.settings import client_settings
@@ -35,6 +38,9 @@ def demo(
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", metavar="DIR", help="With --serve: keep the data; else in memory only.")
     ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Attach half of the year as history by Spark, and feed the rest by it.")
+    ] = False,
     address: Address = None,
 ) -> None:
     """\b
@@ -42,10 +48,12 @@ def demo(
       psoup demo --serve
       psoup demo --serve --once --speed 4
       psoup demo --serve --data-dir psoup-data
+      psoup demo --serve --once --spark
       psoup demo --address 127.0.0.1:7433
 
     Replay all 336,776 departures from New York in 2013 into a service, and ask a dozen standing queries about
-    them: before, while and after they are replayed, and after going away and coming back.
+    them: before, while and after they are replayed, and after going away and coming back. With --spark, January to
+    June is history that Spark attaches, and July to December is fed by Spark; that needs the extra and Java.
     """
     if serve and address:
         raise typer.BadParameter("--serve starts a service of its own; leave --address out, or --serve")
@@ -58,11 +66,11 @@ def demo(
         child = None
         if serve:
             wanted = int(target.rpartition(":")[2]) if port is None else port
-            child = stack.enter_context(ChildService(wanted, data_dir or IN_MEMORY))
+            child = stack.enter_context(ChildService(wanted, data_dir or _nowhere(spark, stack)))
             say(console, "Starting a service; the very first start compiles its kernels, which takes a while ...")
             target = child.wait_ready()
             say(console, f"It listens on {target}.")
-        story = Story(console, target, load(), speed, ctrl_c)
+        story = (PastStory if spark else Story)(console, target, load(), speed, ctrl_c)
         story.run()
         ctrl_c.check()
         if child is None:
@@ -72,6 +80,13 @@ def demo(
         else:
             _what_next(console, story, target, "What to type next, in another terminal:")
             _stay(child, data_dir)
+
+
+def _nowhere(spark: bool, stack: ExitStack) -> str:
+    """A data directory that leaves nothing behind: in memory, or, as history is files, a folder for as long."""
+    if not spark:
+        return IN_MEMORY
+    return os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-demo-")), "data")
 
 
 def _what_next(console: Console, story: Story, address: str, title: str) -> None:

@@ -9,8 +9,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +21,7 @@ from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING
 from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
 from psoup_client import Client, OutOfRange, Unavailable
+from psoup_testing.flights import WINDOWS, ask_duckdb
 from psoup_testing.serving import serving
 from psoup_testing.zygote import Zygote
 
@@ -105,31 +104,6 @@ def kill_in_the_middle(zygote: Zygote, address: str, data: str) -> None:
     assert zygote.ready() == address
 
 
-def hours(number: int) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
-    return lambda now: (now - dt.timedelta(hours=number), now)
-
-
-def fixed(begin: str | None, end: str | None = None) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
-    first = dt.datetime.fromisoformat(begin) if begin else None
-    return lambda now: (first, dt.datetime.fromisoformat(end) if end else now)
-
-
-WINDOWS = {
-    "jfk": hours(1),
-    "late": hours(1),
-    "hawaiian": fixed("2013-01-01T05:00:00Z"),
-    "cancelled": hours(24),
-    "caribbean": fixed(None),
-    "blizzard": fixed("2013-02-08T05:00:00Z", "2013-02-10T04:59:59Z"),
-    "made_up": hours(7 * 24),
-    "plane": hours(2 * 24),
-    "record": fixed(None),
-    "thanksgiving": fixed("2013-11-27T22:00:00Z", "2013-11-28T05:00:00Z"),
-    "fastest": fixed(None),
-    "stranded": fixed("2013-06-21T04:00:00Z"),
-}
-
-
 def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
     """NOW when the answer was given: as asked, or the last departure before the pause, or the heartbeat."""
     if shown.as_of is not None:
@@ -140,22 +114,6 @@ def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
         return dt.datetime.fromisoformat(LAST_HEARTBEAT)
     departures = flights["departure"]
     return pc.max(departures.filter(pc.less(departures, pa.scalar(pause)))).as_py()
-
-
-def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
-    begin, end = WINDOWS[shown.question.name](now)
-    if "15 MINUTES" in shown.window:
-        begin = now - dt.timedelta(minutes=15)
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    rows = "SELECT * FROM (SELECT *, row_number() OVER () AS n FROM flights) WHERE departure <= $end"
-    if begin is not None:
-        rows += " AND departure >= $begin"
-    if "ROWS" in shown.question.sql:
-        rows += " QUALIFY n > max(n) OVER () - 300"
-    sql = shown.question.sql.partition(" BEGIN ")[0].format(flights=f"({rows})")
-    parameters = {"end": end} | ({"begin": begin} if begin is not None else {})
-    return connection.execute(sql, parameters).fetchall()
 
 
 def test_every_question_is_asked_and_named_once(story: Story) -> None:

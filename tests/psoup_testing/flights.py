@@ -1,0 +1,57 @@
+"""The questions of the demo, asked of DuckDB over the same flights."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from psoup_cli.flights.story import Shown
+
+
+def hours(number: int) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
+    """The last hours."""
+    return lambda now: (now - dt.timedelta(hours=number), now)
+
+
+def fixed(begin: str | None, end: str | None = None) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
+    """From one instant to another, or to NOW."""
+    first = dt.datetime.fromisoformat(begin) if begin else None
+    return lambda now: (first, dt.datetime.fromisoformat(end) if end else now)
+
+
+WINDOWS = {
+    "jfk": hours(1),
+    "late": hours(1),
+    "hawaiian": fixed("2013-01-01T05:00:00Z"),
+    "cancelled": hours(24),
+    "caribbean": fixed(None),
+    "blizzard": fixed("2013-02-08T05:00:00Z", "2013-02-10T04:59:59Z"),
+    "made_up": hours(7 * 24),
+    "plane": hours(2 * 24),
+    "record": fixed(None),
+    "thanksgiving": fixed("2013-11-27T22:00:00Z", "2013-11-28T05:00:00Z"),
+    "fastest": fixed(None),
+    "stranded": fixed("2013-06-21T04:00:00Z"),
+}
+"""What each question's BEGIN and END are at NOW; None is START."""
+
+
+def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of an answer that was shown, when NOW was `now`."""
+    begin, end = WINDOWS[shown.question.name](now)
+    if "15 MINUTES" in shown.window:
+        begin = now - dt.timedelta(minutes=15)
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    rows = "SELECT * FROM (SELECT *, row_number() OVER () AS n FROM flights) WHERE departure <= $end"
+    if begin is not None:
+        rows += " AND departure >= $begin"
+    if "ROWS" in shown.question.sql:
+        rows += " QUALIFY n > max(n) OVER () - 300"
+    sql = shown.question.sql.partition(" BEGIN ")[0].format(flights=f"({rows})")
+    parameters = {"end": end} | ({"begin": begin} if begin is not None else {})
+    return connection.execute(sql, parameters).fetchall()
