@@ -11,6 +11,7 @@ would be refused, or a column has an error, nothing is joined and each push is p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -27,28 +28,27 @@ MOST = 256
 def may_join(first: Command, other: Command) -> bool:
     """Whether `other` can be in one event with `first`: small pushes to one stream, without producers. O(columns)."""
     return (
-        isinstance(first, Push)
-        and isinstance(other, Push)
-        and _is_small(first)
-        and _is_small(other)
+        is_small(first)
+        and is_small(other)
         and first.stream == other.stream
         and first.tenant == other.tenant
         and first.table.schema.equals(other.table.schema)
     )
 
 
-def _is_small(push: Push) -> bool:
-    numbered = push.producer or push.epoch or push.number
-    return isinstance(push.table, pa.RecordBatch) and 0 < push.table.num_rows <= SMALL_ROWS and not numbered
+def is_small(command: Command) -> TypeGuard[Push]:
+    """Whether a command can be in one event with others."""
+    if not isinstance(command, Push) or command.producer or command.epoch or command.number:
+        return False
+    return isinstance(command.table, pa.RecordBatch) and 0 < command.table.num_rows <= SMALL_ROWS
 
 
 def join(pushes: Sequence[Push]) -> Push:
     """The rows of all `pushes`, in their order. Raises InvalidBatch if those of one cannot be read. O(bytes)."""
-    tables = [push.table for push in pushes]
     try:
-        for table in tables:
-            table.validate(full=True)  # before it is copied: offsets may lead outside its memory
-        return Push(pushes[0].stream, pa.concat_batches(tables), tenant=pushes[0].tenant, whole=True)
+        table = pa.Table.from_batches([push.table for push in pushes])
+        table.validate(full=True)  # before it is copied: offsets may lead outside its memory
+        return Push(pushes[0].stream, table.combine_chunks(), tenant=pushes[0].tenant, whole=True)
     except pa.ArrowException as problem:
         raise InvalidBatch(f"the pushes cannot be joined: {problem}", reason="CORRUPT_BATCH") from problem
 

@@ -44,22 +44,37 @@ class Group:
 
 
 class Committer(Stage):
-    """Logs and answers groups in the order they come. `error` makes what their callers get if they cannot be logged."""
+    """Logs and answers groups in the order they come. `error` makes what their callers get if they cannot be logged.
+
+    `written` is called when `writing` may have ended, on the committer's thread.
+    """
 
     def __init__(
-        self, store: Store, writer: Writer, room: Room, error: Callable[[], PSoupError], failed: Failure
+        self,
+        store: Store,
+        writer: Writer,
+        room: Room,
+        error: Callable[[], PSoupError],
+        failed: Failure,
+        written: Callable[[], None],
     ) -> None:
         super().__init__("psoup-committer", failed)
         self._store = store
         self._writer = writer
         self._room = room
         self._error = error
+        self._written = written
         self._groups: deque[Group] = deque()
         self._taken: list[Group] = []
         self._ended = False
         self._full: ResourceExhausted | None = None
         self.groups = 0
         self.events = 0
+
+    @property
+    def writing(self) -> bool:
+        """Whether groups are on their way to the disk, and it has room for them. From any thread."""
+        return bool(self._taken or self._groups) and self._full is None
 
     def check_room(self) -> None:
         """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
@@ -91,6 +106,7 @@ class Committer(Stage):
                 self._taken = list(self._groups)
                 self._groups.clear()
             self._commit()
+            self._written()
 
     def wind_up(self) -> None:
         """Refuse what is left."""
@@ -136,9 +152,10 @@ class Committer(Stage):
                 return True
 
     def _log_full(self, full: ResourceExhausted) -> None:
-        if self._full is None:
+        first, self._full = self._full is None, full
+        if first:
             _log.error("commands wait for room in the store: %s", full.message)
-        self._full = full
+            self._written()
 
     def _refuse(self, groups: list[Group]) -> None:
         for group in groups:

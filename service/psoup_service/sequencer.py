@@ -2,7 +2,8 @@
 
     waiting  c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
              prepare each, in order        refusals cost nobody else anything, and are told at once
-                                           (small pushes that follow each other: together, if none is refused)
+                                           (small pushes that follow each other: together, if none is refused;
+                                           they wait for what is being written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
 
 It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from psoup.admission import Admission
-from psoup.admission.together import MOST, join, may_join, share
+from psoup.admission.together import MOST, is_small, join, may_join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events import (
@@ -75,7 +76,7 @@ class Sequencer(Stage):
         self._writer = writer
         self._room = room
         self._error = error
-        self._committer = Committer(store, writer, room, error, failed)
+        self._committer = Committer(store, writer, room, error, failed, self._written)
         self._waiting: deque[Submission] = deque()
         self._group: list[Submission] = []
         self._ended = False
@@ -113,13 +114,20 @@ class Sequencer(Stage):
         with self.condition:
             if not self._ended:
                 self._waiting.append(submission)
-                self.condition.notify()
+                if self.has_work():
+                    self.condition.notify()
                 return
         self._refuse([submission])
 
     def has_work(self) -> bool:
-        """Whether commands wait."""
-        return bool(self._waiting)
+        """Whether commands wait. A small push does so while something is written: others will be in its event."""
+        if not self._waiting:
+            return False
+        return self._stopping or not (self._committer.writing and is_small(self._waiting[0].command))
+
+    def _written(self) -> None:
+        with self.condition:
+            self.condition.notify()
 
     def run(self) -> None:
         """Prepare groups until stopped."""

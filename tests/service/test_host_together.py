@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 
 import pyarrow as pa
+import pytest
 
 from psoup.errors import InvalidBatch, PSoupError, ResourceExhausted
 from psoup.events import Acknowledgement, Command, Push, PushAcknowledgement, Pushed
 from psoup_service.host import Host
-from psoup_testing.host_rig import Rig, happened, held, serving
+from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held, serving
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["one thread", "two threads"])
+def durable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a thread of its own writes the log."""
+    monkeypatch.setattr(RecordingStore, "durable", request.param)
+    return bool(request.param)
 
 
 def row(*values: object, producer: str = "", number: int = 0) -> Push:
@@ -45,7 +53,7 @@ def test_they_are_one_event_in_the_order_of_the_calls() -> None:
             assert all(isinstance(answer, PushAcknowledgement) for answer in answers)
             assert [(a.sequence, a.accepted) for a in answers] == [(3, 1), (3, 2), (3, 1)]  # type: ignore[union-attr]
             assert taken(rig) == [[0], [1, 2, 3, 4]]
-            await rig.host.wait_for(3, 20)
+            await rig.host.wait_for(3, PATIENCE)
             assert rig.host.counters()["queued_bytes"] == rig.host.counters()["pending_commands"] == 0
 
     asyncio.run(scenario())
@@ -80,5 +88,45 @@ def test_without_memory_for_all_as_many_are_taken_as_fit() -> None:
             refused = [answer for answer in answers if isinstance(answer, PSoupError)]
             assert [type(answer) for answer in refused] == [ResourceExhausted] * 2
             assert taken(rig) == [[0], [1], [2], [3]]
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_is_answered_before_a_drain_ends() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.store.inside.clear()
+            with held(rig.store.gate):
+                first = asyncio.ensure_future(rig.host.submit(row(0)))
+                await happened(rig.store.inside)
+                rest = [asyncio.ensure_future(rig.host.submit(row(value))) for value in (1, 2)]
+                await asyncio.to_thread(int)
+                drained = asyncio.ensure_future(rig.host.drain(PATIENCE))
+                await asyncio.to_thread(int)
+            assert await drained
+            assert [answer.accepted for answer in await asyncio.gather(first, *rest)] == [1, 1, 1]  # type: ignore[attr-defined]
+            assert [value for push in taken(rig) for value in push] == [0, 1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_without_room_on_the_disk_what_is_new_is_refused(durable: bool) -> None:
+    if not durable:
+        pytest.skip("a store in memory has no disk")
+
+    async def scenario() -> None:
+        async with serving() as rig:
+            rig.store.inside.clear()
+            rig.store.problem = ResourceExhausted("full", reason="DISK_FULL")
+            first = asyncio.ensure_future(rig.host.submit(row(0)))
+            await happened(rig.store.inside)
+            for value in (1, 2):
+                with pytest.raises(ResourceExhausted, match="full"):
+                    await rig.host.submit(row(value))
+            rig.store.problem = None
+            await first
+            assert taken(rig) == [[0]]
+            await rig.host.submit(row(3))
+            assert taken(rig) == [[0], [3]]
 
     asyncio.run(scenario())
