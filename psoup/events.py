@@ -344,10 +344,14 @@ class PushAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class AttachAcknowledgement(Acknowledgement):
-    """Of Attach: the least time there is, at or before which more history must end; None if there is no tuple."""
+    """Of Attach: the least time there is, at or before which more history must end; None if there is no tuple.
+
+    `batch`: the number of the job's last batch before it, None without one.
+    """
 
     first_time: int | None = None
     watermark: int | None = None
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ TIMEOUT = 3_600.0
 class Site:
     """Where a job writes (`folder`, on the service's machine), and what: tuples up to `bound`, None if any.
 
-    With a number `batch` it is the next batch of a standing job: tuples from `watermark` on, None if any.
+    With a number `batch` it is the next batch of a standing job: tuples from `watermark` on, None if any; `last` is the
+    number of the job's last batch there, None without one.
     """
 
     stream: str
@@ -35,6 +36,7 @@ class Site:
     attached: bool
     batch: int | None = None
     watermark: datetime | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ def begin(client: Client, stream: str, job: str, batch: int | None = None) -> Si
     reply = client.connection.call(client.connection.attach.BeginAttach, request)
     bound = from_proto(reply.bound) if reply.HasField("bound") else None
     watermark = from_proto(reply.watermark) if reply.HasField("watermark") else None
-    return Site(stream, job, reply.folder, reply.stream_id, reply.statement, bound, reply.attached, batch, watermark)
+    last = reply.last_batch if reply.HasField("last_batch") else None
+    found = (reply.folder, reply.stream_id, reply.statement, bound, reply.attached)
+    return Site(stream, job, *found, batch, watermark, last)
 
 
 def attach(client: Client, site: Site, directory: str, timeout: float = TIMEOUT) -> AttachResult:

@@ -125,7 +125,7 @@ def standing_queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
     return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
 
 
-def _incarnation(identity: str) -> str:
+def incarnation(identity: str) -> str:
     """Of an ID on the wire: what its number is bound to."""
     return identity.split("-")[1]
 
@@ -172,18 +172,22 @@ def write_directory(
     chunk_rows: int,
     queries: tuple[tuple[int, str], ...],
     most: int | None = None,
+    others: tuple[str, ...] = (),
 ) -> Manifest | None:
-    """Make the directory whole; None if there is no row. `most`: the ranges of time that the rows are cut into."""
+    """Make the directory whole; None if there is no row. `most`: the ranges of time that the rows are cut into.
+
+    `others`: incarnations of further services, whose queries are among the `queries`; see `write_chunk`.
+    """
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
     ranges = min(most, rows.sparkSession.sparkContext.defaultParallelism) if most else None
     cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
     ordered = cut.sortWithinPartitions(*order)
-    writer = Writer(site.statement, str(directory), chunk_rows, queries)
+    writer = Writer(site.statement, str(directory), chunk_rows, queries, others)
     facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
     chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
     if not chunks:
         return None
-    manifest = Manifest(site.stream, tuple(chunks), _incarnation(site.stream_id))
+    manifest = Manifest(site.stream, tuple(chunks), incarnation(site.stream_id))
     write_manifest(directory, manifest)
     return manifest
 
@@ -196,6 +200,7 @@ class Writer:
     directory: str
     chunk_rows: int = CHUNK_ROWS
     queries: tuple[tuple[int, str], ...] = ()
+    others: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row of facts for each chunk written."""
@@ -204,7 +209,7 @@ class Writer:
         spec, known = create_stream(self.statement), _known(self.statement, self.queries)
         for number, table in enumerate(cut(batches, self.chunk_rows)):
             name = f"{place:05}-{attempt}-{number:05}"
-            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), known)
+            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), known, self.others)
             yield pa.RecordBatch.from_pydict(
                 {name: [value] for name, value in {"place": place, "number": number, **chunk._asdict()}.items()},
                 schema=_arrow_facts(),

@@ -3,6 +3,7 @@
     SHARED/join-<query>-000000007/             whole: chunks, what queries matched, manifest; attached, then removed
     SHARED/join-<query>-000000007.5f0e2a.new/  of an attempt that is under way, or died
     SHARED/join-<query>-000000007.held/        rows that wait for the watermark, as Parquet, for the batch that follows
+    SHARED/join-<query>.last                   the number of the last batch that all services had
 
 A directory gets its name by a rename when it is whole, and keeps it: whoever runs the batch again attaches the same
 bytes to the services that lack them.
@@ -86,6 +87,24 @@ class Place:
             if there.is_symlink():
                 there.unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def last(self) -> int:
+        """The number of the query's last batch that all services had; -1 before one."""
+        try:
+            return int(self._last.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return -1
+
+    def done(self) -> None:
+        """All services have the batch. Raises OSError."""
+        new = self.shared / f"{self.name}.last.new"
+        new.write_text(str(self.number), encoding="ascii")
+        os.replace(new, self._last)
+
+    @property
+    def _last(self) -> Path:
+        return self.shared / f"join-{self.query_id}.last"
 
     @property
     def held(self) -> Path:

@@ -34,10 +34,11 @@ from psoup_client import Client, InvalidData, PSoupError
 from psoup_client.attach import Site, attach, begin
 from psoup_client.times import to_micros
 from psoup_spark import mapping as mappings
-from psoup_spark.backfill import CHUNK_ROWS, set_aside, standing_queries, time_column, write_directory
+from psoup_spark.backfill import CHUNK_ROWS, incarnation, set_aside, standing_queries, time_column, write_directory
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.sending import insist
 from psoup_spark.shared import Place
+from psoup_storage.history import SERVICE_IDS, read_manifest
 
 PATIENCE = 600.0
 """Seconds for which a job waits for a service that is away, before it gives up."""
@@ -51,7 +52,8 @@ MAX_AHEAD = timedelta(days=1)
 class JoinResult:
     """What became of the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
 
-    `held` wait for the watermark. `duplicates`: batches that an earlier run had attached.
+    `held` wait for the watermark. `duplicates`: batches that an earlier run had attached; of one that it had written,
+    only `rows` and `chunks` are known.
     """
 
     rows: int = 0
@@ -93,10 +95,11 @@ def join(
 
     `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
     service looks. `mapping` and `quarantine` are those of `backfill`; rows of a stream in system time have the time of
-    their batch. The services have the same CREATE STREAM, and queries of their own: those of the first one are
-    evaluated here, and all others when somebody asks.
+    their batch. The services have the same CREATE STREAM, and queries of their own, all of which are evaluated here;
+    one that is registered meanwhile, when somebody asks.
 
-    Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable.
+    Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable. A
+    service that lacks batches which others have ends the job with InvalidData.
     """
     if not frame.isStreaming:
         raise TypeError("join takes a streaming frame (spark.readStream); attach another one with backfill")
@@ -158,14 +161,21 @@ class _Batches:
             clients = [opened.enter_context(Client(address)) for address in target.addresses]
             ask = partial(begin, stream=target.stream, job=job, batch=place.number)
             sites = [insist(target.patience, partial(ask, client)) for client in clients]
-            result = JoinResult(duplicates=1)
             lacking = [(client, site) for client, site in zip(clients, sites, strict=True) if not site.attached]
-            if lacking and not place.whole:
-                queries = self.known.now(clients[0], sites[0], target.patience)
+            _check_whole(lacking, place)
+            if not lacking:
+                result = JoinResult(duplicates=1)
+            elif place.whole:
+                extent = read_manifest(place.path).extent
+                result = JoinResult(extent.rows, extent.chunks)
+            else:
+                queries = self.known.now(clients, sites, target.patience)
                 result = release(frame, place, sites, target, queries)
             for client, site in lacking if place.whole else []:
                 place.offer(site.folder)
                 insist(target.patience, partial(attach, client, site, place.name))
+            if place.whole or not lacking:
+                place.done()
             place.withdraw([site.folder for site in sites])
         return result
 
@@ -175,14 +185,19 @@ class _Queries:
     """The queries that stand, asked for again when their number changes, and now and then."""
 
     queries: tuple[tuple[int, str], ...] = ()
+    counts: tuple[int, ...] = ()
     asked: float = -QUERIES_SECONDS
 
-    def now(self, client: Client, site: Site, patience: float) -> tuple[tuple[int, str], ...]:
-        """(number, statement) of those of the first service."""
-        count = insist(patience, lambda: client.describe(site.stream)).queries
-        if count != len(self.queries) or time.monotonic() - self.asked >= QUERIES_SECONDS:
-            self.queries = insist(patience, lambda: standing_queries(client, site))
-            self.asked = time.monotonic()
+    def now(self, clients: Sequence[Client], sites: Sequence[Site], patience: float) -> tuple[tuple[int, str], ...]:
+        """(number, statement) of those of all services; each one's numbers begin at a multiple of SERVICE_IDS."""
+        stream = sites[0].stream
+        counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
+        if counts != self.counts or time.monotonic() - self.asked >= QUERIES_SECONDS:
+            found = list[tuple[int, str]]()
+            for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
+                own = insist(patience, partial(standing_queries, client, site))
+                found += [(place * SERVICE_IDS + number, text) for number, text in own]
+            self.queries, self.counts, self.asked = tuple(found), counts, time.monotonic()
         return self.queries
 
 
@@ -217,7 +232,8 @@ def release(
             rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
         attempt = place.begin()
         ready, count = rows.where(good & (at <= F.lit(mark))), seen[0] - seen[2] - seen[3]
-        written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, queries, -(-count // CHUNK_ROWS))
+        ranges, others = -(-count // CHUNK_ROWS), tuple(incarnation(one.stream_id) for one in sites[1:])
+        written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, queries, ranges, others)
         if written is None:
             attempt.rmdir()
             return JoinResult(late=seen[2], ahead=seen[3], bad=bad, held=count)
@@ -234,6 +250,18 @@ def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) ->
         return mapping
     now = "current_timestamp()" if least is None else f"greatest(current_timestamp(), timestamp_micros({least}))"
     return {**mapping, "_time": now}
+
+
+def _check_whole(lacking: Sequence[tuple[Client, Site]], place: Place) -> None:
+    """Raise InvalidData if a service has lost, or never had, batches that are attached elsewhere."""
+    last = max([place.last, *(-1 if site.last is None else site.last for _, site in lacking)])
+    for client, site in lacking:
+        if last > (-1 if site.last is None else site.last):
+            has = "none" if site.last is None else f"those up to {site.last}"
+            raise InvalidData(
+                f"stream {site.stream!r} of {client.address} has {has} of the batches of this job, and {last} was"
+                " attached; restore it from a backup that has them, or begin with a new checkpoint and new streams"
+            )
 
 
 def _check_alike(specs: Mapping[str, StreamSpec]) -> None:

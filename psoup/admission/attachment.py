@@ -102,14 +102,14 @@ def decide_attach(command: Attach, target: Target) -> Prepared:
         raise NotFound(f"stream {name!r} was dropped and made anew; begin again", reason="OTHER_STREAM", stream=name)
     if not 0 < len(command.job.encode("utf-8", "surrogatepass")) <= MAX_JOB_BYTES:
         raise InvalidInput(f"the job's name must have 1 to {MAX_JOB_BYTES} bytes; name it", field="job")
-    before = _earlier(command, past)
+    before, last = _earlier(command, past), past.batches.get(command.job, (None, 0))[0]
     if before is not None:
-        return Prepared(AttachAcknowledgement(before, True, past.first_time, target.watermark))
+        return Prepared(AttachAcknowledgement(before, True, past.first_time, target.watermark, last))
     if command.batch is not None:
         _check_fed(target)
     extent = command.extent
     if extent is None:
-        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
+        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark, last))
     watermark = extent.last_time if target.watermark is None else max(extent.last_time, target.watermark)
     _check_ahead(extent, target)
     if command.batch is None:
@@ -118,7 +118,7 @@ def decide_attach(command: Attach, target: Target) -> Prepared:
     else:
         _check_begin(extent, target)
     if not command.chunks:
-        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark))
+        return Prepared(AttachAcknowledgement(target.sequence - 1, False, past.first_time, target.watermark, last))
     event = Attached(
         target.sequence,
         command.tenant,

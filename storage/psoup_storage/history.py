@@ -3,6 +3,7 @@
     history-7f3a/
       00000.parquet        a chunk, in the form of stored ones
       00000.parquet.matches  what queries of the service matched in it; may be missing
+      00000.parquet.matches-1a2b3c  the same of another service that attaches it, by its incarnation
       manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
 
 Without its manifest a directory is nothing: what a job that died has left is no history. Chunks have no numbers or IDs
@@ -14,14 +15,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from psoup.beforehand import Beforehand
+from psoup.beforehand import Beforehand, Found
 from psoup.columns import Batch
 from psoup.errors import InvalidInput
 from psoup.history import Extent
@@ -35,6 +36,8 @@ from psoup_storage.matches import write as write_matches
 MANIFEST = "manifest.json"
 FORMAT = 1
 """The form of a job directory that this version writes and reads."""
+SERVICE_IDS = 2**48
+"""More than the queries of a service: what sets those of one apart from those of the next, in one evaluation."""
 
 
 class HistoryChunk(NamedTuple):
@@ -68,11 +71,17 @@ class Manifest:
 
 
 def write_chunk(
-    directory: Path, name: str, spec: StreamSpec, batch: Batch, queries: Beforehand | None = None
+    directory: Path,
+    name: str,
+    spec: StreamSpec,
+    batch: Batch,
+    queries: Beforehand | None = None,
+    others: Sequence[str] = (),
 ) -> HistoryChunk:
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
-    Replaces a file of that name. What the `queries` match goes beside it. Raises OSError.
+    Replaces a file of that name. What the `queries` match goes beside it: of the manifest's service, and in files of
+    their own of `others`, by incarnation, whose query IDs have SERVICE_IDS added once, twice and so on. Raises OSError.
     """
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
@@ -80,9 +89,23 @@ def write_chunk(
     _write(directory / file, content)
     facts = archive_facts(chunk, content)
     first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
-    if queries is not None:
-        write_matches(directory / (file + SUFFIX), crc, len(chunk), queries.find(chunk))
+    found = queries.find(chunk) if queries is not None else []
+    for place, suffix in enumerate((SUFFIX, *map(suffix_of, others)) if queries is not None else ()):
+        write_matches(directory / (file + suffix), crc, len(chunk), list(_of_service(found, place)))
     return HistoryChunk(file, len(chunk), content.size, crc, first, last, *facts[1:])
+
+
+def suffix_of(incarnation: str) -> str:
+    """Of the file beside a chunk with what the queries of another service than the manifest's match."""
+    return f"{SUFFIX}-{incarnation}"
+
+
+def _of_service(found: Sequence[Found], place: int) -> Iterator[Found]:
+    least, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
+    for clause in found:
+        ids = tuple(number - least for number in clause.query_ids if least <= number < end)
+        if ids:
+            yield Found(ids, clause.offsets, clause.errors)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

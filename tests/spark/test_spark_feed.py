@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -20,6 +23,7 @@ from psoup_cli.app import app
 from psoup_client import Client, InvalidData, NotFound, Unavailable
 from psoup_service.settings import Settings
 from psoup_testing.budget import SCALE
+from psoup_testing.proxy import Cut, cutting
 from psoup_testing.serving import Serving, serving
 from psoup_testing.spark import POINTS, SCHEMA, files, needs_java, run_driver
 from psoup_testing.zygote import Zygote
@@ -216,6 +220,41 @@ def test_a_service_without_room_slows_the_sender(monkeypatch: pytest.MonkeyPatch
         assert (sent.problem, sent.rows) == (None, 80_000)
         assert pauses == [0.5], "as long as the service asked for"
         assert mine.commit(sent.parts).accepted == 80_000
+
+
+def test_kill_9_of_workers_and_cuts_of_the_network(
+    spark: Any, client: Client, make_stream: Make, tmp_path: Path, running: Serving
+) -> None:
+    """T12. In each batch a worker dies after it has sent some of its rows; connections are cut at random."""
+    from psoup_spark import feed
+
+    batches, source = max(2, round(2 * SCALE)), random.Random(7)
+    name = make_stream("(n BIGINT, t TEXT)")
+    for number in range(batches):
+        write(tmp_path / "in", number, 70_000 if number == 0 else 2_000)
+    (tmp_path / "killed").mkdir()
+    frame = files(spark, tmp_path / "in").mapInArrow(killing(tmp_path / "killed"), SCHEMA)
+    cuts = [Cut(source.randrange(1, 200_000 if n % 2 else 600), up=bool(n % 2)) for n in range(2 * batches)]
+    with cutting(running.address, cuts) as proxy:
+        fed = feed(frame, name, checkpoint=tmp_path / "c", address=proxy.address, trigger=ONCE, patience=60)
+        assert fed.wait()
+        assert proxy.connections > batches
+    assert len(list((tmp_path / "killed").iterdir())) == batches
+    assert rows_of(client, name) == read(tmp_path / "in")
+
+
+def killing(folder: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows as they are; the first worker that has passed on some of a file's last rows dies by SIGKILL, once a file."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            mark = folder / str(batch.column(0)[-1].as_py())
+            if batch.num_rows < 65_536 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return work
 
 
 def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from typer.testing import CliRunner
 
 from psoup.model import SECOND
@@ -21,10 +23,11 @@ from psoup_client import Client, FailedPrecondition, InvalidData
 from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
+from psoup_testing.spark_join import JOIN_POINTS, dying_at, joined_files, run_join_driver
+from psoup_testing.zygote import Zygote
 
 pytestmark = needs_java
 ONCE = {"availableNow": True}
-SCHEMA = "seen timestamp, n long, t string"
 COLUMNS = "(seen TIMESTAMP NOT NULL, n BIGINT, t TEXT) TIMESTAMP BY seen"
 STATEMENTS = (
     "SELECT seen, n, t FROM {} WHERE n % 3 = 0",
@@ -46,18 +49,17 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]
 
 
 def write(folder: Path, number: int, times: list[int]) -> None:
-    """A file with a row for each second."""
+    """A file with a row for each second; Spark takes files in the order of their own times."""
     folder.mkdir(exist_ok=True)
     table = {
         "seen": pa.array([time * SECOND for time in times], pa.timestamp("us", "UTC")),
         "n": [None if time % 11 == 0 else 10_000 * number + time for time in times],
         "t": [None if time % 7 == 0 else f"t{time % 20}" for time in times],
     }
-    pq.write_table(pa.table(table), folder / f"{number:04}.parquet")
-
-
-def rows(spark: Any, folder: Path) -> Any:
-    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    new = folder / f".{number:04}"
+    pq.write_table(pa.table(table), new)
+    os.utime(new, (1_700_000_000 + number,) * 2)
+    new.rename(folder / f"{number:04}.parquet")
 
 
 def check(client: Client, stream: str, ids: list[str], folder: Path, where: str) -> None:
@@ -90,7 +92,7 @@ def test_two_services_serve_what_one_job_joins(spark: Any, services: list[Client
 
     def run() -> Any:
         job = join(
-            rows(spark, folder),
+            joined_files(spark, folder),
             "clicks",
             checkpoint=tmp_path / "checkpoint",
             addresses=[client.address for client in services],
@@ -100,25 +102,38 @@ def test_two_services_serve_what_one_job_joins(spark: Any, services: list[Client
         assert job.wait()
         return job.result
 
+    with dying_at("half", 1, fail), pytest.raises(StreamingQueryException, match="dies here"):
+        run()
+    assert [client.describe("clicks").tuples for client in services] == [250 + 260, 250]
     done = run()
     assert (done.late, done.ahead, done.bad, done.duplicates) == (1, 0, 0, 0)
-    assert (done.rows, done.held) == (310 + 260 + 161 - 60, 60)
+    assert (done.rows, done.held) == (260 + 161, 60)
     for client, ids in zip(services, known, strict=True):
         check(client, "clicks", ids, folder, "epoch(seen) BETWEEN 1000 AND 1539")
-        assert client.describe("clicks").watermark.timestamp() == 1_539
-        assert client.query(ids[0]).explain().details["column_forms"].get("on disk", 0) == 3 * (client is services[0])
-    assert run().rows == 0
+        assert client.describe("clicks").watermark == datetime.fromtimestamp(1_539, UTC)
+        assert "3 on disk" in str(client.query(ids[0]).explain())
     write(folder, 3, [1_700])
     assert (run().rows, told[-1][0]) == (60, 3)
     for client, ids in zip(services, known, strict=True):
         check(client, "clicks", ids, folder, "epoch(seen) BETWEEN 1000 AND 1639")
-        assert not [path for path in incoming(client).iterdir() if path.suffix != ".held"]
+        assert not [path for path in incoming(client).iterdir() if path.suffix not in (".held", ".last")]
+    for query in known[1]:
+        services[1].unregister(query)
+    services[1].drop("clicks")
+    services[1].create_stream(f"CREATE STREAM clicks {COLUMNS} LATENESS 60 SECONDS")
+    write(folder, 4, [1_800])
+    with pytest.raises(InvalidData, match="has none of the batches of this job, and 3 was attached"):
+        run()
 
 
 def incoming(client: Client) -> Path:
     from psoup_client.attach import begin
 
     return Path(begin(client, "clicks", "none", 0).folder)
+
+
+def fail() -> None:
+    raise RuntimeError("dies here")
 
 
 def test_the_command(spark: Any, services: list[Client], tmp_path: Path) -> None:
@@ -141,7 +156,7 @@ def test_the_command(spark: Any, services: list[Client], tmp_path: Path) -> None
     assert (said["rows"], said["chunks"], said["bad"]) == (2, 1, 1)
     assert query.invoke(wait_for=client.last_sequence).rows() == [(2, None)]
     assert [row.t for row in spark.read.parquet(str(tmp_path / "bad")).collect()] == ["b"]
-    assert not list((tmp_path / "shared").iterdir())
+    assert [path.suffix for path in (tmp_path / "shared").iterdir()] == [".last"]
     with pytest.raises(FailedPrecondition, match="is fed in batches"):
         client.push("notes", {"n": [3]})
 
@@ -153,7 +168,7 @@ def test_what_cannot_be_joined_is_refused_before_it_starts(spark: Any, services:
     one.create_stream(f"CREATE STREAM odd {COLUMNS}")
     two.create_stream(f"CREATE STREAM odd {COLUMNS.replace('n BIGINT', 'n DOUBLE')}")
     write(tmp_path / "in", 0, [1_000])
-    frame = rows(spark, tmp_path / "in")
+    frame = joined_files(spark, tmp_path / "in")
     with pytest.raises(InvalidData, match="has other columns"):
         join(frame, "odd", checkpoint=tmp_path / "c", addresses=[one.address, two.address])
     one.push("odd", {"seen": [datetime.now(UTC)]})
@@ -161,3 +176,54 @@ def test_what_cannot_be_joined_is_refused_before_it_starts(spark: Any, services:
         join(frame, "odd", checkpoint=tmp_path / "c", addresses=[one.address])
     with pytest.raises(TypeError, match="backfill"):
         join(spark.read.parquet(str(tmp_path / "in")), "odd", checkpoint=tmp_path / "c", addresses=[one.address])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) -> None:
+    """T29. A driver dies at each point; the last one has a service killed under it, twice."""
+    from psoup_spark import join
+
+    folder, kills = tmp_path / "in", 0
+    for number in range(len(JOIN_POINTS) + 3):
+        write(folder, number, [*range(1_000 * number, 1_000 * number + 1_200)])
+    with Zygote() as zygote, serving(store=DurableStore(tmp_path / "two", reserve_bytes=0)) as other:
+        zygote.start(str(tmp_path / "one"))
+        addresses = [zygote.ready(), other.address]
+        port = int(addresses[0].rpartition(":")[2])
+        ids = []
+        for address in addresses:
+            with Client(address, timeout=30) as client:
+                client.create_stream(f"CREATE STREAM s {COLUMNS} LATENESS 300 SECONDS")
+                ids.append([client.register(text.format("s")).id for text in STATEMENTS])
+        (tmp_path / "shared").mkdir()
+        for batch, point in enumerate(JOIN_POINTS):
+            run_join_driver(addresses, "s", folder, tmp_path / "c", tmp_path / "shared", point, batch)
+            kills += 1
+
+        def kill_the_service(number: int, result: Any) -> None:
+            nonlocal kills
+            if number >= len(JOIN_POINTS):
+                assert zygote.kill() == 9
+                zygote.start(str(tmp_path / "one"), port)
+                kills += 1
+
+        job = join(
+            joined_files(spark, folder),
+            "s",
+            checkpoint=tmp_path / "c",
+            addresses=addresses,
+            shared=tmp_path / "shared",
+            trigger=ONCE,
+            patience=60,
+            progress=kill_the_service,
+        )
+        assert job.wait()
+        assert zygote.ready() == addresses[0]
+        for address, known in zip(addresses, ids, strict=True):
+            with Client(address, timeout=30) as client:
+                check(client, "s", known, folder, "epoch(seen) <= 6899")
+                assert client.describe("s").late == 0
+        assert kills == len(JOIN_POINTS) + 3
+        assert not [path for path in (tmp_path / "shared").iterdir() if path.suffix not in (".held", ".last")]
+        assert zygote.stop() == 0

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpsoup_proto/v1/attach.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"O\n\x12\x42\x65ginAttachRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x12\n\x05\x62\x61tch\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_batch\"\xb7\x01\n\x13\x42\x65ginAttachResponse\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12)\n\x05\x62ound\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61ttached\x18\x05 \x01(\x08\"p\n\rAttachRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x11\n\tdirectory\x18\x03 \x01(\t\x12\x11\n\tstream_id\x18\x04 \x01(\t\x12\x12\n\x05\x62\x61tch\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_batch\"\xb2\x01\n\x0e\x41ttachResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x03\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12.\n\nfirst_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\x98\x01\n\rAttachService\x12J\n\x0b\x42\x65ginAttach\x12\x1c.psoup.v1.BeginAttachRequest\x1a\x1d.psoup.v1.BeginAttachResponse\x12;\n\x06\x41ttach\x12\x17.psoup.v1.AttachRequest\x1a\x18.psoup.v1.AttachResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bpsoup_proto/v1/attach.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"O\n\x12\x42\x65ginAttachRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x12\n\x05\x62\x61tch\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_batch\"\xdf\x01\n\x13\x42\x65ginAttachResponse\x12\x0e\n\x06\x66older\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12)\n\x05\x62ound\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nlast_batch\x18\x07 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08\x61ttached\x18\x05 \x01(\x08\x42\r\n\x0b_last_batch\"p\n\rAttachRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x11\n\tdirectory\x18\x03 \x01(\t\x12\x11\n\tstream_id\x18\x04 \x01(\t\x12\x12\n\x05\x62\x61tch\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_batch\"\xb2\x01\n\x0e\x41ttachResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x03\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12.\n\nfirst_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\twatermark\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\x98\x01\n\rAttachService\x12J\n\x0b\x42\x65ginAttach\x12\x1c.psoup.v1.BeginAttachRequest\x1a\x1d.psoup.v1.BeginAttachResponse\x12;\n\x06\x41ttach\x12\x17.psoup.v1.AttachRequest\x1a\x18.psoup.v1.AttachResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,11 +35,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BEGINATTACHREQUEST']._serialized_start=74
   _globals['_BEGINATTACHREQUEST']._serialized_end=153
   _globals['_BEGINATTACHRESPONSE']._serialized_start=156
-  _globals['_BEGINATTACHRESPONSE']._serialized_end=339
-  _globals['_ATTACHREQUEST']._serialized_start=341
-  _globals['_ATTACHREQUEST']._serialized_end=453
-  _globals['_ATTACHRESPONSE']._serialized_start=456
-  _globals['_ATTACHRESPONSE']._serialized_end=634
-  _globals['_ATTACHSERVICE']._serialized_start=637
-  _globals['_ATTACHSERVICE']._serialized_end=789
+  _globals['_BEGINATTACHRESPONSE']._serialized_end=379
+  _globals['_ATTACHREQUEST']._serialized_start=381
+  _globals['_ATTACHREQUEST']._serialized_end=493
+  _globals['_ATTACHRESPONSE']._serialized_start=496
+  _globals['_ATTACHRESPONSE']._serialized_end=674
+  _globals['_ATTACHSERVICE']._serialized_start=677
+  _globals['_ATTACHSERVICE']._serialized_end=829
 # @@protoc_insertion_point(module_scope)

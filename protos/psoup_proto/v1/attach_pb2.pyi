@@ -62,6 +62,7 @@ class BeginAttachResponse(_message.Message):
     STATEMENT_FIELD_NUMBER: _builtins.int
     BOUND_FIELD_NUMBER: _builtins.int
     WATERMARK_FIELD_NUMBER: _builtins.int
+    LAST_BATCH_FIELD_NUMBER: _builtins.int
     ATTACHED_FIELD_NUMBER: _builtins.int
     folder: _builtins.str
     """The folder, on the service's machine, in which the job makes a directory of its own."""
@@ -69,6 +70,8 @@ class BeginAttachResponse(_message.Message):
     """Which stream the name means now; opaque. To be given to Attach."""
     statement: _builtins.str
     """The CREATE STREAM statement, whose columns the chunks have."""
+    last_batch: _builtins.int
+    """The number of the last batch of this job that the stream has; unset if it has none."""
     attached: _builtins.bool
     """Whether the job, or its batch, is attached already: then there is nothing to do."""
     @_builtins.property
@@ -87,13 +90,16 @@ class BeginAttachResponse(_message.Message):
         statement: _builtins.str = ...,
         bound: _timestamp_pb2.Timestamp | None = ...,
         watermark: _timestamp_pb2.Timestamp | None = ...,
+        last_batch: _builtins.int | None = ...,
         attached: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_batch", b"_last_batch", "bound", b"bound", "last_batch", b"last_batch", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "bound", b"bound", "folder", b"folder", "statement", b"statement", "stream_id", b"stream_id", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_batch", b"_last_batch", "attached", b"attached", "bound", b"bound", "folder", b"folder", "last_batch", b"last_batch", "statement", b"statement", "stream_id", b"stream_id", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__last_batch: _TypeAlias = _typing.Literal["last_batch"]  # noqa: Y015
+    _WhichOneofArgType__last_batch: _TypeAlias = _typing.Literal["_last_batch", b"_last_batch"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_batch) -> _WhichOneofReturnType__last_batch | None: ...
 
 Global___BeginAttachResponse: _TypeAlias = BeginAttachResponse  # noqa: Y015
 

@@ -43,6 +43,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             bound=convert.timestamp(done.first_time),
             watermark=convert.timestamp(done.watermark),
             attached=done.duplicate,
+            last_batch=done.batch,
         )
 
     async def Attach(self, request: attach_pb2.AttachRequest, context: Context) -> attach_pb2.AttachResponse:

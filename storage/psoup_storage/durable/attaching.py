@@ -27,7 +27,7 @@ from psoup.model import Retention, StreamSpec
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.directory import NO_ROOM, disk_full, second_name, sync_directory
-from psoup_storage.history import HistoryChunk, Manifest, bad_history
+from psoup_storage.history import HistoryChunk, Manifest, bad_history, suffix_of
 from psoup_storage.matches import SUFFIX
 
 MAX_ROWS = 65_536
@@ -67,8 +67,9 @@ def adopt(
             if Path(chunk.file).name != chunk.file:
                 raise bad_history(directory, f"{chunk.file!r} is no name of a file in it")
             _take(directory / chunk.file, folder.path / row.file)
-            beside = directory / (chunk.file + SUFFIX)
-            if manifest.incarnation == incarnation and beside.exists():
+            suffix = SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
+            beside = directory / (chunk.file + suffix)
+            if beside.exists():
                 _take(beside, folder.path / (row.file + SUFFIX))
             for wrong in _wrong_with(folder.path / row.file, spec, row, before):
                 raise bad_history(directory, f"{chunk.file}: {wrong}")

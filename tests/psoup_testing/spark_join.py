@@ -1,0 +1,90 @@
+"""A standing job's driver that is killed where a test says so.
+
+    python -m psoup_testing.spark_join ADDRESSES STREAM FOLDER CHECKPOINT SHARED POINT BATCH
+
+joins what is in FOLDER, a file in each batch, for the services at ADDRESSES (commas between them), and dies by SIGKILL,
+its Java with it, at a POINT of BATCH:
+
+    begun      nothing is written
+    written    the directory is whole, and nowhere attached
+    half       the first service has the batch
+    attached   all services have the batch, and Spark does not know
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+JOIN_POINTS = ("begun", "written", "half", "attached")
+JOIN_SCHEMA = "seen timestamp, n long, t string"
+
+
+def joined_files(spark: Any, folder: Path) -> Any:
+    """The Parquet files of a folder as a stream, one in each batch."""
+    return spark.readStream.schema(JOIN_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+@contextmanager
+def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
+    """Inside the block a job calls `die` when it comes to the point."""
+    from psoup_spark import standing
+
+    release, attach, shared = standing.release, standing.attach, standing.Place
+    calls = 0
+
+    def dying_release(frame: Any, place: Any, *rest: Any) -> Any:
+        if point == "begun" and place.number == batch:
+            die()
+        return release(frame, place, *rest)
+
+    def dying_attach(client: Any, site: Any, name: str) -> Any:
+        nonlocal calls
+        calls += site.batch == batch
+        if (point, calls) in (("written", 1), ("half", 2)) and site.batch == batch:
+            die()
+        return attach(client, site, name)
+
+    class DyingPlace(shared):  # type: ignore[misc, valid-type]
+        def withdraw(self, folders: list[str]) -> None:
+            if point == "attached" and self.number == batch:
+                die()
+            super().withdraw(folders)
+
+    standing.release, standing.attach, standing.Place = dying_release, dying_attach, DyingPlace  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        standing.release, standing.attach, standing.Place = release, attach, shared  # type: ignore[misc]
+
+
+def run_join_driver(
+    addresses: Sequence[str], stream: str, folder: Path, checkpoint: Path, shared: Path, point: str, batch: int
+) -> None:
+    """Run the driver above until it is killed."""
+    command = [sys.executable, "-m", "psoup_testing.spark_join", ",".join(addresses), stream]
+    command += [str(folder), str(checkpoint), str(shared), point, str(batch)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(command, env=environment, start_new_session=True, capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+
+
+def _main(addresses: str, stream: str, folder: str, checkpoint: str, shared: str, point: str, batch: str) -> None:
+    from psoup_spark import join
+    from psoup_testing.spark import small_session
+
+    with dying_at(point, int(batch), lambda: os.killpg(0, signal.SIGKILL)):
+        rows = joined_files(small_session(), Path(folder))
+        trigger = {"availableNow": True}
+        places = addresses.split(",")
+        join(rows, stream, checkpoint=checkpoint, addresses=places, shared=shared, trigger=trigger).wait()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
