@@ -25,6 +25,7 @@ from psoup_cli import (
     register,
     serve,
     spark,
+    spark_backfill,
     spark_cover,
     spark_join,
     status,
@@ -93,6 +94,7 @@ app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
+spark.app.command("backfill", short_help="Attach history to a stream.")(spark_backfill.backfill)
 spark.app.command("join", short_help="Join a stream with its queries on Spark.")(spark_join.join)
 spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)
 app.add_typer(spark.app, name="spark", help="Feed streams from Spark (the extra psoup[spark], and Java).")

@@ -1,4 +1,4 @@
-"""psoup spark feed and backfill: streams of a service and Spark. PySpark is imported when a command needs it."""
+"""psoup spark feed, and what the commands of Spark share. PySpark is imported when a command needs it."""
 
 from __future__ import annotations
 
@@ -150,73 +150,6 @@ def feed(
         print_json(dataclasses.asdict(running.result))
     else:
         message(summary(running.result))
-
-
-@app.command("backfill", short_help="Attach history to a stream.")
-def backfill(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Whose history it is.", show_default=False)],
-    input: Annotated[
-        list[str], typer.Option("--input", metavar="PATH", help="Files or folders, * among them; may be given again.")
-    ],
-    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")] = "parquet",
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; may be given again."),
-    ] = None,
-    mapping: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mapping", metavar="COLUMN=EXPRESSION", help="What a column is, in Spark's SQL; may be repeated."
-        ),
-    ] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out what is older.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out what is later.")] = None,
-    job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="Attached once; by default the input and its bounds.")
-    ] = None,
-    quarantine: Annotated[
-        str | None, typer.Option("--quarantine", metavar="DIR", help="Where rows go that do not fit, with the reason.")
-    ] = None,
-    master: Master = "local[*]",
-    conf: Conf = None,
-    as_json: AsJson = False,
-    address: Address = None,
-) -> None:
-    """\b
-    Examples:
-      psoup spark backfill flights --input 'history/*.parquet'
-      psoup spark backfill trades --input trades.csv --format csv --option header=true
-        --mapping at="to_timestamp(day)" --quarantine bad-trades --until 2024-01-01T00:00:00Z
-
-    Make the rows of any batch source the history of a stream, before its live data: mapped and cast to its columns,
-    in the order of time, in one step. A job that is killed leaves nothing that is seen; run it again. The service's
-    data directory must be on a file system that Spark shares.
-    """
-    psoup_spark = spark_module()
-    name = job or " ".join([*input, since or "", until or ""]).strip()
-    with connect(address) as client:
-        client.describe(stream)  # known to be there before Spark starts
-        where = client.address
-    spark = open_session(master, conf)
-    with psoup_spark.spark_errors():
-        rows = spark.read.format(format).options(**pairs("--option", option)).load(input)
-        result = psoup_spark.backfill(
-            rows,
-            stream,
-            job=name,
-            mapping=pairs("--mapping", mapping),
-            since=since,
-            until=until,
-            quarantine=quarantine,
-            address=where,
-        )
-    if as_json:
-        print_json(dataclasses.asdict(result))
-    elif result.duplicate:
-        message(f"The job {name!r} had been attached before; nothing was done.")
-    else:
-        aside = f"; {result.bad:,} rows do not fit and are in {result.quarantine}" if result.bad else ""
-        message(f"Attached {result.rows:,} rows in {result.chunks:,} chunks{aside}.")
 
 
 @contextmanager

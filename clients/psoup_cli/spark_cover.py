@@ -16,7 +16,7 @@ from rich.progress import Progress as Bars
 
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.output import print_json
-from psoup_cli.spark import Conf, Master, open_session, spark_module
+from psoup_cli.spark import Conf, Master, PatienceSeconds, open_session, spark_module
 
 
 def cover(
@@ -26,6 +26,7 @@ def cover(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")
     ] = None,
+    patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
     as_json: AsJson = False,
@@ -49,7 +50,8 @@ def cover(
         client.info()  # known to be there before Spark starts
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream or "cover") as progress:
-        result = psoup_spark.cover(spark, query_ids or (), stream=stream, address=where, progress=progress)
+        wanted = query_ids or ()
+        result = psoup_spark.cover(spark, wanted, stream=stream, address=where, patience=patience, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(result))
     elif result.chunks:

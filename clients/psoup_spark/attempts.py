@@ -18,7 +18,7 @@ import secrets
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from psoup_client import Conflict
@@ -38,19 +38,35 @@ def attempt(folder: str, job: str, what: str) -> Iterator[Path]:
     Raises Conflict, reason JOB_RUNS, if one is running; `what`: how the message names it.
     """
     place = Path(folder)
+    with _alone(place, job, what):
+        directory = place / f"{job}-{secrets.token_hex(4)}"
+        directory.mkdir(mode=0o700)
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def sweep(folder: str, job: str) -> None:
+    """Remove what dead runs of a job have left, unless it is running."""
+    with suppress(Conflict), _alone(Path(folder), job, ""):
+        pass
+
+
+@contextmanager
+def _alone(place: Path, job: str, what: str) -> Iterator[None]:
+    """No other run of the job, where there are locks; what dead ones have left is gone then."""
     lock = _take(place / f"{job}.lock", what)
-    if lock is not None:
+    if lock is None:
+        yield
+        return
+    try:
         for left in place.glob(f"{job}-*"):
             shutil.rmtree(left, ignore_errors=True)
-    directory = place / f"{job}-{secrets.token_hex(4)}"
-    directory.mkdir(mode=0o700)
-    try:
-        yield directory
+        yield
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        if lock is not None:
-            (place / f"{job}.lock").unlink(missing_ok=True)
-            os.close(lock)
+        (place / f"{job}.lock").unlink(missing_ok=True)
+        os.close(lock)
 
 
 def _take(path: Path, what: str) -> int | None:

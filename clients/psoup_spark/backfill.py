@@ -6,17 +6,14 @@
                                                               manifest, then Attach <────┘ on the driver
 
 A worker names its files after its attempt, and the manifest has those of one attempt of each partition: a task that
-runs twice counts once. Without its manifest a directory is nothing, so a job that dies leaves nothing that is seen, and
-the next one of its name replaces it. No row passes through the driver, nor through gRPC.
+runs twice counts once. Without its manifest a directory is nothing, so a job that dies leaves nothing that is seen; a
+run has a directory of its own (`attempts`). No row passes through the driver, nor through gRPC.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +23,22 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from psoup.beforehand import Beforehand
 from psoup.columns import Batch, columns_from_arrow
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
 from psoup_client import Client, InvalidData, OutOfRange
-from psoup_client.attach import AttachResult, Site, attach, begin
+from psoup_client.attach import Site, attach, begin
 from psoup_client.times import Instant, to_micros
 from psoup_spark import mapping as mappings
+from psoup_spark.attempts import attempt, prefix, sweep
+from psoup_spark.bound import known
+from psoup_spark.sending import insist
+from psoup_spark.watching import Tell, Watch
 from psoup_storage.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 CHUNK_ROWS = 65_536
+PATIENCE = 600.0
+"""Seconds that a service may be away while its history is written."""
 _CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes after which a chunk ends although it has fewer rows."""
 _FACTS = (
@@ -70,6 +72,8 @@ def backfill(
     address: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     evaluate: bool = True,
+    patience: float = PATIENCE,
+    progress: Tell | None = None,
 ) -> BackfillResult:
     """Attach the rows of a batch `frame` to `stream` as history; once for each `job`.
 
@@ -80,43 +84,47 @@ def backfill(
     With `evaluate`, the queries that stand on the stream are evaluated in the same pass, and what they match is written
     beside the chunks; one that is registered while the job runs is evaluated when somebody asks.
 
-    The service's folder must be reachable, under the same path, by driver and workers. Raises InvalidData; OutOfRange
-    with the bound to use if the history ends after the first tuple there; NotFound.
+    The service's folder must be reachable, under the same path, by driver and workers. `progress` is told of how far
+    it is. A service that is away when the history is to be attached is waited for, `patience` seconds. Raises
+    InvalidData; OutOfRange with the bound to use if the history ends after the first tuple there; NotFound; Conflict,
+    reason JOB_RUNS, if a job of that name is running.
     """
     with Client(address) as client:
         site = begin(client, stream, job)
         if site.attached:
+            sweep(site.folder, job_name(site))
             return BackfillResult(job, duplicate=True)
-        directory = Path(site.folder) / directory_name(site)
-        shutil.rmtree(directory, ignore_errors=True)  # of a run that died
         spec = create_stream(site.statement)
-        time = time_column(spec)
         bounds = [None if at is None else to_micros(at) for at in (since, until)]
-        mapped = mappings.apply(frame, spec, mapping or {}, *bounds)
-        _check_end(mapped.last, site)
-        bad = set_aside(mapped, quarantine)
-        directory.mkdir(mode=0o700)
-        try:
-            queries = standing_queries(client, site) if evaluate else ()
-            done = None
-            if mapped.last is not None:
-                done = write_directory(mapped.rows, site, directory, time, chunk_rows, queries)
-            result = attach(client, site, directory.name) if done else None
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
-    return _result(job, result, bad, quarantine)
+        watch = Watch(progress, frame.sparkSession)
+        with attempt(site.folder, job_name(site), f"job {job!r} of stream {stream!r}") as directory, watch.running():
+            watch.written = lambda: _written(directory)
+            mapped = mappings.apply(frame, spec, mapping or {}, *bounds)
+            _check_end(mapped.last, site)
+            bad = set_aside(mapped, quarantine)
+            watch.phase, watch.total = "sorting", mapped.count
+            place = quarantine if bad and quarantine else ""
+            if not mapped.count:
+                return BackfillResult(job, bad=bad, quarantine=place)
+            queries = insist(patience, lambda: standing_queries(client, site)) if evaluate else ()
+            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, queries)
+            assert written is not None, "there were rows"
+            watch.phase = "attaching"
+            result = insist(patience, lambda: attach(client, site, directory.name))
+    # A duplicate is what an attempt before has attached, whose reply was lost: it is this very history.
+    extent = written.extent
+    return BackfillResult(job, extent.rows, extent.chunks, bad, place, False, result.sequence)
 
 
-def directory_name(site: Site) -> str:
-    """The directory of a job: the same one whenever it is run for this stream."""
-    return f"history-{hashlib.blake2b(f'{site.stream_id} {site.job}'.encode(), digest_size=8).hexdigest()}"
+def job_name(site: Site) -> str:
+    """How the directories of a job begin."""
+    return prefix("history", site.stream_id, site.job)
 
 
-def _result(job: str, done: AttachResult | None, bad: int, quarantine: str | None) -> BackfillResult:
-    place = quarantine if bad and quarantine else ""
-    if done is None:
-        return BackfillResult(job, bad=bad, quarantine=place)
-    return BackfillResult(job, done.rows, done.chunks, bad, place, done.duplicate, done.sequence)
+def _written(directory: Path) -> tuple[int, int]:
+    """Rows and chunks that workers have written, of a task that ran twice once; from the names of files."""
+    found = dict(path.name.split("-")[:2] for path in directory.glob("*.parquet"))
+    return sum(map(int, found.values())), len(found)
 
 
 def standing_queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
@@ -128,12 +136,6 @@ def standing_queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
 def incarnation(identity: str) -> str:
     """Of an ID on the wire: what its number is bound to."""
     return identity.split("-")[1]
-
-
-@lru_cache(maxsize=1)
-def _known(statement: str, queries: tuple[tuple[int, str], ...]) -> Beforehand:
-    """The queries, bound once in each worker."""
-    return Beforehand(create_stream(statement), queries)
 
 
 def time_column(spec: StreamSpec) -> str:
@@ -205,11 +207,11 @@ class Writer:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row of facts for each chunk written."""
         context = TaskContext.get()
-        place, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
-        spec, known = create_stream(self.statement), _known(self.statement, self.queries)
+        place, number_of_try = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
+        spec, queries = create_stream(self.statement), known(self.statement, self.queries)
         for number, table in enumerate(cut(batches, self.chunk_rows)):
-            name = f"{place:05}-{attempt}-{number:05}"
-            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), known, self.others)
+            name = f"{place:05}.{number:05}-{table.num_rows}-{number_of_try}"
+            chunk = write_chunk(Path(self.directory), name, spec, to_batch(spec, table), queries, self.others)
             yield pa.RecordBatch.from_pydict(
                 {name: [value] for name, value in {"place": place, "number": number, **chunk._asdict()}.items()},
                 schema=_arrow_facts(),

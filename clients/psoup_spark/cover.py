@@ -22,6 +22,7 @@ from psoup_client import Client, InvalidData
 from psoup_client.cover import CoverSite, begin, take
 from psoup_spark.attempts import attempt, prefix
 from psoup_spark.bound import known
+from psoup_spark.sending import insist
 from psoup_spark.watching import Tell, Watch
 from psoup_storage.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.matches import SUFFIX, ranges_of
@@ -52,12 +53,14 @@ def cover(
     *,
     stream: str | None = None,
     address: str | None = None,
+    patience: float = 600.0,
     progress: Tell | None = None,
 ) -> CoverResult:
     """Evaluate `queries` (IDs of one stream; or all of a `stream`) over the chunks on disk that lack them; once.
 
     Answers are the same before and after; afterwards an invocation reads what was found. The service's data directory
-    must be reachable, under the same path, by driver and workers. Raises NotFound; InvalidRequest for queries of
+    must be reachable, under the same path, by driver and workers. A service that is away when the job hands in what it
+    found is waited for, `patience` seconds. Raises NotFound; InvalidRequest for queries of
     several streams; Conflict, reason JOB_RUNS, if the same job is running.
     """
     with Client(address) as client:
@@ -82,7 +85,7 @@ def cover(
                 names = tuple(Path(site.chunks[place].path).name for place, _, _ in found)
                 numbers = np.array([number for number, _ in statements], np.int64)
                 write_cover(directory, Cover(site.incarnation, ranges_of(numbers), names))
-                chunks, rows = take(client, site, directory.name)
+                chunks, rows = insist(patience, lambda: take(client, site, directory.name))
     matches = sum(count for _, _, count in found)
     return CoverResult(len(wanted), chunks, rows, matches, site.covered, len(site.chunks) - chunks)
 

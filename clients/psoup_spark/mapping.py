@@ -28,11 +28,13 @@ _TYPES = {Kind.TEXT: "string"}
 class Mapped:
     """`rows`: the stream's columns and `_time`, in their types. `bad`: the rows of the source, and `_problem`.
 
-    `last`: the greatest time of the rows, microseconds, None without one. `problems`: how many are bad, and a reason.
+    `count`, `last`: how many rows, and their greatest time, microseconds, None without one. `problems`: how many are
+    bad, and a reason.
     """
 
     rows: DataFrame
     bad: DataFrame
+    count: int
     last: int | None
     problems: tuple[int, str]
 
@@ -97,11 +99,11 @@ def _cast(frame: DataFrame, own: list[str], spec: StreamSpec, bounds: tuple[int 
     checked = frame.select(*kept, *values, F.coalesce(*problems).alias(PROBLEM))
     time = F.col(_VALUE.format(len(attributes) - 1 if spec.time_attribute is None else spec.time_attribute))
     good = reduce(Column.__and__, _inside(time, bounds), F.col(PROBLEM).isNull())
-    last = F.max(F.when(good, F.unix_micros(time)))
-    seen = checked.agg(last, F.count(PROBLEM), F.min(PROBLEM)).collect()[0]
+    micros = F.when(good, F.unix_micros(time))
+    seen = checked.agg(F.count(micros), F.max(micros), F.count(PROBLEM), F.min(PROBLEM)).collect()[0]
     rows = checked.where(good).select(*(F.col(_VALUE.format(k)).alias(a.name) for k, a in enumerate(attributes)))
     bad = checked.where(F.col(PROBLEM).isNotNull()).select(*kept, PROBLEM)
-    return Mapped(rows, bad, seen[0], (seen[1], seen[2] or ""))
+    return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
 
 
 def _problem(attribute: Attribute, source: Column, value: Column, found: DataType) -> Column:

@@ -158,12 +158,12 @@ def test_a_stream_in_system_time_says_which_column_is_the_time(spark: Any, durab
 
 
 def test_a_job_that_dies_leaves_nothing_and_is_replaced(spark: Any, durable: Client) -> None:
-    from psoup_spark.backfill import backfill, directory_name
+    from psoup_spark.backfill import backfill, job_name
 
     durable.create_stream("CREATE STREAM dying (at TIMESTAMP, n BIGINT) TIMESTAMP BY at")
     query = durable.register("SELECT n FROM dying")
     site = begin(durable, "dying", "j")
-    left = Path(site.folder) / directory_name(site)
+    left = Path(site.folder) / f"{job_name(site)}-dead"
     left.mkdir()
     (left / "00000-7-00000.parquet").write_bytes(b"half a chunk")
     (left / "manifest.json").write_text(json.dumps({"format": 1})[:9], encoding="utf-8")
