@@ -16,8 +16,9 @@ import numpy as np
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.covering import cover
+from psoup.errors import InvalidInput, NotFound
 from psoup.model import StreamSpec
-from psoup.query import Factor
+from psoup.query import Factor, StandingQuery
 from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
 from psoup.sql.forms import Forms
@@ -40,7 +41,8 @@ class Found:
 class Beforehand:
     """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
 
-    Raises what the binder raises for a statement. Those without WHERE match all, and need no evaluation.
+    Those without WHERE match all, and need no evaluation. One that does not fit the stream is left out, to be evaluated
+    when somebody asks: the stream was given columns since `spec` was read, which the query names.
     """
 
     def __init__(
@@ -49,8 +51,8 @@ class Beforehand:
         self._config = config
         forms, clauses = Forms(), dict[str, tuple[tuple[Factor, ...], list[int]]]()
         for query_id, statement in queries:
-            query = forms.query(statement, lambda name: spec if name.lower() == spec.name.lower() else None)
-            if query.factors:
+            query = _bind(forms, spec, statement)
+            if query is not None and query.factors:
                 clauses.setdefault(query.clause, (query.factors, []))[1].append(query_id)
         self._members = [tuple(query_ids) for _, query_ids in clauses.values()]
         index = QuerySteM(spec.schema, config)
@@ -74,3 +76,11 @@ class Beforehand:
             )
             for slot, query_ids in enumerate(self._members)
         ]
+
+
+def _bind(forms: Forms, spec: StreamSpec, statement: str) -> StandingQuery | None:
+    """None if it does not fit the stream."""
+    try:
+        return forms.query(statement, lambda name: spec if name.lower() == spec.name.lower() else None)
+    except (InvalidInput, NotFound):
+        return None

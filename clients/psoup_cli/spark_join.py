@@ -106,6 +106,7 @@ def _summary(result: Any) -> str:
     for count, what in (
         (result.held, "wait for the watermark"),
         (result.late, "came late"),
+        (result.ahead, "are too far past the clock"),
         (result.bad, "do not fit"),
     ):
         said += f"; {count:,} {what}" if count else ""

@@ -10,7 +10,6 @@ repeated after an error takes up where it ended.
 from __future__ import annotations
 
 import re
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup_client.convert import is_pandas
 from psoup_client.errors import InvalidData
 from psoup_client.payload import split
 from psoup_proto.v1 import queries_pb2
@@ -42,8 +42,7 @@ class Parameters:
 
 def parameters_of(sql: str, rows: Any) -> Parameters:
     """Rows as callers have them. Raises InvalidData, which names the column and the row, and TypeError."""
-    pandas = sys.modules.get("pandas")  # if it is not imported, nobody has a frame of it
-    if pandas is not None and isinstance(rows, pandas.DataFrame):
+    if is_pandas(rows):
         rows = pa.Table.from_pandas(rows, preserve_index=False)
     if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
         rows = pa.table(rows)

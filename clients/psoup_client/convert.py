@@ -33,7 +33,7 @@ def to_table(data: Any, stream: StreamInfo) -> pa.Table:
     """`data` as a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
     if isinstance(data, pa.Table | pa.RecordBatch):
         named = [(name, data.column(i)) for i, name in enumerate(data.schema.names)]
-    elif _is_pandas(data):
+    elif is_pandas(data):
         named = [(str(name), _SeriesValues(data.iloc[:, i])) for i, name in enumerate(data.columns)]
     elif hasattr(data, "__arrow_c_stream__"):
         return to_table(pa.table(data), stream)
@@ -58,9 +58,10 @@ class _SeriesValues:
         self.series = series
 
 
-def _is_pandas(data: Any) -> bool:
-    pandas = sys.modules.get("pandas")  # if it is not imported, nobody has a frame of it
-    return pandas is not None and isinstance(data, pandas.DataFrame)
+def is_pandas(data: Any) -> bool:
+    """Whether it is a frame of pandas: nobody has one while that is not imported, or only being imported."""
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    return frame is not None and isinstance(data, frame)
 
 
 def _columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from psoup_client.errors import NotFound
 from psoup_proto.v1 import cover_pb2
 
 if TYPE_CHECKING:
@@ -63,8 +64,19 @@ def begin(client: Client, queries: Sequence[str]) -> CoverSite:
 def take(client: Client, site: CoverSite, directory: str) -> tuple[int, int]:
     """Hand in the directory of that name in the site's folder; returns the chunks and tuples that it covers.
 
-    Raises InvalidRequest for what is not whole. Repeating it is harmless.
+    Raises InvalidRequest for what is not whole, and NotFound once none of the queries stands. Repeating it is harmless.
     """
-    request = cover_pb2.CoverRequest(directory=directory, query_id=site.queries[0])
+    try:
+        return _take(client, directory, site.queries[0])
+    except NotFound:  # unregistered while the job ran: any other one says as well whose chunks they are
+        standing = {query.id for query in client.queries(site.stream)}
+        other = next((query for query in site.queries if query in standing), None)
+        if other is None:
+            raise
+        return _take(client, directory, other)
+
+
+def _take(client: Client, directory: str, query: str) -> tuple[int, int]:
+    request = cover_pb2.CoverRequest(directory=directory, query_id=query)
     reply = client.connection.call(client.connection.cover.Cover, request, TIMEOUT)
     return reply.chunks, reply.rows

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import math
+import sys
 from decimal import Decimal
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
+from psoup_client.bulk import parameters_of
 from psoup_client.convert import to_table
 from psoup_client.payload import read, split
 
@@ -191,3 +194,10 @@ def test_split_by_bytes() -> None:
 def test_a_row_that_fits_no_message() -> None:
     with pytest.raises(InvalidData, match="row 1 takes"):
         list(split(pa.table({"text": ["a", "x" * 17_000_000]}), batch_rows=1))
+
+
+def test_rows_are_taken_while_another_thread_imports_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the module is there, without what is in it."""
+    monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
+    assert to_table([{"id": 1}], stream()).column("id").to_pylist() == [1]
+    assert parameters_of("SELECT * FROM s WHERE id = ?", [(1,)]).table.num_rows == 1

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.beforehand import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_client import Client, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
 from psoup_client.attach import AttachResult, attach, begin
+from psoup_client.cover import begin as begin_cover
+from psoup_client.cover import take
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import open_store
+from psoup_storage.covers import Cover, StoredFile, cover_chunk, write_cover
+from psoup_storage.matches import ranges_of
 from psoup_testing.attaching import write
 from psoup_testing.serving import serving
 
@@ -111,3 +118,27 @@ def test_a_service_in_memory_says_that_it_cannot() -> None:
         client.create_stream(EVENTS)
         with pytest.raises(FailedPrecondition, match="nothing is kept there by this service"):
             begin(client, "s", "years")
+
+
+def test_what_a_job_found_is_taken_although_its_first_query_is_gone(tmp_path: Path) -> None:
+    def work(client: Client) -> None:
+        client.create_stream(EVENTS)
+        add(client, "years", 0, 100)
+        texts = [f"SELECT x FROM s WHERE x % 10 = {n} BEGIN (START)" for n in range(2)]
+        queries = [client.register(text) for text in texts]
+        site = begin_cover(client, [query.id for query in queries])
+        folder, spec = Path(site.folder) / "found", create_stream(site.statement)
+        folder.mkdir()
+        statements = list(zip(site.numbers.values(), texts, strict=True))
+        for one in site.chunks:
+            cover_chunk(folder, StoredFile(*astuple(one)), spec, Beforehand(spec, statements))
+        files = tuple(Path(one.path).name for one in site.chunks)
+        write_cover(folder, Cover(site.incarnation, ranges_of(np.array(sorted(site.numbers.values()))), files))
+        queries[0].unregister()
+        assert take(client, site, "found") == (1, 100)
+        assert values(client, queries[1].id) == list(range(1, 100, 10))
+        queries[1].unregister()
+        with pytest.raises(NotFound, match=queries[0].id):
+            take(client, site, "found")
+
+    asyncio.run(served(tmp_path / "data", work))

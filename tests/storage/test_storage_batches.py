@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from psoup.beforehand import Beforehand
 from psoup.clock import VirtualClock
+from psoup.columns import columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events import AttachAcknowledgement
 from psoup.model import SECOND
+from psoup.sql import create_stream
+from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.backup import restore
 from psoup_storage.durable.doctor import examine
 from psoup_testing.attaching import attach, write
@@ -144,3 +148,10 @@ def test_what_cannot_be_a_batch_is_refused(soup: RestartingPSoup) -> None:
     with pytest.raises(FailedPrecondition, match="has tuples that were pushed"):
         feed(soup, 0, 20, 30)
     assert not [name for name in os.listdir(soup.path / "chunks") if "-a" in name]
+
+
+def test_a_query_on_columns_that_came_later_is_left_to_whoever_asks() -> None:
+    spec, times = create_stream(EVENTS), np.array(seconds(0, 10))
+    known = Beforehand(spec, [(1, "SELECT x FROM s WHERE x > 7"), (2, "SELECT x FROM s WHERE z > 7")])
+    found = known.find(ChunkView(0, 0, times, columns_from_arrow(spec.schema, rows(0, 10)), 0))
+    assert [(one.query_ids, one.offsets.tolist()) for one in found] == [((1,), [8, 9])]
