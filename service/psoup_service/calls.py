@@ -20,6 +20,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup_service.deadlines import Deadlines
 from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
 from psoup_service.status import abort, code_of
@@ -63,7 +64,9 @@ class Calls:
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self._limits = limits
         self._metrics = metrics
+        self._deadlines = Deadlines()
         self.open = 0
+        metrics.open.set_function(lambda: self.open)
         self._idle = asyncio.Event()
         self._idle.set()
         self._reading: set[asyncio.Timeout] = set()
@@ -111,7 +114,7 @@ class Calls:
             async def serve() -> Any:
                 _check(request)
                 left = context.time_remaining()
-                async with asyncio.timeout(self._limits.default_deadline_s if left is None else left):
+                with self._deadlines.within(self._limits.default_deadline_s if left is None else left):
                     return await behaviour(request, context)
 
             return await self._run(name, context, serve, timed=True)
@@ -218,12 +221,10 @@ class Calls:
 
     def _enter(self) -> None:
         self.open += 1
-        self._metrics.open.set(self.open)
         self._idle.clear()
 
     def _leave(self) -> None:
         self.open -= 1
-        self._metrics.open.set(self.open)
         if not self.open:
             self._idle.set()
 
