@@ -11,6 +11,9 @@ from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json, print_table
 from psoup_client import Query
 
+_MOST = 1_000
+"""Rows of a table that one may still want to look at."""
+
 
 def facts(query: Query) -> dict[str, Any]:
     """A query as a JSON object."""
@@ -23,6 +26,10 @@ def queries(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many: without --json 1,000 by default."),
+    ] = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -31,11 +38,14 @@ def queries(
     Examples:
       psoup queries
       psoup queries --stream flights --json
+      psoup queries --limit 20
 
     List the standing queries in the order of their registration.
     """
+    most = limit if as_json or limit else _MOST
     with connect(address, timeout) as client:
-        found = client.queries(stream)
+        found = client.queries(stream, limit=most and most + 1)
+    more, found = found[most:] if most else [], found[:most]
     if as_json:
         for query in found:
             print_json(facts(query))
@@ -45,3 +55,5 @@ def queries(
         return
     rows = [(q.id, q.info.window_kind, " ".join(q.sql.split())) for q in found]
     print_table(["id", "window", "query"], rows)
+    if more:
+        message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")

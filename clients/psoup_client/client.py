@@ -21,6 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from psoup_client.answer import Answer
@@ -307,11 +308,11 @@ class Client:
         request = queries_pb2.GetQueryRequest(query_id=str(query_id))
         return Query(self, QueryInfo.of(self._call(self.connection.queries.GetQuery, request).query))
 
-    def queries(self, stream: str | None = None) -> list[Query]:
-        """All queries, or those on one stream, in the order of their registration."""
+    def queries(self, stream: str | None = None, *, limit: int | None = None) -> list[Query]:
+        """All queries, or those on one stream, in the order of their registration; the first `limit` of them."""
         request = queries_pb2.ListQueriesRequest(page_size=_PAGE, stream=stream or "")
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
-        return [Query(self, QueryInfo.of(message)) for message in pages]
+        return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
 
     def invoke_many(
         self,

@@ -46,6 +46,10 @@ def test_a_registration_that_ends_early_says_how_to_go_on(
     again = psoup(*arguments, "--request-id", f"of {stream}")
     assert (again.code, again.out.split()[:3], len(again.out.split())) == (0, ran.out.split(), 5)
     assert len(psoup("queries", "--stream", stream, "--json").rows) == 5
+    first = psoup("queries", "--stream", stream, "--limit", "2")
+    assert again.out.split()[1] in first.out and again.out.split()[2] not in first.out
+    assert "These are the first 2. There are more" in first.err
+    assert "more" not in psoup("queries", "--stream", stream, "--limit", "5").err
 
 
 def test_a_tuple_id_may_be_negative(psoup: Psoup, filled: str) -> None:
