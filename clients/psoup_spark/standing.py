@@ -43,7 +43,9 @@ from psoup_storage.history import SERVICE_IDS, read_manifest
 PATIENCE = 600.0
 """Seconds for which a job waits for a service that is away, before it gives up."""
 QUERIES_SECONDS = 30.0
-"""How old the list of standing queries may become while their number stays."""
+"""How old the list of standing queries may become while their number stays; longer where making it takes long."""
+QUERIES_SHARE = 20
+"""A list that stays the same is made anew after so many times as long as that takes, another after a quarter of it."""
 MAX_AHEAD = timedelta(days=1)
 """Rows further past the clock are left out, as the services would refuse the whole batch."""
 
@@ -186,18 +188,21 @@ class _Queries:
 
     queries: tuple[tuple[int, str], ...] = ()
     counts: tuple[int, ...] = ()
-    asked: float = -QUERIES_SECONDS
+    asked: float = 0.0
+    took: float = 0.0
 
     def now(self, clients: Sequence[Client], sites: Sequence[Site], patience: float) -> tuple[tuple[int, str], ...]:
         """(number, statement) of those of all services; each one's numbers begin at a multiple of SERVICE_IDS."""
         stream = sites[0].stream
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
-        if counts != self.counts or time.monotonic() - self.asked >= QUERIES_SECONDS:
+        start, least = time.monotonic(), QUERIES_SHARE * self.took
+        if start - self.asked >= (max(QUERIES_SECONDS, least) if counts == self.counts else least / 4):
             found = list[tuple[int, str]]()
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
                 own = insist(patience, partial(standing_queries, client, site))
                 found += [(place * SERVICE_IDS + number, text) for number, text in own]
             self.queries, self.counts, self.asked = tuple(found), counts, time.monotonic()
+            self.took = self.asked - start
         return self.queries
 
 

@@ -91,7 +91,8 @@ def write_chunk(
     first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
     found = queries.find(chunk) if queries is not None else []
     for place, suffix in enumerate((SUFFIX, *map(suffix_of, others)) if queries is not None else ()):
-        write_matches(directory / (file + suffix), crc, len(chunk), list(_of_service(found, place)))
+        own = list(_of_service(found, place)) if others else found
+        write_matches(directory / (file + suffix), crc, len(chunk), own)
     return HistoryChunk(file, len(chunk), content.size, crc, first, last, *facts[1:])
 
 
@@ -101,6 +102,7 @@ def suffix_of(incarnation: str) -> str:
 
 
 def _of_service(found: Sequence[Found], place: int) -> Iterator[Found]:
+    """What the queries of one of the services matched, under their own IDs."""
     least, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
     for clause in found:
         ids = tuple(number - least for number in clause.query_ids if least <= number < end)

@@ -23,6 +23,7 @@ DOCUMENTS = (
     "benchmarks/README.md",
     "docs/operations.md",
     "docs/spark.md",
+    "docs/scale.md",
 )
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
 
