@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from psoup.admission.attachment import Target, check_push, check_stored, decide_attach
+from psoup.admission.attachment import Target, check_heartbeat, check_push, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.budget import Budget, block_charge, text_charge
 from psoup.admission.catalog import StreamState, Tenant
@@ -269,6 +269,7 @@ class Admission:
                 reason="SYSTEM_TIME",
                 stream=stream.spec.name,
             )
+        check_heartbeat(stream.spec, stream.past)
         if not -(2**63) <= command.time < 2**63:
             raise InvalidInput(f"the heartbeat's time {command.time} is no int64 of microseconds")
         bound = now + self._config.max_ahead

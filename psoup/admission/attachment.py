@@ -148,14 +148,23 @@ def check_stored(spec: StreamSpec, stored: bool) -> None:
 def check_push(spec: StreamSpec, past: Past) -> None:
     """Raise FailedPrecondition if a job feeds the stream: what is pushed would be in its way. O(1)."""
     if past.batches:
-        job, (batch, _) = next(reversed(past.batches.items()))
-        raise FailedPrecondition(
-            f"stream {spec.name!r} is fed in batches, by job {job!r} (number {batch} is the last); push to another"
-            " stream, or add these rows to the job's source",
-            reason="FED_BY_JOB",
-            stream=spec.name,
-            job=job,
-        )
+        raise _fed(spec, past, "push to another stream, or add these rows to the job's source")
+
+
+def check_heartbeat(spec: StreamSpec, past: Past) -> None:
+    """Raise FailedPrecondition if a job feeds the stream, and holds rows for its lateness: they would be late. O(1)."""
+    if past.batches and spec.lateness:
+        raise _fed(spec, past, "rows that the job holds would be late; a later row in its source moves the watermark")
+
+
+def _fed(spec: StreamSpec, past: Past, way_out: str) -> FailedPrecondition:
+    job, (batch, _) = next(reversed(past.batches.items()))
+    return FailedPrecondition(
+        f"stream {spec.name!r} is fed in batches, by job {job!r} (number {batch} is the last); {way_out}",
+        reason="FED_BY_JOB",
+        stream=spec.name,
+        job=job,
+    )
 
 
 def _earlier(command: Attach, past: Past) -> int | None:

@@ -45,6 +45,14 @@ class FedDuel(AttachingDuel):
         assert expected_refusal(lambda: self.psoup.push(name, table)) == "FailedPrecondition"
         shutil.rmtree(folder)
 
+    def heartbeat(self, time: int) -> None:
+        """It would make rows late that a job holds, where there is a lateness."""
+        if not (self.fed and self.declaration.lateness):
+            super().heartbeat(time)
+            return
+        refused = expected_refusal(lambda: self.psoup.heartbeat(self.declaration.name, time))
+        assert refused == "FailedPrecondition", refused
+
     def _batch(self, rows: list[Row]) -> list[tuple[int, Row]]:
         model, clock, place = self.model, self.clock.now(), self.declaration.time_column
         least = -(2**63) if model.watermark is None else model.watermark

@@ -150,6 +150,18 @@ def test_what_cannot_be_a_batch_is_refused(soup: RestartingPSoup) -> None:
     assert not [name for name in os.listdir(soup.path / "chunks") if "-a" in name]
 
 
+def test_a_heartbeat_would_make_rows_late_that_the_job_holds(soup: RestartingPSoup) -> None:
+    soup.execute(f"{EVENTS} LATENESS 10 SECONDS")
+    soup.heartbeat("s", 100 * SECOND)
+    feed(soup, 0, 200, 300)
+    for _ in range(2):
+        with pytest.raises(FailedPrecondition, match="rows that the job holds would be late") as refused:
+            soup.heartbeat("s", 305 * SECOND)
+        assert refused.value.reason == "FED_BY_JOB"
+        soup.restart()
+    feed(soup, 1, 300, 310)
+
+
 def test_a_query_on_columns_that_came_later_is_left_to_whoever_asks() -> None:
     spec, times = create_stream(EVENTS), np.array(seconds(0, 10))
     known = Beforehand(spec, [(1, "SELECT x FROM s WHERE x > 7"), (2, "SELECT x FROM s WHERE z > 7")])
