@@ -89,6 +89,10 @@ def backfill(
     InvalidData; OutOfRange with the bound to use if the history ends after the first tuple there; NotFound; Conflict,
     reason JOB_RUNS, if a job of that name is running.
     """
+    if frame.isStreaming:
+        raise TypeError("backfill takes a frame of spark.read; a streaming one is what psoup_spark.feed takes")
+    if not 0 < chunk_rows <= CHUNK_ROWS:
+        raise ValueError(f"chunk_rows is {chunk_rows}; a chunk has 1 to {CHUNK_ROWS:,} tuples")
     with Client(address) as client:
         site = begin(client, stream, job)
         if site.attached:

@@ -55,6 +55,7 @@ class PSoupSource(DataSource):
         super().__init__(options)
         self._stream = options.get("stream", "")
         self._query = options.get("query", "")
+        _check_known(options)
         if bool(self._stream) == bool(self._query):
             raise InvalidRequest('name what is meant: .option("stream", NAME) or .option("query", ID), one of them')
         with Client(options.get("address")) as client:
@@ -224,6 +225,16 @@ class BatchWriter(DataSourceArrowWriter):
         if not self._taken:
             with Client(self._target.address) as client:
                 abort(Stage.join(client, self._target.stream, self._stage))
+
+
+def _check_known(options: MutableMapping[str, str]) -> None:
+    """Raise InvalidRequest for an option that would do nothing: a condition that is misspelt would be none."""
+    of_query, of_stream = ("as_of", "window", "accept_truncation"), ("columns", "where", "partitions", "id", "patience")
+    known = ("address", "query", "stream", *(of_query if options.get("query") else of_stream))
+    odd = next((name for name in options if name.lower() not in known), None)
+    if odd is not None:
+        what = "a query" if options.get("query") else "a stream"
+        raise InvalidRequest(f"there is no option {odd!r} for {what}; there are {', '.join(known)}")
 
 
 def _arrow(schema: StructType) -> pa.Schema:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from psoup_client import PSoupError
 
 _PREAMBLE = "terminated with exception: "
+_ABORTED = re.compile(r"executor \S+\): ")
+"""What Spark puts before the exception that a task ended with."""
 
 
 class SparkFailed(PSoupError):
@@ -23,6 +27,13 @@ def spark_errors() -> Iterator[None]:
     """Inside the block what Spark raises becomes SparkFailed."""
     try:
         yield
-    except PySparkException as problem:
-        text = str(problem).split(_PREAMBLE, 1)[-1].split(" SQLSTATE")[0]
-        raise SparkFailed(f"Spark: {text.splitlines()[0] if text else type(problem).__name__}") from problem
+    except (PySparkException, Py4JJavaError) as problem:
+        raise SparkFailed(f"Spark: {_sentence(problem)}") from problem
+
+
+def _sentence(problem: PySparkException | Py4JJavaError) -> str:
+    """What is wrong; of a job that was aborted, the exception that was raised where it ran."""
+    text = str(problem.java_exception.getMessage() if isinstance(problem, Py4JJavaError) else problem)
+    text = _ABORTED.split(text.split(_PREAMBLE, 1)[-1], maxsplit=1)[-1].split(" SQLSTATE")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(problem).__name__

@@ -13,13 +13,24 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, FractionalType, StringType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    FractionalType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    VariantType,
+)
 
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
 from psoup_client import InvalidData
 
 PROBLEM = "_problem"
 _SOURCE, _VALUE = "_source_{}", "_value_{}"
+_ZONE = "spark.sql.session.timeZone"
 _TYPES = {Kind.TEXT: "string"}
 """Types that Spark has another name for."""
 
@@ -86,9 +97,9 @@ def apply(
 def _cast(frame: DataFrame, own: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None]) -> Mapped:
     values, problems, attributes = [], [], wanted(spec)
     for number, attribute in enumerate(attributes):
-        source = F.col(_SOURCE.format(number))
-        value = source.try_cast(_TYPES.get(attribute.type.kind, str(attribute.type)))
-        problem = _problem(attribute, source, value, frame.schema[_SOURCE.format(number)].dataType)
+        source, found = F.col(_SOURCE.format(number)), frame.schema[_SOURCE.format(number)].dataType
+        value = _instant(frame, attribute, source, found).try_cast(_TYPES.get(attribute.type.kind, str(attribute.type)))
+        problem = _problem(attribute, source, value, found)
         if number == spec.time_attribute or attribute.name == TIME_COLUMN:
             problem = problem.when(value.isNull(), F.lit(f"{attribute.name}: NULL, and it is the time"))
         elif not attribute.nullable:
@@ -104,6 +115,24 @@ def _cast(frame: DataFrame, own: list[str], spec: StreamSpec, bounds: tuple[int 
     rows = checked.where(good).select(*(F.col(_VALUE.format(k)).alias(a.name) for k, a in enumerate(attributes)))
     bad = checked.where(F.col(PROBLEM).isNotNull()).select(*kept, PROBLEM)
     return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
+
+
+def _instant(frame: DataFrame, attribute: Attribute, source: Column, found: DataType) -> Column:
+    """The column; a time without a zone, or a day, that becomes an instant is one of UTC, in any zone of the session.
+
+    Raises InvalidData for a column of many values.
+    """
+    if isinstance(found, ArrayType | MapType | StructType | VariantType):
+        raise InvalidData(
+            f"column {attribute.name!r} is {attribute.type}, but the source has {found.simpleString()}; say what"
+            f" becomes of it with --mapping {attribute.name}=EXPRESSION",
+            facts={"column": attribute.name},
+        )
+    if attribute.type.kind is not Kind.TIMESTAMP or frame.sparkSession.conf.get(_ZONE) == "UTC":
+        return source
+    if isinstance(found, TimestampNTZType):
+        return F.concat(source.cast("string"), F.lit("Z"))
+    return F.concat(source.cast("string"), F.lit("T00:00:00Z")) if isinstance(found, DateType) else source
 
 
 def _problem(attribute: Attribute, source: Column, value: Column, found: DataType) -> Column:

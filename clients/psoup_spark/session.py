@@ -9,6 +9,7 @@ What `conf` names wins over every default here. Sessions made elsewhere (a noteb
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -25,6 +26,9 @@ JAVA = 17
 BATCH_ROWS = 65_536
 """Rows of an Arrow batch between Spark and Python: what the service takes as one part, and the length of a chunk."""
 
+
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark prints with these, with all frames of Java, what it raises as well."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -70,6 +74,8 @@ def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str,
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    for logger in _LOGGERS:
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
     return builder.getOrCreate()
 
 
