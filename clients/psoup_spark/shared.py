@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +71,8 @@ class Place:
         if there.parent.resolve() == self.shared.resolve():
             return
         try:
-            with suppress(FileExistsError):  # by an attempt before this one
-                there.symlink_to(self.path.resolve())
+            there.unlink(missing_ok=True)  # of an attempt before this one
+            there.symlink_to(self.path.resolve())
         except OSError as problem:
             raise InvalidData(
                 f"{folder}, where the service looks for what is attached, cannot be reached from here"

@@ -222,7 +222,7 @@ def release(
     mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, least))
     bad = set_aside(mapped, target.quarantine and f"{target.quarantine}/query={place.query_id}/batch={place.number}")
     before, spark = place.held_before(), frame.sparkSession
-    rows = mapped.rows if before is None else mapped.rows.unionByName(spark.read.parquet(str(before)))
+    rows = mapped.rows if before is None else mapped.rows.unionByName(spark.read.parquet(str(before)), True)
     rows = rows.persist()
     try:
         at = F.unix_micros(F.col(f"`{time_column(spec)}`"))
@@ -258,8 +258,17 @@ def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) ->
 
 
 def _check_whole(lacking: Sequence[tuple[Client, Site]], place: Place) -> None:
-    """Raise InvalidData if a service has lost, or never had, batches that are attached elsewhere."""
-    last = max([place.last, *(-1 if site.last is None else site.last for _, site in lacking)])
+    """Raise InvalidData if a service has lost, or never had, batches that are attached elsewhere.
+
+    The folder knows of each batch that all have before the next one is run.
+    """
+    known = place.last
+    last = max([known, *(-1 if site.last is None else site.last for _, site in lacking)])
+    if lacking and known < last:
+        raise InvalidData(
+            f"{place.shared} knows nothing of batch {last}, which is attached: rows that wait are in the folder that"
+            " the job had before; name that one as the shared folder"
+        )
     for client, site in lacking:
         if last > (-1 if site.last is None else site.last):
             has = "none" if site.last is None else f"those up to {site.last}"

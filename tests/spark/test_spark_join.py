@@ -159,6 +159,13 @@ def test_the_command(spark: Any, services: list[Client], tmp_path: Path) -> None
     assert [path.suffix for path in (tmp_path / "shared").iterdir()] == [".last"]
     with pytest.raises(FailedPrecondition, match="is fed in batches"):
         client.push("notes", {"n": [3]})
+    (tmp_path / "in" / "b.csv").write_text("n,t\n4,c\n", encoding="utf-8")
+    (tmp_path / "other").mkdir()
+    moved = CliRunner().invoke(
+        app, [str(tmp_path / "other") if word == str(tmp_path / "shared") else word for word in line]
+    )
+    assert moved.exit_code == 1
+    assert "name that one as the shared folder" in moved.stderr
 
 
 def test_what_cannot_be_joined_is_refused_before_it_starts(spark: Any, services: list[Client], tmp_path: Path) -> None:
