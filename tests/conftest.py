@@ -21,6 +21,7 @@ os.environ.setdefault("PSOUP_VERIFY", "1")
 
 from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
 from psoup_testing.coverage import COVERAGE  # noqa: E402
+from psoup_testing.scheduling import rank, unit  # noqa: E402
 
 settings.register_profile("psoup", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.load_profile("psoup")
@@ -30,6 +31,23 @@ _LINES = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LINES] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By file, as xdist does it, but for the order and for folders that stay together."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = unit
+    return scheduler
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 def pytest_report_header() -> str:

@@ -30,6 +30,7 @@ CONF = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    "spark.python.daemon.module": "psoup_testing.workers",
     # nothing here runs long enough for the second compiler, or for a collector with threads, to pay
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
@@ -42,7 +43,12 @@ def small_session() -> Any:
     """The session of this process: two cores, a driver of 1 GB; a task that fails is tried again."""
     from psoup_spark import session
 
+    os.environ["PYTHONPATH"] = _paths()  # for the workers
     return session("local[2,3]", conf=CONF)
+
+
+def _paths() -> str:
+    return os.pathsep.join(path for path in sys.path if path)
 
 
 def files(spark: Any, folder: Path) -> Any:
@@ -54,7 +60,7 @@ def run_driver(address: str, stream: str, folder: Path, checkpoint: Path, point:
     """Run the driver above to its end; returns its exit code, -9 if it was killed."""
     command = [sys.executable, "-m", "psoup_testing.spark"]
     command += [address, stream, str(folder), str(checkpoint), point, str(batch)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = {**os.environ, "PYTHONPATH": _paths()}
     done = subprocess.run(command, env=environment, start_new_session=True, capture_output=True, text=True, check=False)
     assert done.returncode == -9, done.stderr
     return done.returncode

@@ -1,0 +1,36 @@
+"""In which order tests run, and which process takes which: by file, those that take longest first.
+
+    tests/spark/*              one unit: one session (a Java, its Python workers) serves all of them
+    tests/oracle/test_….py     a unit each
+    …
+
+A file that takes long and comes last leaves one process alone with it; xdist itself begins with the files that have the
+most tests, and those with the fewest take longest here.
+"""
+
+from __future__ import annotations
+
+TOGETHER = ("tests/spark/",)
+"""Folders that are one unit."""
+LONG = (
+    *TOGETHER,
+    "tests/oracle/",
+    "tests/crash/",
+    "tests/e2e/",
+    "tests/engine/test_engine_state_machine.py",
+    "tests/project/",
+    "tests/storage/",
+    "tests/clients/",
+    "tests/service/",
+)
+"""Folders and files that take long, the longest first."""
+
+
+def rank(nodeid: str) -> int:
+    """The place of a test among those that take long; the others come after all of them."""
+    return next((place for place, path in enumerate(LONG) if nodeid.startswith(path)), len(LONG))
+
+
+def unit(nodeid: str) -> str:
+    """What one process takes as a whole: a folder, or a file."""
+    return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid.split("::", 1)[0])
