@@ -21,8 +21,8 @@ from psoup.events import Command, Push, PushAcknowledgement
 SMALL_ROWS = 64
 """Rows of a push up to which it is worth joining: from about here on preparing a row takes longer than copying it."""
 
-MOST = 256
-"""Pushes in one event."""
+MOST, MOST_BYTES = 256, 4 * 1024 * 1024
+"""Pushes in one event, and their bytes: few rows may hold long texts, and an event is one row of the log."""
 
 
 def may_join(first: Command, other: Command) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from psoup.admission import Admission
-from psoup.admission.together import MOST, is_small, join, may_join, share
+from psoup.admission.together import MOST, MOST_BYTES, is_small, join, may_join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events import (
@@ -162,8 +162,11 @@ class Sequencer(Stage):
 
     def _take(self) -> list[Submission]:
         """The next command, with those right behind it that can be in one event with it."""
-        taken = [self._waiting.popleft()]
+        taken, size = [self._waiting.popleft()], 0
         while self._waiting and len(taken) < MOST and may_join(taken[0].command, self._waiting[0].command):
+            size += taken[-1].size
+            if size + self._waiting[0].size > MOST_BYTES:
+                break
             taken.append(self._waiting.popleft())
         return taken
 

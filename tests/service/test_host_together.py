@@ -59,6 +59,17 @@ def test_they_are_one_event_in_the_order_of_the_calls() -> None:
     asyncio.run(scenario())
 
 
+def test_few_rows_that_hold_much_are_events_of_their_own() -> None:
+    async def scenario() -> None:
+        async with serving() as rig:
+            much = Push("s", pa.record_batch({"x": range(1 << 19)}).slice(1, 1))
+            answers = await while_the_log_is_held(rig, [row(2), row(3), much, much, row(4)])
+            assert [a.sequence for a in answers] == [3, 3, 4, 5, 6]  # type: ignore[union-attr]
+            assert taken(rig) == [[0], [2, 3], [1], [1], [4]]
+
+    asyncio.run(scenario())
+
+
 def test_a_bad_one_is_refused_alone() -> None:
     async def scenario() -> None:
         async with serving() as rig:

@@ -32,7 +32,8 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         """Say what is to be done, and where."""
         if not 0 < len(request.query_ids) <= _MOST:
             raise InvalidInput(
-                f"query_ids has {len(request.query_ids):,} IDs; it must be from 1 to {_MOST:,}", field="query_ids"
+                f"query_ids has {len(request.query_ids):,} IDs; 1 to {_MOST:,} go in one job, the others in another",
+                field="query_ids",
             )
         store, tenant = self._backend.durable(), self._backend.tenant(context)
         folder = await asyncio.to_thread(store.incoming)
