@@ -31,6 +31,7 @@ from benchmarks import (
     registration,
     scale,
     spark,
+    spark_attach,
     spark_backfill,
     wire,
 )
@@ -54,6 +55,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "growth": growth.rows,
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,
+    "spark.attach": spark_attach.attach_rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""
 

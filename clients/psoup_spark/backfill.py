@@ -41,6 +41,8 @@ PATIENCE = 600.0
 """Seconds that a service may be away while its history is written."""
 _CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes after which a chunk ends although it has fewer rows."""
+_RANGE_CHUNKS = 16
+"""Chunks of a range of time, if there are more than cores: a million rows are sorted at once."""
 _FACTS = (
     "place int, number int, file string, rows bigint, bytes bigint, crc bigint, first_time bigint, last_time bigint,"
     " memory bigint, footer bigint, footer_crc bigint, zones string"
@@ -111,7 +113,8 @@ def backfill(
             if not mapped.count:
                 return BackfillResult(job, bad=bad, quarantine=place)
             queries = insist(patience, lambda: standing_queries(client, site)) if evaluate else ()
-            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, queries)
+            chunks = -(-mapped.count // chunk_rows)
+            written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, queries, chunks)
             assert written is not None, "there were rows"
             watch.phase = "attaching"
             result = insist(patience, lambda: attach(client, site, directory.name))
@@ -180,12 +183,15 @@ def write_directory(
     most: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
-    """Make the directory whole; None if there is no row. `most`: the ranges of time that the rows are cut into.
+    """Make the directory whole; None if there is no row. `most`: chunks that the rows fill, about.
+
+    They are cut into ranges of time, each a task: one for a core, or more, so that one can be sorted in memory.
 
     `others`: incarnations of further services, whose queries are among the `queries`; see `write_chunk`.
     """
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
-    ranges = min(most, rows.sparkSession.sparkContext.defaultParallelism) if most else None
+    cores = rows.sparkSession.sparkContext.defaultParallelism
+    ranges = min(most, max(cores, -(-most // _RANGE_CHUNKS))) if most else None
     cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
     ordered = cut.sortWithinPartitions(*order)
     writer = Writer(site.statement, str(directory), chunk_rows, queries, others)

@@ -49,6 +49,7 @@ def defaults(master: str) -> dict[str, str]:
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        "spark.python.daemon.module": "psoup_spark.workers",  # imports and kernels once for all workers
         "spark.driver.memory": "1g",  # no data passes through the driver
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -123,3 +123,11 @@ def test_a_meter_says_rows_chunks_and_rate() -> None:
     assert meter.text(Progress("evaluating", 1_000, 9_000, 2)) == "flights: evaluating, 1,000 of 9,000 rows, 2 chunks"
     told = meter.text(Progress("evaluating", 5_000, 9_000, 6))
     assert told == "flights: evaluating, 5,000 of 9,000 rows, 6 chunks, 2,000 rows/s"
+
+
+def test_workers_are_forks_of_a_process_that_has_the_engine() -> None:
+    from psoup_spark import workers
+    from psoup_spark.session import defaults
+
+    assert defaults("local[2]")["spark.python.daemon.module"] == workers.__name__
+    workers.load()
