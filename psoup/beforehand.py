@@ -65,14 +65,14 @@ class Beforehand:
             return []
         results = OpenResults(self._config, len(self._members))
         cover(chunk, self._index, results, self._config, serial)
-        slots = np.arange(len(self._members), dtype=np.int64)
+        slots, failed = np.arange(len(self._members), dtype=np.int64), results.errors
         pack = seal(results.view(len(chunk), slots), slots, self._config.list_limit)
         matched = {slot: pack.offsets(at, 0, len(chunk)) for at, slot in enumerate(pack.ids.tolist())}
         return [
             Found(
                 query_ids,
                 matched.get(slot, _NOTHING),
-                sum(results.errors.get(attribute, 0) for attribute in self._attributes[slot]),
+                sum(failed.get(attribute, 0) for attribute in self._attributes[slot]) if failed else 0,
             )
             for slot, query_ids in enumerate(self._members)
         ]
