@@ -165,6 +165,8 @@ class _Batches:
             sites = [insist(target.patience, partial(ask, client)) for client in clients]
             lacking = [(client, site) for client, site in zip(clients, sites, strict=True) if not site.attached]
             _check_whole(lacking, place)
+            if len(lacking) == len(sites) and _outrun(place, sites):
+                place.withdraw([site.folder for site in sites])
             if not lacking:
                 result = JoinResult(duplicates=1)
             elif place.whole:
@@ -218,7 +220,7 @@ def release(
     The rest is held for the batch that follows. Without a row to be released there is no directory.
     """
     spec, site = create_stream(sites[0].statement), sites[0]
-    least = max((to_micros(one.watermark) for one in sites if one.watermark is not None), default=None)
+    least = _watermark(sites)
     mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, least))
     bad = set_aside(mapped, target.quarantine and f"{target.quarantine}/query={place.query_id}/batch={place.number}")
     before, spark = place.held_before(), frame.sparkSession
@@ -276,6 +278,17 @@ def _check_whole(lacking: Sequence[tuple[Client, Site]], place: Place) -> None:
                 f"stream {site.stream!r} of {client.address} has {has} of the batches of this job, and {last} was"
                 " attached; restore it from a backup that has them, or begin with a new checkpoint and new streams"
             )
+
+
+def _outrun(place: Place, sites: Sequence[Site]) -> bool:
+    """Whether a batch that is written, and attached nowhere, begins before a watermark that a heartbeat has raised."""
+    least = _watermark(sites)
+    return place.whole and least is not None and read_manifest(place.path).extent.first_time < least
+
+
+def _watermark(sites: Sequence[Site]) -> int | None:
+    """The greatest of all services, in microseconds: what is before it is late."""
+    return max((to_micros(one.watermark) for one in sites if one.watermark is not None), default=None)
 
 
 def _check_alike(specs: Mapping[str, StreamSpec]) -> None:

@@ -18,9 +18,12 @@ from pyspark.errors import StreamingQueryException
 from typer.testing import CliRunner
 
 from psoup.model import SECOND
+from psoup.sql import create_stream
 from psoup_cli.app import app
 from psoup_client import Client, FailedPrecondition, InvalidData
 from psoup_storage import DurableStore
+from psoup_testing import attaching
+from psoup_testing.batches import seconds
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
 from psoup_testing.spark_join import JOIN_POINTS, dying_at, joined_files, run_join_driver
@@ -166,6 +169,40 @@ def test_the_command(spark: Any, services: list[Client], tmp_path: Path) -> None
     )
     assert moved.exit_code == 1
     assert "name that one as the shared folder" in moved.stderr
+
+
+def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
+    services: list[Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lay there whole, its driver dead. Without the heartbeat it is attached as it is."""
+    from psoup_spark import standing
+    from psoup_spark.shared import Place
+
+    client, statement = services[0], "CREATE STREAM b (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
+    client.create_stream(statement)
+    spec = create_stream(statement)
+    query = client.register("SELECT x FROM b BEGIN (START)")
+
+    def written(place: Place, first: int) -> None:
+        times = seconds(first, 10 * place.number + 10)
+        table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": [time // SECOND for time in times]})
+        attaching.write(place.path, spec, table, times, [])
+
+    def release(frame: Any, place: Place, *rest: Any) -> standing.JoinResult:
+        assert not place.whole
+        written(place, 15)
+        return standing.JoinResult(rows=5, late=5)
+
+    monkeypatch.setattr(standing, "release", release)
+    batches = standing._Batches(standing.Target((client.address,), "b", tmp_path, {}, None, 0.0), None)
+    places = [Place(tmp_path, "q", number) for number in range(2)]
+    for place in places:
+        written(place, 10 * place.number)
+    assert batches.put(None, places[0]).rows == 10  # type: ignore[arg-type]
+    client.heartbeat("b", datetime.fromtimestamp(15, UTC))
+    assert batches.put(None, places[1]).late == 5  # type: ignore[arg-type]
+    found = query.invoke(wait_for=client.last_sequence).to_arrow()["x"].to_pylist()
+    assert found == [*range(10), *range(15, 20)]
 
 
 def test_what_cannot_be_joined_is_refused_before_it_starts(spark: Any, services: list[Client], tmp_path: Path) -> None:
