@@ -1,7 +1,7 @@
 """Spark's daemon of Python workers, with the engine imported and its kernels loaded once: each worker is a fork of it.
 
-Without it every worker does that for itself, which takes seconds. Nothing here has threads, and gRPC is not imported,
-so that it may fork. `spark.python.daemon.module` names it.
+Without it every worker does that for itself, which takes seconds. It may fork, as nothing that is loaded has a thread
+that a fork would lose: gRPC comes with the package, and has no channel yet. `spark.python.daemon.module` names it.
 """
 
 from __future__ import annotations
