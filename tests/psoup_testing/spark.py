@@ -30,7 +30,6 @@ CONF = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
-    "spark.python.daemon.module": "psoup_testing.workers",
     # nothing here runs long enough for the second compiler, or for a collector with threads, to pay
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
