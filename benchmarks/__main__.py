@@ -33,6 +33,7 @@ from benchmarks import (
     spark,
     spark_attach,
     spark_backfill,
+    spark_join,
     wire,
 )
 from benchmarks.measure import Row, machine
@@ -56,6 +57,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,
     "spark.attach": spark_attach.attach_rows,
+    "spark.join": spark_join.join_rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""
 
