@@ -16,6 +16,11 @@ _ABORTED = re.compile(r"executor \S+\): ")
 """What Spark puts before the exception that a task ended with."""
 
 
+_WORKER = "thrown from the Python worker"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*: ")
+"""What is thrown there comes as a stack trace; this is how the line begins that says what it is."""
+
+
 class SparkFailed(PSoupError):
     """Spark refused or failed; the cause is Spark's own exception."""
 
@@ -36,4 +41,5 @@ def _sentence(problem: PySparkException | Py4JJavaError) -> str:
     text = str(problem.java_exception.getMessage() if isinstance(problem, Py4JJavaError) else problem)
     text = _ABORTED.split(text.split(_PREAMBLE, 1)[-1], maxsplit=1)[-1].split(" SQLSTATE")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(problem).__name__
+    raised = [line for line in text.splitlines() if _RAISED.match(line)] if lines and _WORKER in lines[0] else []
+    return raised[-1] if raised else lines[0] if lines else type(problem).__name__

@@ -8,12 +8,9 @@ be mounted (that needs root), `tests/storage` and `tests/service` have the same 
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -21,6 +18,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
+from psoup_testing import disks
 from psoup_testing.budget import SCALE, SEED, replayable
 from psoup_testing.senders import CREATE, EPOCH, QUERY, batch, check
 from psoup_testing.wire import ipc
@@ -33,29 +31,8 @@ SIZE = 12 * 1024 * 1024 + TIMES * 400_000
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "psoup-test", str(mounted)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount")
-    if done.returncode:
-        pytest.skip(f"tmpfs cannot be mounted: {done.stderr.strip()}")
-    try:
+    with disks.small_disk(tmp_path / "disk", SIZE) as mounted:
         yield mounted
-    finally:
-        subprocess.run(["umount", "-l", str(mounted)], check=True)
-
-
-def fill(path: Path, left: int) -> None:
-    """A file that takes all room but `left` bytes; the service may take some of it meanwhile."""
-    for _ in range(100):
-        found = os.statvfs(path.parent)
-        with path.open("wb") as file, suppress(OSError):
-            os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - left))
-            return
-    raise AssertionError("the disk cannot be filled")
 
 
 def outcome(push: Callable[[], int]) -> grpc.StatusCode | None:
@@ -84,7 +61,7 @@ def test_a_disk_that_runs_full_and_is_freed_needs_no_restart(small_disk: Path) -
                 return int(stub.Push(request, timeout=1.5).sequence)
 
             for _ in range(TIMES):
-                fill(filler, chance.randrange(400_000))
+                disks.fill(filler, chance.randrange(400_000))
                 while (code := outcome(push)) is None:
                     sent += 1
                 if code is grpc.StatusCode.DEADLINE_EXCEEDED:  # it waits for room; the next is refused

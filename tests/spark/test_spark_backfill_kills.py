@@ -21,6 +21,7 @@ import pytest
 from psoup_client import Client, Conflict, Unavailable
 from psoup_client.attach import begin
 from psoup_storage import DurableStore
+from psoup_testing import disks
 from psoup_testing.budget import SCALE
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
@@ -65,7 +66,7 @@ def die() -> None:
     raise Died
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", ["writing", "attached"])
 def test_a_driver_that_dies_leaves_nothing_that_is_seen(
     spark: Any, durable: Client, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -159,6 +160,26 @@ def test_a_service_that_is_killed_is_waited_for(spark: Any, tmp_path: Path) -> N
             assert zygote.stop() == 0
             with pytest.raises(Unavailable):
                 backfill(spark, address, "swriting")
+
+
+def test_a_full_disk_ends_a_job_and_leaves_nothing(spark: Any, tmp_path: Path) -> None:
+    """The folder that jobs write to may be a disk of its own, shared with the workers."""
+    from psoup_spark import SparkFailed, spark_errors
+    from psoup_testing.spark_kills import backfill
+
+    with disks.small_disk(tmp_path / "shared", 1024 * 1024) as shared:
+        store = DurableStore(tmp_path / "data", reserve_bytes=0)
+        (tmp_path / "data" / "incoming").symlink_to(shared)
+        with serving(store=store) as service, Client(service.address, timeout=60) as client:
+            query = make(client, "full")
+            disks.fill(shared / "filler", 20_000)
+            with pytest.raises(SparkFailed, match="No space left on device"), spark_errors():
+                backfill(spark, service.address, "full")
+            assert os.listdir(shared) == ["filler"]
+            assert list(query.invoke().rows()) == []
+            (shared / "filler").unlink()
+            assert backfill(spark, service.address, "full").rows == 3_000
+            check(client, query, "full")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from psoup.answer import invoke
 from psoup.beforehand import Beforehand
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.errors import InvalidInput, ResourceExhausted
+from psoup.errors import InvalidInput, OutOfRange, ResourceExhausted
 from psoup.model import SECOND
 from psoup_storage.durable import covering
 from psoup_storage.durable.backup import restore
@@ -247,3 +247,50 @@ def test_ids_of_queries_that_were_set_aside_find_nothing_of_others(soup: Restart
     assert (forms(found, again), values(found, again)) == (0, [n for n in range(50, 821) if n % 7 == 1 and n % 2 == 0])
     found.store.close()
     soup.store, soup.engine, soup.admission = found._open(), found.engine, found.admission
+
+
+def test_an_attached_chunk_that_is_damaged_is_set_aside_with_what_lies_beside_it(
+    soup: RestartingPSoup, tmp_path: Path
+) -> None:
+    query = soup.register(TEXTS[0])
+    spec, times = soup.engine.snapshot().by_id[1].spec, [n * SECOND for n in range(50, 100)]
+    known = Beforehand(spec, [(query, TEXTS[0])])
+    write(tmp_path / "older", spec, rows(50, 100), times, [], known, soup.store.incarnation)
+    attach(soup, "s", "older", tmp_path / "older")
+    write_job(soup, tmp_path / "job", [query])
+    take(soup, tmp_path / "job", "s")
+    damaged = next(row for row in soup.store._manifest("ORDER BY number") if row.number == -3)
+    soup.store.close()
+    path = soup.path / "chunks" / damaged.file
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    report = examine(soup.path, aside=True)
+    assert [one.place for one in report.findings if one.repaired] == [f"chunks/{damaged.file}"]
+    assert "tuples -150 to -101 of stream s" in report.findings[0].lost
+    soup.store = soup._open()
+    soup._replay()
+    assert soup.engine.snapshot().by_id[1].first_id == -100
+    snapshot = replace(soup.engine.snapshot(), config=replace(CONFIG, archive_rows=0))
+    answer = invoke(snapshot, query, tenant=soup.tenant, now=soup.clock.now())
+    assert answer.to_table().columns[0].to_pylist() == [n for n in range(200, 820) if n % 3 == 0]
+    with pytest.raises(OutOfRange, match="begins before the oldest tuple kept"):
+        soup.invoke(query, window="BEGIN TIMESTAMP '1970-01-01 00:02:00' END (NOW)")
+    left = {path.name.removesuffix(".matches") for path in soup.path.rglob("*.matches")}
+    assert left <= {row.file for row in soup.store._manifest("")}
+
+
+def test_what_was_found_for_queries_that_are_gone_goes(soup: RestartingPSoup, tmp_path: Path) -> None:
+    one, two = soup.register(TEXTS[0]), soup.register(TEXTS[1])
+    for number, queries in enumerate(([one], [one, two])):
+        write_job(soup, tmp_path / str(number), queries)
+        assert take(soup, tmp_path / str(number), "s").chunks == 10
+    soup.unregister(one)
+    assert soup.store.prune_covers(lambda number: number == two) == 1
+    assert len(os.listdir(soup.path / covering.FOLDER)) == 1
+    assert forms(soup, two) == 10
+    soup.unregister(two)
+    assert soup.store.prune_covers(lambda number: False) == 1
+    assert not os.listdir(soup.path / covering.FOLDER)
+    again = soup.register(TEXTS[1])
+    assert (forms(soup, again), len(values(soup, again))) == (0, 51)

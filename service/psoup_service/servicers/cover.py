@@ -17,6 +17,7 @@ from psoup.errors import InvalidInput
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming
+from psoup_storage.durable.covering import Taken
 
 _MOST = 65_536
 """Queries of one job."""
@@ -76,7 +77,14 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         view = snapshot.by_id[self._record(snapshot, request.query_id, self._backend.tenant(context)).stream_id]
         chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
         directory = await asyncio.to_thread(store.incoming) / request.directory
-        taken = await asyncio.shield(asyncio.to_thread(store.cover, directory, chunks))
+
+        def work() -> Taken:
+            """What was found for queries that are gone goes."""
+            queries = self._backend.host.snapshot().queries
+            store.prune_covers(lambda number: queries.get(number) is not None)
+            return store.cover(directory, chunks)
+
+        taken = await asyncio.shield(asyncio.to_thread(work))
         return cover_pb2.CoverResponse(chunks=taken.chunks, rows=taken.rows)
 
     def _record(self, snapshot: Snapshot, name: str, tenant: str) -> QueryRecord:

@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,20 @@ class Covers:
                 for cover in self._of.pop(file, ()):
                     cover.beside(file).unlink(missing_ok=True)
 
+    def prune(self, stands: Callable[[int], bool]) -> int:
+        """Remove covers none of whose queries `stands` any more; returns how many. O(chunks + queries of covers)."""
+        with self._lock:
+            dead = [cover for cover in self._all() if not any(map(stands, _numbers(cover.ranges)))]
+            gone = {cover.path for cover in dead}
+            kept = {file: tuple(c for c in covers if c.path not in gone) for file, covers in self._of.items()}
+            self._of = {file: covers for file, covers in kept.items() if covers}
+        for cover in dead:
+            shutil.rmtree(cover.path, ignore_errors=True)
+        return len(dead)
+
+    def _all(self) -> list[StoredCover]:
+        return list({cover.path: cover for covers in self._of.values() for cover in covers}.values())
+
     def _has(self, file: str, ranges: Array) -> bool:
         return any(np.array_equal(cover.ranges, ranges) for cover in self.of(file))
 
@@ -133,3 +147,7 @@ class Covers:
         for file in files:
             known[file] = (*known.get(file, ()), cover)
         self._of = known
+
+
+def _numbers(ranges: Array) -> Iterator[int]:
+    return (number for first, end in ranges.tolist() for number in range(first, end))

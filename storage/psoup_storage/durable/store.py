@@ -14,7 +14,7 @@ import logging
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -255,6 +255,10 @@ class DurableStore:
         files = {Path(file.path).name: (file.rows, file.crc) for file in self.files(chunks)}
         self.check_room(0)
         return self._chunks.covers.take(directory, self.incarnation, files)
+
+    def prune_covers(self, stands: Callable[[int], bool]) -> int:
+        """Remove what was found for queries of which none `stands` any more; returns how many jobs' findings."""
+        return self._chunks.covers.prune(stands)
 
     def freeze(self) -> Frozen:
         """A copy of everything as of its last event, for a backup; events go on meanwhile. Any thread.
