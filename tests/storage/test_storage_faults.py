@@ -5,16 +5,23 @@ T2 and T3 of the list of tests, for the log; `tests/crash/test_crash_script.py` 
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events import Event
+from psoup.history import Attached
+from psoup.model import SECOND
+from psoup.sql import create_stream
 from psoup_storage import DurableStore
 from psoup_storage.durable import database
 from psoup_storage.durable.codec import encode
+from psoup_storage.durable.doctor import examine
+from psoup_testing.attaching import write
 from psoup_testing.budget import SEED, places
 from psoup_testing.faults import EIO, ENOSPC, failing, power, restore
 from psoup_testing.gate import Gate
@@ -45,6 +52,34 @@ def kept(path: Path) -> list[object]:
         return [encode(event) for event in store.read()]
     finally:
         store.close()
+
+
+def test_history_whose_transaction_failed_keeps_its_files_until_the_next_start(tmp_path: Path) -> None:
+    """What failed to sync may be on the disk all the same, and names them."""
+    gate, times = Gate(), [n * SECOND for n in range(10)]
+    gate.create("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t")
+    spec = create_stream("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t")
+    table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": range(10)})
+    write(tmp_path / "job", spec, table, times, [5])
+    found = set()
+    for at in itertools.count():
+        path = tmp_path / str(at)
+        with failing(-1, EIO, True) as disk:
+            store = DurableStore(path, vfs=disk.name)
+            store.append(gate.events)
+            adopted = store.adopt(tmp_path / "job", "job", 1, spec)
+            disk.at = disk.count + at
+            event = Attached(2, "default", 1, "job", adopted.extent, times[-1], 0, adopted.chunks, 0)
+            try:
+                store.append([event])
+                break
+            except Internal:
+                store.disown(1, "job")
+            finally:
+                store.close()
+        found.add(len(kept(path)))
+        assert examine(path).well, at
+    assert found == {1, 2}
 
 
 FAULTS = {"EIO": (EIO, False), "EIO, once": (EIO, True), "ENOSPC": (ENOSPC, False)}

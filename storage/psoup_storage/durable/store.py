@@ -237,9 +237,9 @@ class DurableStore:
         return adopted
 
     def disown(self, stream: int, job: str) -> None:
-        """Give up what was adopted for a job, unless it is attached by now."""
+        """Give up what was adopted for a job, unless it is attached by now; after a failure nobody knows that."""
         adopted = self._adopted.pop((stream, job), None)
-        if adopted is not None:
+        if adopted is not None and not self._database.failure:
             self._chunks.remove(adopted.files)
 
     def files(self, chunks: Sequence[ArchivedChunk]) -> list[StoredFile]:
