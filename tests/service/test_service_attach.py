@@ -142,3 +142,37 @@ def test_what_a_job_found_is_taken_although_its_first_query_is_gone(tmp_path: Pa
             take(client, site, "found")
 
     asyncio.run(served(tmp_path / "data", work))
+
+
+def test_batches_come_in_order_and_once(tmp_path: Path) -> None:
+    def put(client: Client, number: int, first: int, stop: int) -> AttachResult:
+        site = begin(client, "s", "job", number)
+        table, times = rows(first, stop), [n * SECOND for n in range(first, stop)]
+        directory = f"batch-{number}-{first}"
+        write(Path(site.folder) / directory, create_stream(site.statement), table, times, range(0, stop - first, 100))
+        return attach(client, site, directory)
+
+    def first(client: Client) -> None:
+        client.create_stream(EVENTS)
+        site = begin(client, "s", "job", 0)
+        assert (site.attached, site.last, site.watermark) == (False, None, None)
+        assert put(client, 0, 1_000, 1_250).chunks == 3
+        assert (put(client, 2, 1_249, 1_300).rows, put(client, 1, 0, 1).duplicate) == (51, True)
+        with pytest.raises(OutOfRange, match="must begin at or after 1970-01-01 00:21:39Z"):
+            put(client, 3, 1_298, 1_310)
+        with pytest.raises(FailedPrecondition, match="is fed in batches"):
+            client.push("s", rows(1_400, 1_401))
+
+    def second(client: Client) -> None:
+        site = begin(client, "s", "job", 2)
+        assert (site.attached, site.last) == (True, 2)
+        assert site.watermark is not None
+        assert site.watermark.timestamp() == 1_299
+        query = client.register("SELECT x FROM s BEGIN (START)").id
+        assert put(client, 3, 1_299, 1_400).rows == 101
+        assert values(client, query) == [*range(1_000, 1_250), *range(1_249, 1_300), *range(1_299, 1_400)]
+        info = client.describe("s")
+        assert (info.first_tuple_id, info.next_tuple_id, info.archived_chunks) == (0, 402, 6)
+
+    asyncio.run(served(tmp_path / "data", first))
+    asyncio.run(served(tmp_path / "data", second))
