@@ -77,6 +77,7 @@ def test_history_whose_transaction_failed_keeps_its_files_until_the_next_start(t
                 store.disown(1, "job")
             finally:
                 store.close()
+        del adopted, event  # a file goes when nobody can read it any more
         found.add(len(kept(path)))
         assert examine(path).well, at
     assert found == {1, 2}
