@@ -190,20 +190,23 @@ class _Queries:
 
     queries: tuple[tuple[int, str], ...] = ()
     counts: tuple[int, ...] = ()
+    streams: tuple[str, ...] = ()
     asked: float = 0.0
     took: float = 0.0
 
     def now(self, clients: Sequence[Client], sites: Sequence[Site], patience: float) -> tuple[tuple[int, str], ...]:
         """(number, statement) of those of all services; each one's numbers begin at a multiple of SERVICE_IDS."""
-        stream = sites[0].stream
+        stream, streams = sites[0].stream, tuple(site.stream_id for site in sites)
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
         start, least = time.monotonic(), QUERIES_SHARE * self.took
-        if start - self.asked >= (max(QUERIES_SECONDS, least) if counts == self.counts else least / 4):
+        pause = max(QUERIES_SECONDS, least) if counts == self.counts else least / 4
+        if start - self.asked >= pause or streams != self.streams:  # numbers are those of one life of the data
             found = list[tuple[int, str]]()
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
                 own = insist(patience, partial(standing_queries, client, site))
                 found += [(place * SERVICE_IDS + number, text) for number, text in own]
-            self.queries, self.counts, self.asked = tuple(found), counts, time.monotonic()
+            self.queries, self.counts, self.streams = tuple(found), counts, streams
+            self.asked = time.monotonic()
             self.took = self.asked - start
         return self.queries
 
