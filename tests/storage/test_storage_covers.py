@@ -93,6 +93,17 @@ def test_a_job_covers_queries_that_came_later_and_no_answer_changes(soup: Restar
     assert (forms(soup, same), values(soup, same, 0)) == (10, wanted[0]), "another query of the clause was covered"
 
 
+def test_what_is_lost_of_a_cover_is_covered_again(soup: RestartingPSoup, tmp_path: Path) -> None:
+    query = soup.register(TEXTS[0])
+    write_job(soup, tmp_path / "one", [query])
+    take(soup, tmp_path / "one", "s")
+    next((soup.path / covering.FOLDER).glob("*/1-3.*")).unlink()
+    soup.restart()
+    assert forms(soup, query) == 9
+    assert write_job(soup, tmp_path / "two", [query]) == 1
+    assert (take(soup, tmp_path / "two", "s").chunks, forms(soup, query)) == (1, 10)
+
+
 def test_explain_says_which_part_of_the_past_is_covered(soup: RestartingPSoup, tmp_path: Path) -> None:
     query = soup.register(TEXTS[0])
     before = soup.explain(query)

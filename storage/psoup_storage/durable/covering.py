@@ -70,7 +70,8 @@ class Covers:
             cover: Cover | None = None
             with suppress(InvalidInput):
                 cover = None if path.name.endswith(_NEW) else read_cover(path)
-            files = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
+            found = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
+            files = {file for file in found if (path / (file + SUFFIX)).exists()}  # else a job would pass it over
             if cover is None or not files:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
