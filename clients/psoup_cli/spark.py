@@ -129,15 +129,18 @@ def feed(
     trigger = trigger_of(every, once)
     psoup_spark = spark_module()
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark)
-    with connect(address) as client, psoup_spark.spark_errors():
+    with connect(address) as client:
         info = client.describe(stream)  # known to be there before Spark starts
+        where = client.address
+    # Java is started by a fork, which a client that is open does not survive.
+    with psoup_spark.spark_errors():
         rows = source.open(open_session(master, conf), info)
         with meter(stream, lambda result: result.accepted) as progress:
             running = psoup_spark.feed(
                 rows,
                 stream,
                 checkpoint=checkpoint,
-                address=client.address,
+                address=where,
                 trigger=trigger,
                 patience=patience,
                 progress=progress,

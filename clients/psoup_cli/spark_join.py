@@ -75,15 +75,18 @@ def join(
     trigger = trigger_of(every, once)
     psoup_spark = spark_module()
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select)
-    with connect(attach[0] if attach else address) as client, psoup_spark.spark_errors():
+    with connect(attach[0] if attach else address) as client:
         info = client.describe(stream)  # known to be there before Spark starts
+        where = client.address
+    # Java is started by a fork, which a client that is open does not survive.
+    with psoup_spark.spark_errors():
         rows = source.open(open_session(master, conf), info)
         with meter(stream, lambda result: result.rows) as progress:
             running = psoup_spark.join(
                 rows,
                 stream,
                 checkpoint=checkpoint,
-                addresses=[client.address, *(attach or [])[1:]],
+                addresses=[where, *(attach or [])[1:]],
                 shared=shared,
                 mapping=pairs("--mapping", mapping),
                 quarantine=quarantine,

@@ -65,7 +65,8 @@ def defaults(master: str) -> dict[str, str]:
 def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str, str] | None = None) -> SparkSession:
     """The Spark session of this process, made with these settings if there is none yet.
 
-    Takes 5 seconds. Raises NoJava. Settings of the driver's process (its memory) take effect only if no session was
+    Takes 5 seconds. Make it before the first client of this process: Java is started by a fork, which open connections
+    may not survive. Raises NoJava. Settings of the driver's process (its memory) take effect only if no session was
     made before in this process.
     """
     check_java()

@@ -114,7 +114,7 @@ def write_months(flights: pa.Table, folder: Path) -> None:
     """A Parquet file for each month, in the folders `past` and `live`; a source of files takes the oldest first."""
     for number, (month, part) in enumerate(by_month(flights)):
         place = folder / ("past" if month < LIVE_FROM else "live")
-        place.mkdir(exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         pq.write_table(part, place / f"{month}.parquet")
         os.utime(place / f"{month}.parquet", (number, number))
 
