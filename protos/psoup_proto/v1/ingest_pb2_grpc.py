@@ -93,7 +93,8 @@ class IngestServiceServicer(object):
     def Heartbeat(self, request, context):
         """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
         final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
-        time domain, where the clock is the watermark.
+        time domain, where the clock is the watermark; or (reason FED_BY_JOB) a job feeds it in batches and has rows that
+        would be late.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -60,7 +60,8 @@ class IngestServiceStub:
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
     final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
-    time domain, where the clock is the watermark.
+    time domain, where the clock is the watermark; or (reason FED_BY_JOB) a job feeds it in batches and has rows that
+    would be late.
     """
 
 @_typing.type_check_only
@@ -95,7 +96,8 @@ class IngestServiceAsyncStub(IngestServiceStub):
     Heartbeat: _aio.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
     final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
-    time domain, where the clock is the watermark.
+    time domain, where the clock is the watermark; or (reason FED_BY_JOB) a job feeds it in batches and has rows that
+    would be late.
     """
 
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -145,7 +147,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingest_pb2.HeartbeatResponse, _abc.Awaitable[_ingest_pb2.HeartbeatResponse]]:
         """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
         final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
-        time domain, where the clock is the watermark.
+        time domain, where the clock is the watermark; or (reason FED_BY_JOB) a job feeds it in batches and has rows that
+        would be late.
         """
 
 def add_IngestServiceServicer_to_server(servicer: IngestServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

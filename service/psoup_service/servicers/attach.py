@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from psoup.errors import FailedPrecondition, InvalidInput, Unavailable
+from psoup.errors import InvalidInput, Unavailable
 from psoup.events import AttachAcknowledgement
 from psoup.history import Attach as Command
 from psoup_proto.v1 import attach_pb2, attach_pb2_grpc
 from psoup_service import convert
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
-from psoup_storage import DurableStore
 from psoup_storage.history import read_manifest
 
 
@@ -35,7 +34,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         tenant = self._backend.tenant(context)
         done = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
         view = (await self._backend.visible(done.sequence)).stream(request.stream, tenant)
-        folder = await asyncio.to_thread(self._store().incoming)
+        folder = await asyncio.to_thread(self._backend.durable().incoming)
         return attach_pb2.BeginAttachResponse(
             folder=str(folder),
             stream_id=self._backend.ids.stream(view.stream_id),
@@ -56,7 +55,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         return await asyncio.shield(self._attach(request, self._backend.tenant(context)))
 
     async def _attach(self, request: attach_pb2.AttachRequest, tenant: str) -> attach_pb2.AttachResponse:
-        store, wanted, batch = self._store(), None, _batch(request)
+        store, wanted, batch = self._backend.durable(), None, _batch(request)
         if request.stream_id:
             wanted = self._backend.ids.read_stream(request.stream_id)
         asked = await self._submit(Command(request.stream, request.job, stream_id=wanted, tenant=tenant, batch=batch))
@@ -85,15 +84,6 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         done = await self._backend.host.submit(command, patience=PATIENCE_S)
         assert isinstance(done, AttachAcknowledgement)
         return done
-
-    def _store(self) -> DurableStore:
-        store = self._backend.store
-        if not isinstance(store, DurableStore):
-            raise FailedPrecondition(
-                "this service keeps its data in memory only, and history is kept on disk; start it with --data-dir",
-                reason="NOT_DURABLE",
-            )
-        return store
 
 
 def _batch(request: attach_pb2.BeginAttachRequest | attach_pb2.AttachRequest) -> int | None:
