@@ -178,4 +178,4 @@ def test_history_feeds_and_frames_are_what_duckdb_says(spark: Any, durable: Clie
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
-    assert bad[0] > 3, f"{bad[0]} bad rows are too few to say anything"
+    assert bad[0], "a run in which no row is bad says little"
