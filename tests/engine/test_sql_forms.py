@@ -53,7 +53,7 @@ def with_other_constants(source: random.Random, text: str) -> str:
 
 
 def test_forms_change_no_query_and_no_message() -> None:
-    budget = Budget("forms", seconds=6, least=60)
+    budget = Budget("forms", seconds=3, least=60)
     bound = 0
 
     def case(draw: Any) -> int:

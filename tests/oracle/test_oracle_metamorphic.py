@@ -22,7 +22,7 @@ from psoup_testing.recording import Player
 
 
 def test_a_predicate_its_negation_and_its_unknown_share_out_the_tuples() -> None:
-    budget = Budget("T11 partition", seconds=6, least=60)
+    budget = Budget("T11 partition", seconds=4, least=60)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=5)
@@ -71,7 +71,7 @@ VARIANTS = (
 
 
 def test_sizes_thresholds_and_maintenance_change_no_answer() -> None:
-    budget = Budget("T11 configurations", seconds=6, least=80)
+    budget = Budget("T11 configurations", seconds=4, least=80)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)

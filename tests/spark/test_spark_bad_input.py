@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from psoup_cli.app import app
-from psoup_client import Client, InvalidData
+from psoup_client import Client, InvalidData, InvalidRequest
 from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
@@ -74,14 +74,13 @@ def test_files_that_are_none_are_told_in_one_line(durable: Client, tmp_path: Pat
         assert said in lines[-1]
 
 
-def test_options_that_are_misspelt_are_no_options(spark: Any, durable: Client) -> None:
-    from psoup_spark import register
+def test_options_that_are_misspelt_are_no_options() -> None:
+    from psoup_spark.datasource import PSoupSource
 
-    register(spark)
     for options, said in (
         ({"stream": "told", "wher": "n > 3"}, "no option 'wher' for a stream"),
         ({"stream": "told", "as_of": "2020-01-01"}, "no option 'as_of' for a stream"),
         ({"query": "q", "where": "n > 3"}, "no option 'where' for a query"),
     ):
-        with pytest.raises(Exception, match=said):
-            spark.read.format("psoup").option("address", durable.address).options(**options).load()
+        with pytest.raises(InvalidRequest, match=said):
+            PSoupSource(options)

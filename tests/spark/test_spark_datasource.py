@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from psoup_client import Client
+from psoup_client import Client, InvalidRequest
 from psoup_testing.serving import Serving
 from psoup_testing.spark import needs_java
 
@@ -145,10 +145,13 @@ def test_a_stream_is_followed_and_fed_into_another(
 
 
 def test_options_that_mean_nothing_are_refused(spark: Any, client: Client, make_stream: Make, psoup: Any) -> None:
+    from psoup_spark.datasource import PSoupSource
+
     name = make_stream("(id BIGINT)")
+    for named in ({}, {"stream": name, "query": "q"}):
+        with pytest.raises(InvalidRequest, match="one of them"):
+            PSoupSource(named)
     for options, said in (
-        ({}, "one of them"),
-        ({"stream": name, "query": "q"}, "one of them"),
         ({"stream": "nowhere"}, "nowhere"),
         ({"stream": name, "columns": "id, other"}, "no column 'other'"),
     ):

@@ -261,7 +261,7 @@ def test_kill_9_of_driver_and_service_at_each_step(spark: Any, tmp_path: Path) -
     """T29. The last run, of another driver, has the service killed under it as well."""
     from psoup_spark import feed
 
-    kills = max(2, round(2 * SCALE))
+    kills = max(1, round(SCALE))
     for number in range(kills + 3):
         write(tmp_path / "in", number)
     with Zygote() as zygote:
