@@ -27,6 +27,7 @@ from psoup_cli import (
     spark,
     spark_backfill,
     spark_cover,
+    spark_feed,
     spark_join,
     status,
     stream,
@@ -94,6 +95,7 @@ app.command("load", short_help="Push a dump into a stream.")(dump.load)
 app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
+spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)
 spark.app.command("backfill", short_help="Attach history to a stream.")(spark_backfill.backfill)
 spark.app.command("join", short_help="Join a stream with its queries on Spark.")(spark_join.join)
 spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, AsJson, connect, message
-from psoup_cli.output import print_json
-from psoup_cli.spark import Conf, Master, PatienceSeconds, open_session, pairs, spark_module
-from psoup_cli.spark_cover import job_meter
+from psoup_cli.output import counted, print_json
+from psoup_cli.spark import open_session, spark_module
+from psoup_cli.spark_options import Conf, Mapping, Master, Options, PatienceSeconds, Quarantine, pairs
+from psoup_cli.spark_progress import job_meter
 
 
 def backfill(
@@ -19,24 +20,14 @@ def backfill(
         list[str], typer.Option("--input", metavar="PATH", help="Files or folders, * among them; may be given again.")
     ],
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")] = "parquet",
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; may be given again."),
-    ] = None,
-    mapping: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mapping", metavar="COLUMN=EXPRESSION", help="What a column is, in Spark's SQL; may be repeated."
-        ),
-    ] = None,
+    option: Options = None,
+    mapping: Mapping = None,
     since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out what is older.")] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out what is later.")] = None,
     job: Annotated[
         str | None, typer.Option("--job", metavar="NAME", help="Attached once; by default the input and its bounds.")
     ] = None,
-    quarantine: Annotated[
-        str | None, typer.Option("--quarantine", metavar="DIR", help="Where rows go that do not fit, with the reason.")
-    ] = None,
+    quarantine: Quarantine = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -54,18 +45,19 @@ def backfill(
     data directory must be on a file system that Spark shares.
     """
     psoup_spark = spark_module()
+    options, columns = pairs("--option", option), pairs("--mapping", mapping)
     name = job or " ".join([*input, since or "", until or ""]).strip()
     with connect(address) as client:
         client.describe(stream)  # known to be there before Spark starts
         where = client.address
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream) as progress:
-        rows = spark.read.format(format).options(**pairs("--option", option)).load(input)
+        rows = spark.read.format(format).options(**options).load(input)
         result = psoup_spark.backfill(
             rows,
             stream,
             job=name,
-            mapping=pairs("--mapping", mapping),
+            mapping=columns,
             since=since,
             until=until,
             quarantine=quarantine,
@@ -78,5 +70,5 @@ def backfill(
     elif result.duplicate:
         message(f"The job {name!r} had been attached before; nothing was done.")
     else:
-        aside = f"; {result.bad:,} rows do not fit and are in {result.quarantine}" if result.bad else ""
-        message(f"Attached {result.rows:,} rows in {result.chunks:,} chunks{aside}.")
+        aside = f"; set aside in {result.quarantine}: {counted(result.bad, 'row')}" if result.bad else ""
+        message(f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}{aside}.")

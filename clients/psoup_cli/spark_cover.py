@@ -1,22 +1,17 @@
-"""psoup spark cover: queries that came later, evaluated over what is on disk, by a job; and how far a job is."""
+"""psoup spark cover: queries that came later, evaluated over what is on disk, by a job."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
 from psoup_cli.common import Address, AsJson, connect, message
-from psoup_cli.output import print_json
-from psoup_cli.spark import Conf, Master, PatienceSeconds, open_session, spark_module
+from psoup_cli.output import counted, print_json
+from psoup_cli.spark import open_session, spark_module
+from psoup_cli.spark_options import Conf, Master, PatienceSeconds
+from psoup_cli.spark_progress import job_meter
 
 
 def cover(
@@ -55,51 +50,12 @@ def cover(
     if as_json:
         print_json(dataclasses.asdict(result))
     elif result.chunks:
-        found = f"{result.rows:,} rows in {result.chunks:,} chunks for {result.queries:,} queries"
-        before = f"{result.before:,} chunks had been covered{_gone(result.gone)}"
-        message(f"Evaluated {found}: {result.matches:,} matches; {before}.")
+        found = f"{counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
+        found += f" for {counted(result.queries, 'query')}: {counted(result.matches, 'match')}"
+        message(f"Evaluated {found}; covered before: {counted(result.before, 'chunk')}{_gone(result.gone)}.")
     else:
-        message(f"Nothing to do: {result.before:,} chunks on disk are covered{_gone(result.gone)}.")
+        message(f"Nothing to do: what is on disk ({counted(result.before, 'chunk')}) is covered{_gone(result.gone)}.")
 
 
 def _gone(count: int) -> str:
     return f", {count:,} expired or were covered by another job meanwhile" if count else ""
-
-
-@contextmanager
-def job_meter(name: str) -> Iterator[Callable[[Any], None] | None]:
-    """Rows of all, chunks, rows a second of a job, on standard error; None if that is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn())
-    with Bars(*columns, console=Console(file=sys.stderr), transient=True) as bars:
-        task, shown = bars.add_task(f"{name}: starting", total=None), Meter(name)
-        yield lambda progress: bars.update(
-            task, description=shown.text(progress), completed=progress.rows, total=progress.total or None
-        )
-
-
-class Meter:
-    """Progress as a line of text: the rate is of the time since the first rows were there."""
-
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._name = name
-        self._clock = clock
-        self._first: tuple[float, int] | None = None
-
-    def text(self, progress: Any) -> str:
-        """The line for a `psoup_spark.Progress`."""
-        now, (ended, tasks) = self._clock(), progress.tasks
-        parts = [f"{self._name}: {progress.phase}"]
-        if progress.total:
-            parts.append(f"{progress.rows:,} of {progress.total:,} rows")
-        if progress.rows and self._first is None:
-            self._first = now, progress.rows
-        if self._first is not None:
-            start, rows = self._first
-            rate = (progress.rows - rows) / (now - start) if now > start else 0.0
-            parts.append(f"{progress.chunks:,} chunks" + (f", {rate:,.0f} rows/s" if rate else ""))
-        elif tasks:
-            parts.append(f"{ended} of {tasks} tasks")
-        return ", ".join(parts)

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.common import Address, AsJson, connect, message
-from psoup_cli.output import print_json
-from psoup_cli.spark import (
+from psoup_cli.common import Address, AsJson, message
+from psoup_cli.output import counted, print_json
+from psoup_cli.spark import open_session, run_stream, spark_module
+from psoup_cli.spark_options import (
     Checkpoint,
     Conf,
     Every,
     Folder,
     Format,
+    Mapping,
     Master,
     Once,
     Options,
     PatienceSeconds,
+    Quarantine,
     Schema,
     Select,
-    meter,
-    open_session,
     pairs,
-    spark_module,
     trigger_of,
 )
+from psoup_cli.spark_progress import Tell
 
 
 def join(
@@ -45,15 +47,8 @@ def join(
     option: Options = None,
     schema: Schema = None,
     select: Select = None,
-    mapping: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mapping", metavar="COLUMN=EXPRESSION", help="What a column is, in Spark's SQL; may be repeated."
-        ),
-    ] = None,
-    quarantine: Annotated[
-        str | None, typer.Option("--quarantine", metavar="DIR", help="Where rows go that do not fit, with the reason.")
-    ] = None,
+    mapping: Mapping = None,
+    quarantine: Quarantine = None,
     every: Every = None,
     once: Once = False,
     patience: PatienceSeconds = 600.0,
@@ -75,37 +70,23 @@ def join(
     trigger = trigger_of(every, once)
     psoup_spark = spark_module()
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select)
-    with connect(attach[0] if attach else address) as client:
-        info = client.describe(stream)  # known to be there before Spark starts
-        where = client.address
-    # Java is started by a fork, which a client that is open does not survive.
-    with psoup_spark.spark_errors():
-        rows = source.open(open_session(master, conf), info)
-        with meter(stream, lambda result: result.rows) as progress:
-            running = psoup_spark.join(
-                rows,
-                stream,
-                checkpoint=checkpoint,
-                addresses=[where, *(attach or [])[1:]],
-                shared=shared,
-                mapping=pairs("--mapping", mapping),
-                quarantine=quarantine,
-                trigger=trigger,
-                patience=patience,
-                progress=progress,
-            )
-            try:
-                running.wait()
-            finally:
-                running.stop()
+    first, others = attach[0] if attach else address, (attach or [])[1:]
+    settings: dict[str, Any] = {"shared": shared, "quarantine": quarantine, "mapping": pairs("--mapping", mapping)}
+
+    def start(rows: Any, where: str, tell: Tell) -> Any:
+        told: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
+        return psoup_spark.join(rows, stream, checkpoint=checkpoint, addresses=[where, *others], **settings, **told)
+
+    session = partial(open_session, master, conf)
+    result = run_stream(source, stream, first, session, start, lambda batch: batch.rows)
     if as_json:
-        print_json(dataclasses.asdict(running.result))
+        print_json(dataclasses.asdict(result))
     else:
-        message(_summary(running.result))
+        message(_summary(result))
 
 
 def _summary(result: Any) -> str:
-    said = f"Attached {result.rows:,} rows in {result.chunks:,} chunks"
+    said = f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
     for count, what in (
         (result.held, "wait for the watermark"),
         (result.late, "came late"),

@@ -1,42 +1,18 @@
 """A real service for the tests of clients, one for each file, and the psoup command; streams get names of their own."""
 
 import io
-import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from psoup_cli.main import main
-from psoup_client import Client
+from psoup_testing import fixtures
 from psoup_testing.command import COLUMNS, ROWS, Psoup, Ran
-from psoup_testing.serving import Serving, serving
+from psoup_testing.serving import Serving
 
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Serving]:
-    with serving() as service:
-        yield service
-
-
-@pytest.fixture
-def client(running: Serving) -> Iterator[Client]:
-    with Client(running.address, timeout=20) as connected:
-        yield connected
-
-
-@pytest.fixture
-def make_stream(client: Client) -> Callable[[str], str]:
-    """Create a stream from its columns and clauses: `make_stream("(a BIGINT)")`; returns its name."""
-
-    def make(definition: str) -> str:
-        return client.create_stream(f"CREATE STREAM s{next(_numbers)} {definition}").name
-
-    return make
+running, client, make_stream = fixtures.running, fixtures.client, fixtures.make_stream
 
 
 @pytest.fixture
@@ -60,7 +36,7 @@ def psoup(
 
 @pytest.fixture
 def stream(psoup: Psoup) -> str:
-    name = f"cli{next(_numbers)}"
+    name = f"cli{next(fixtures.numbers)}"
     assert psoup("stream", "create", f"CREATE STREAM {name} {COLUMNS}").code == 0
     return name
 

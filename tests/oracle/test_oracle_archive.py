@@ -10,13 +10,11 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.duel import play
 from psoup_testing.histories import Action, Maintain, draw_history
 from psoup_testing.model import Declaration
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.restarting import making
 
 
 def archived(draw: Any, declaration: Declaration) -> Declaration:
@@ -39,19 +37,11 @@ def test_answers_out_of_the_archive_equal_the_query_run_once_over_its_window(tmp
         history = replace(history, declaration=archived(draw, history.declaration), actions=tuple(actions))
         every, hot = draw(st.sampled_from((0, 3))), draw(st.sampled_from((2**40, 4_000, 0)))
         note(f"{history!r}\nevery {every}, hot {hot}")
-        made: list[RestartingPSoup] = []
-
-        def make(config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
-            cache = draw(st.sampled_from((2**20, 1_000, 0)))
-            made.append(RestartingPSoup(config, clock, tmp_path / str(next(numbers)), every, hot, cache))
-            return made[0]
-
-        try:
-            compared = play(history, make)
-            seen[0] += made[0].restarts
-            seen[1] += made[0].store.archive_reads
-        finally:
-            made[0].store.close()
+        cache = draw(st.sampled_from((2**20, 1_000, 0)))
+        with making(tmp_path / str(next(numbers)), every, hot, cache) as made:
+            compared = play(history, made)
+            seen[0] += made.soup.restarts
+            seen[1] += made.soup.store.archive_reads
         return compared
 
     run_cases(budget, case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,11 @@ from typing import Any
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
 from psoup_testing.attaching import History
 from psoup_testing.batches import FedDuel
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.histories import Action, Maintain, draw_history
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.restarting import making
 
 
 def test_answers_over_batches_equal_the_query_run_once(tmp_path: Path) -> None:
@@ -32,26 +31,19 @@ def test_answers_over_batches_equal_the_query_run_once(tmp_path: Path) -> None:
             actions.append(action)
         every = draw(st.sampled_from((0, 3)))
         note(f"{history!r}\n{actions}\nevery {every}")
-        made: list[RestartingPSoup] = []
-
-        def make(config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
-            made.append(RestartingPSoup(config, clock, tmp_path / str(next(numbers)), every))
-            return made[0]
-
         declaration = replace(history.declaration, archive=0)
-        duel = FedDuel(declaration, history.config, make, history.pools)
-        try:
+        with (
+            making(tmp_path / str(next(numbers)), every) as made,
+            closing(FedDuel(declaration, history.config, made, history.pools)) as duel,
+        ):
             for action in actions:
                 duel.act(action)
                 duel.psoup.check()
             seen[0] += duel.fed
             seen[1] += duel.attached
-            seen[2] += made[0].restarts
+            seen[2] += made.soup.restarts
             seen[3] += duel.on_disk()
             return duel.compared
-        finally:
-            duel.close()
-            made[0].store.close()
 
     run_cases(budget, case, examples=8)
     what = f"{seen[0]} batches, {seen[1]} histories, {seen[2]} restarts, {seen[3]} columns found beforehand"

@@ -7,6 +7,8 @@ soup.restart()                                  a new store, admission and engin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,3 +79,27 @@ class RestartingPSoup(RecordingPSoup):
         for event in self.store.read():
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)
+
+
+class Made:
+    """Makes the one engine of a duel, on a directory of its own; closes its store at the end."""
+
+    soup: RestartingPSoup
+
+    def __init__(self, path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20) -> None:
+        self._path, self._options = path, (every, hot_bytes, cache_bytes)
+
+    def __call__(self, config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
+        """The engine."""
+        self.soup = RestartingPSoup(config, clock, self._path, *self._options)
+        return self.soup
+
+
+@contextmanager
+def making(path: Path, every: int = 0, hot_bytes: int = 2**40, cache_bytes: int = 2**20) -> Iterator[Made]:
+    """A maker of an engine whose store is closed at the end."""
+    made = Made(path, every, hot_bytes, cache_bytes)
+    try:
+        yield made
+    finally:
+        made.soup.store.close()

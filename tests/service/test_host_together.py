@@ -121,10 +121,8 @@ def test_what_waits_is_answered_before_a_drain_ends() -> None:
     asyncio.run(scenario())
 
 
-def test_without_room_on_the_disk_what_is_new_is_refused(durable: bool) -> None:
-    if not durable:
-        pytest.skip("a store in memory has no disk")
-
+@pytest.mark.parametrize("durable", [True], ids=["two threads"], indirect=True)  # a store in memory has no disk
+def test_without_room_on_the_disk_what_is_new_is_refused() -> None:
     async def scenario() -> None:
         async with serving() as rig:
             rig.store.inside.clear()

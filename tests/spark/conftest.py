@@ -1,16 +1,14 @@
 """One Spark session for the process that runs these tests, and one service for each file."""
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from psoup_client import Client
-from psoup_testing.serving import Serving, serving
+from psoup_testing import fixtures
 from psoup_testing.spark import small_session
 
-_numbers = itertools.count(1)
+running, client, make_stream = fixtures.running, fixtures.client, fixtures.make_stream
 
 
 @pytest.fixture(scope="session")
@@ -18,25 +16,3 @@ def spark() -> Iterator[Any]:
     session = small_session()
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Serving]:
-    with serving() as service:
-        yield service
-
-
-@pytest.fixture
-def client(running: Serving) -> Iterator[Client]:
-    with Client(running.address, timeout=20) as connected:
-        yield connected
-
-
-@pytest.fixture
-def make_stream(client: Client) -> Callable[[str], str]:
-    """Create a stream from its columns and clauses; returns its name."""
-
-    def make(definition: str) -> str:
-        return client.create_stream(f"CREATE STREAM f{next(_numbers)} {definition}").name
-
-    return make

@@ -26,7 +26,7 @@ from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import rows
 from psoup_testing.histories import draw_history
 from psoup_testing.recording import Player, RecordingPSoup
-from psoup_testing.restarting import RestartingPSoup
+from psoup_testing.restarting import RestartingPSoup, making
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, kept_acknowledgements=4, producer_idle=1_000 * SECOND)
 
@@ -62,19 +62,11 @@ def test_histories_with_restarts_say_what_they_say_without(tmp_path: Path) -> No
     def case(draw: Any) -> int:
         history = draw_history(draw, events=10)
         note(repr(history))
-        made: list[RestartingPSoup] = []
-
-        def make(config: EngineConfig, clock: VirtualClock) -> RestartingPSoup:
-            made.append(RestartingPSoup(config, clock, tmp_path / str(next(numbers)), every=4))
-            return made[0]
-
-        try:
-            played = Player(history, maintain_always=True, make=make)
+        with making(tmp_path / str(next(numbers)), every=4) as made:
+            played = Player(history, maintain_always=True, make=made)
             assert played.said == Player(history, maintain_always=True).said
-            seen[0] += made[0].restarts
-            seen[1] += len(files(made[0]))
-        finally:
-            made[0].store.close()
+            seen[0] += made.soup.restarts
+            seen[1] += len(files(made.soup))
         return 1
 
     run_cases(budget, case)

@@ -1,0 +1,73 @@
+"""How far a job of Spark is, on standard error, if that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+Tell = Callable[[int, Any], None]
+"""Told the number of a batch, and its result."""
+
+
+@contextmanager
+def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
+    """A line for one that goes on: batches, rows (`count` of a batch's result), rows a second."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(file=sys.stderr)
+    with Bars(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(f"{stream}: waiting for rows")
+        rows, start = 0, time.monotonic()
+
+        def tell(number: int, result: Any) -> None:
+            nonlocal rows
+            rows += count(result)
+            rate = rows / max(time.monotonic() - start, 1e-3)
+            bar.update(task, description=f"{stream}: batch {number}, {rows:,} rows, {rate:,.0f} rows/s")
+
+        yield tell
+
+
+@contextmanager
+def job_meter(name: str) -> Iterator[Callable[[Any], None] | None]:
+    """A bar for one that ends: rows of all, chunks, rows a second; None if there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn())
+    with Bars(*columns, console=Console(file=sys.stderr), transient=True) as bars:
+        task, shown = bars.add_task(f"{name}: starting", total=None), Meter(name)
+        yield lambda progress: bars.update(
+            task, description=shown.text(progress), completed=progress.rows, total=progress.total or None
+        )
+
+
+class Meter:
+    """Progress as a line of text: the rate is of the time since the first rows were there."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._first: tuple[float, int] | None = None
+
+    def text(self, progress: Any) -> str:
+        """The line for a `psoup_spark.Progress`."""
+        now, (ended, tasks) = self._clock(), progress.tasks
+        parts = [f"{self._name}: {progress.phase}"]
+        if progress.total:
+            parts.append(f"{progress.rows:,} of {progress.total:,} rows")
+        if progress.rows and self._first is None:
+            self._first = now, progress.rows
+        if self._first is not None:
+            start, rows = self._first
+            rate = (progress.rows - rows) / (now - start) if now > start else 0.0
+            parts.append(f"{progress.chunks:,} chunks" + (f", {rate:,.0f} rows/s" if rate else ""))
+        elif tasks:
+            parts.append(f"{ended} of {tasks} tasks")
+        return ", ".join(parts)
