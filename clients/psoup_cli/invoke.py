@@ -35,7 +35,10 @@ def invoke(
         str | None, typer.Option("--file", metavar="FILE", help="IDs, one on each line; - for standard input.")
     ] = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="Evaluate with NOW at this time (ISO 8601, else UTC).")
+        str | None,
+        typer.Option(
+            "--as-of", metavar="TIME", help="With NOW at this time (ISO 8601, else UTC); nothing later is shown."
+        ),
     ] = None,
     window: Annotated[
         str, typer.Option("--window", metavar="'BEGIN ... END ...'", help="Instead of the query's own window.")

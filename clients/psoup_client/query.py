@@ -83,9 +83,10 @@ class Query:
     ) -> Answer:
         """The answer now, or with NOW set to `as_of`, as a whole in memory.
 
-        `window` ("BEGIN … END …") replaces the query's own. `wait_for` is a sequence that the answer must reflect;
-        without it, what this client itself pushed and was told is in. Raises OutOfRange where window or `as_of` lie
-        outside what is kept (see `accept_truncation`) or known.
+        No tuple after `as_of` is in it: a window that ends later is cut there. `window` ("BEGIN … END …") replaces the
+        query's own. `wait_for` is a sequence that the answer must reflect; without it, what this client itself pushed
+        and was told is in. Raises OutOfRange where window or `as_of` lie outside what is kept (see `accept_truncation`)
+        or known.
         """
         request = queries_pb2.InvokeRequest(
             query_id=self.id, window=window, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES

@@ -27,7 +27,7 @@ from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind, WindowClause, time_text
 from psoup.stems.chunk import ChunkView
-from psoup.stems.windows import WindowRange, apply_window, refuse_truncation
+from psoup.stems.windows import WindowRange, apply_window, as_of_window, refuse_truncation
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30
@@ -200,6 +200,8 @@ def invoke(
 ) -> Answer:
     """The answer of a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
 
+    No tuple after `as_of` is in it: a window that ends later is cut there, and is final once the watermark has passed.
+
     Raises NotFound; OutOfRange for an `as_of` after NOW, or a window that reaches past what is kept (unless
     `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
     """
@@ -208,7 +210,8 @@ def invoke(
     window = window or record.query.window
     current = view.now(now)
     instant = _instant(current, as_of)
-    found = apply_window(window, view.timeline(), view.spec.retention, current, instant)
+    reached = window if as_of is None else as_of_window(window, as_of)
+    found = apply_window(reached, view.timeline(), view.spec.retention, current, instant)
     if not accept_truncation:
         refuse_truncation(view.spec.name, found)
     clause = snapshot.clause(record.sqc_id)

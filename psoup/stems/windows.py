@@ -11,10 +11,10 @@ kept here: the window clause is part of the query's record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psoup.errors import OutOfRange
-from psoup.model import Anchor, Bound, Retention, WindowClause
+from psoup.model import NOW, Anchor, Bound, Retention, WindowClause
 
 Position = Callable[[int], int]
 
@@ -72,8 +72,17 @@ def apply_window(
         low, lost = timeline.before(begin), False
         if not _clear(low, timeline, retention, current):
             edge = retention_edge(timeline, retention, current)
-            low, lost = max(edge, low), _lost_after(timeline, edge, begin)
+            low, lost = max(edge, low), begin <= end and _lost_after(timeline, edge, begin)
     return WindowRange(low, max(low, timeline.through(end)), begin, end, lost)
+
+
+def as_of_window(window: WindowClause, time: int) -> WindowClause:
+    """The window for an answer as of `time`: one that ends later ends there, as no later tuple was known then.
+
+    Without an `as_of` nothing has to be cut: NOW is never before the last tuple.
+    """
+    later = window.end.anchor is Anchor.ABSOLUTE and window.end.at > time
+    return replace(window, end=NOW) if later else window
 
 
 def retention_edge(timeline: Timeline, retention: Retention, current: int | None) -> int:

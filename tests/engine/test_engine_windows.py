@@ -8,7 +8,7 @@ import pytest
 
 from psoup.errors import OutOfRange
 from psoup.model import NOW, START, Anchor, Bound, Retention, WindowClause
-from psoup.stems.windows import Timeline, apply_window, refuse_truncation, retention_edge
+from psoup.stems.windows import Timeline, apply_window, as_of_window, refuse_truncation, retention_edge
 
 #        IDs 3  4  5  6  7  8  9
 TIMES = [10, 12, 12, 13, 20, 20, 25]
@@ -121,3 +121,32 @@ def test_as_of_before_the_first_tuple_has_lost_nothing() -> None:
     window = WindowClause(Bound(Anchor.NOW, rows=2), NOW)
     assert not apply_window(window, timeline(dropped=0), Retention(), 9, -5).truncated
     assert apply_window(window, timeline(dropped=0), Retention(), 9, 0).truncated
+
+
+@pytest.mark.parametrize(
+    ("window", "as_of", "low", "high"),
+    [
+        #  10 12 12 13 20 20 25      as of 13
+        #     [4     6]                the end 99 is cut at 13
+        (WindowClause(at(12), at(99)), 13, 4, 7),
+        (WindowClause(START, at(20)), 13, 3, 7),
+        # an end before that stays
+        (WindowClause(at(10), at(12)), 13, 3, 6),
+        # it begins later: nothing of it was there
+        (WindowClause(at(20), at(25)), 13, 7, 7),
+        (WindowClause(at(10), NOW), 13, 3, 7),
+        (WindowClause(rows(2), NOW), 13, 5, 7),
+    ],
+)
+def test_as_of_shows_nothing_later(window: WindowClause, as_of: int, low: int, high: int) -> None:
+    found = apply_window(as_of_window(window, as_of), timeline(), Retention(), 25, as_of)
+    assert (found.low, max(found.high, found.low)) == (low, high)
+    assert found.end is not None
+    assert found.end <= as_of
+
+
+def test_a_window_after_as_of_has_lost_nothing() -> None:
+    #  10 12 12 13 20 20|25      as of 11: the dropped tuples of 20 are in the window, and later than 11
+    window = as_of_window(WindowClause(at(20), at(25)), 11)
+    assert not apply_window(window, timeline(), Retention(rows=1), 25, 11).truncated
+    assert apply_window(WindowClause(at(20), at(25)), timeline(), Retention(rows=1), 25, 25).truncated

@@ -178,9 +178,10 @@ class ModelStream:
         else:
             begin, end = _instant(window.lower, now), _instant(window.upper, now)
             assert end is not None
+            end = end if as_of is None else min(end, as_of)  # what came after that was not known then
             inside = [p for p, t in enumerate(times) if (begin is None or t >= begin) and t <= end and p >= first]
             low, stop = (inside[0], inside[-1] + 1) if inside else (first, first)
-            lost = begin is not None and any(time >= begin for time in times[:first])
+            lost = begin is not None and begin <= end and any(time >= begin for time in times[:first])
             found = Range(low, stop, begin, end, now, lost)
         if found.truncated and not accept_truncation:
             raise Refusal("OutOfRange")

@@ -119,6 +119,7 @@ def test_as_of_and_another_window() -> None:
     own window        [120 .. 180]    C D
     as of 120    [60 .. 120]          B C
     other    [0 .. 60]                A B
+    as of 120 [0 .. 180]              A B C
     """
 
     async def script(wire: Wire) -> None:
@@ -135,6 +136,11 @@ def test_as_of_and_another_window() -> None:
         assert answer.completeness.final
         assert answer.completeness.end == at(60)
         assert answer.completeness.window_kind == types.WINDOW_KIND_SNAPSHOT
+        later = f"BEGIN (START) END TIMESTAMP '{START + dt.timedelta(seconds=180):%Y-%m-%d %H:%M:%S}'"
+        early = await wire.queries.Invoke(queries.InvokeRequest(query_id=query, window=later, as_of=at(120)))
+        assert pa.ipc.open_stream(early.arrow_ipc).read_all().to_pydict()["x"] == ["A", "B", "C"]
+        assert (early.completeness.end, early.completeness.final) == (at(120), True)
+        assert early.completeness.window_kind == types.WINDOW_KIND_SNAPSHOT
         future = wire.queries.Invoke(queries.InvokeRequest(query_id=query, as_of=at(181)))
         await refused(future, grpc.StatusCode.OUT_OF_RANGE)
 

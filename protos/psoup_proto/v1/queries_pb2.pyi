@@ -488,8 +488,8 @@ class InvokeRequest(_message.Message):
     """
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
-        """Evaluate with NOW set to this time, over what is known now. Unset: NOW. After NOW: OUT_OF_RANGE.
-        Parts of a microsecond are cut off.
+        """Evaluate with NOW set to this time, over what is known now. No tuple after it is in the answer: a window that ends
+        later is cut there. Unset: NOW. After NOW: OUT_OF_RANGE. Parts of a microsecond are cut off.
         """
 
     def __init__(
