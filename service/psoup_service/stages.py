@@ -1,9 +1,13 @@
 """Batches in the making: the parts that came, until they are committed, aborted or forgotten.
 
-    open ──> Stage ──put, put, put──> pick ──> one table          a stage on which nothing happens is dropped
+    open ──> Stage ──put, put, put──> chosen ──> one table        a stage on which nothing happens is dropped
              by its token                                         a producer's next stage drops the one before
 
-Of one event loop. Holds tables in memory up to a sum of bytes; knows nothing of streams, nor of what commits.
+Nothing is free: a part is charged for what holds it beside its values, so that parts without rows fill the room as
+others do. One stage takes at most three quarters of it. Where there is no room for a part, or no place for a stage,
+silent stages make way: the largest of those that hold more than their share, the one that has been silent longest.
+
+Of one event loop, and O(1) a call there. Knows nothing of streams, nor of what commits.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -22,7 +27,17 @@ from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExh
 RETRY_AFTER_MS = 500
 """What a sender is told to wait when other stages hold the room; a commit takes about that."""
 
+MOST_STAGES = 64
+"""Stages that a tenant may have open."""
+MOST_PARTS = 4_096
+"""Parts of a stage: more cost more to put together than to send."""
+PART_BYTES, COLUMN_BYTES = 4_096, 1_100
+"""What a part is charged beside its values, and each of its columns: the objects of an Arrow table, as measured."""
+MAKE_WAY_AFTER_S = 60.0
+"""How long a stage must have been silent to make way for another sender."""
+
 _SALT_BYTES = 9
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,22 @@ class BatchKey:
         return self.tenant, self.stream.lower(), self.producer
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a part in the stream's columns, and what they are charged."""
+
+    table: pa.Table
+    nbytes: int
+
+    @staticmethod
+    def of(table: pa.Table, sent: int) -> Part:
+        """`sent`: bytes of the message, which the table may keep in memory whole. O(columns)."""
+        return Part(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes, sent))
+
+
+_NO_PART = Part(pa.table({}), 0)
+
+
 @dataclass(eq=False, slots=True)
 class Stage:
     """The parts of one batch. `committing` while its commit is under way: nothing may change it."""
@@ -48,22 +79,15 @@ class Stage:
     token: str
     batch: BatchKey
     stream_id: int
-    parts: dict[str, pa.Table] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+    rows: int = 0
+    nbytes: int = 0
     committing: bool = False
+    touched: float = 0.0
     expiry: asyncio.TimerHandle | None = None
 
-    @property
-    def rows(self) -> int:
-        """Rows of all parts."""
-        return sum(part.num_rows for part in self.parts.values())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all parts."""
-        return sum(part.nbytes for part in self.parts.values())
-
-    def pick(self, names: Sequence[str], schema: pa.Schema) -> pa.Table:
-        """The parts of these names as one table of `schema`, by default all in the order of their names.
+    def chosen(self, names: Sequence[str]) -> list[pa.Table]:
+        """The parts of these names, by default all in the order of their names. O(parts).
 
         Raises FailedPrecondition that names a part which is not there, InvalidInput for one that is named twice.
         """
@@ -77,37 +101,47 @@ class Stage:
                 part=missing[0],
                 missing=len(missing),
             )
-        if len(set(chosen)) < len(chosen):
-            twice = next(name for place, name in enumerate(chosen) if name in chosen[:place])
-            raise InvalidInput(f"part {twice!r} is named twice; name each part once", field="parts")
-        return pa.concat_tables(
-            [schema.empty_table(), *(self.parts[name] for name in chosen)], promote_options="default"
-        )
+        seen = set[str]()
+        for name in chosen:
+            if name in seen:
+                raise InvalidInput(f"part {name!r} is named twice; name each part once", field="parts")
+            seen.add(name)
+        return [self.parts[name].table for name in chosen]
+
+
+def one_table(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The parts one behind the other, in one piece and in the columns of `schema`. O(bytes + parts x columns)."""
+    return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").combine_chunks()
 
 
 class Stages:
-    """All open stages. `limit`: bytes of all parts together. `idle`: seconds until a silent stage is dropped."""
+    """All open stages. `limit`: bytes of all parts together. `idle`: seconds until a silent stage is dropped.
 
-    def __init__(self, limit: int, idle: float) -> None:
+    `make_way_after`: seconds until it may be dropped because another sender has no room.
+    """
+
+    def __init__(self, limit: int, idle: float, make_way_after: float = MAKE_WAY_AFTER_S) -> None:
         self.idle = idle
+        self.nbytes = 0
         self._limit = limit
+        self._limit_of_one = limit - limit // 4
+        self._make_way_after = make_way_after
         self._open: dict[str, Stage] = {}
         self._of_sender: dict[tuple[str, str, str], Stage] = {}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all parts. O(parts)."""
-        return sum(stage.nbytes for stage in self._open.values())
 
     def __len__(self) -> int:
         return len(self._open)
 
     def open(self, batch: BatchKey, stream_id: int) -> Stage:
-        """A new stage for `batch`; one that its sender has open is dropped, unless its commit is under way."""
+        """A new stage for `batch`; one that its sender has open is dropped, unless its commit is under way.
+
+        Raises ResourceExhausted if the tenant has too many, and none of them is silent.
+        """
         before = self._of_sender.get(batch.sender)
         if before is not None:
             self._check_still(before)
             self.drop(before)
+        self._find_place(batch.tenant)
         stage = Stage(_token(batch), batch, stream_id)
         self._open[stage.token] = stage
         self._of_sender[batch.sender] = stage
@@ -126,38 +160,110 @@ class Stages:
         self._touch(stage)
         return stage
 
-    def put(self, stage: Stage, name: str, table: pa.Table) -> None:
-        """Add or replace a part; raises ResourceExhausted if it does not fit, and keeps what was there."""
+    def check_open(self, stage: Stage, name: str) -> None:
+        """Raise what `put` would raise for a part of this name, whatever its size: before it is read."""
         if self._open.get(stage.token) is not stage:
             raise NotFound("the stage was dropped while the part was read; begin again", reason="UNKNOWN_STAGE")
         self._check_still(stage)
-        replaced = stage.parts.get(name)
-        used = self.nbytes - (0 if replaced is None else replaced.nbytes)
-        if used + table.nbytes > self._limit:
-            own = stage.nbytes + table.nbytes
+        if name not in stage.parts and len(stage.parts) >= MOST_PARTS:
             raise ResourceExhausted(
-                f"the stages hold {used:,} of {self._limit:,} bytes, and part {name!r} needs {table.nbytes:,}; commit"
+                f"the stage has {MOST_PARTS:,} parts, the most there may be; commit it, and send larger parts",
+                reason="TOO_MANY_PARTS",
+                limit=MOST_PARTS,
+            )
+
+    def put(self, stage: Stage, name: str, part: Part) -> None:
+        """Add or replace a part; raises ResourceExhausted if it does not fit, and keeps what was there."""
+        self.check_open(stage, name)
+        replaced = stage.parts.get(name, _NO_PART)
+        own = stage.nbytes - replaced.nbytes + part.nbytes
+        if own > self._limit_of_one:
+            raise ResourceExhausted(
+                f"with part {name!r} the stage would hold {own:,} bytes, and one stage may hold"
+                f" {self._limit_of_one:,}, three quarters of all; commit smaller batches, or serve with a greater"
+                " --staged-mib",
+                reason="STAGES_FULL",
+                budget=self._limit,
+                used=stage.nbytes,
+                needed=part.nbytes,
+            )
+        self._make_room(stage, part.nbytes - replaced.nbytes)
+        used = self.nbytes - replaced.nbytes
+        if used + part.nbytes > self._limit:
+            raise ResourceExhausted(
+                f"the stages hold {used:,} of {self._limit:,} bytes, and part {name!r} needs {part.nbytes:,}; commit"
                 " smaller batches, or serve with a greater --staged-mib",
                 reason="STAGES_FULL",
                 budget=self._limit,
                 used=used,
-                needed=table.nbytes,
-                **({"retry_after_ms": RETRY_AFTER_MS} if own <= self._limit else {}),  # others hold it, and may end
+                needed=part.nbytes,
+                retry_after_ms=RETRY_AFTER_MS,  # others hold it, and may end
             )
-        stage.parts[name] = table
+        stage.parts[name] = part
+        stage.nbytes += part.nbytes - replaced.nbytes
+        stage.rows += part.table.num_rows - replaced.table.num_rows
+        self.nbytes += part.nbytes - replaced.nbytes
 
     def drop(self, stage: Stage) -> None:
         """Forget a stage; harmless if that has happened."""
         if stage.expiry is not None:
             stage.expiry.cancel()
-        self._open.pop(stage.token, None)
+        if self._open.pop(stage.token, None) is not None:
+            self.nbytes -= stage.nbytes
         if self._of_sender.get(stage.batch.sender) is stage:
             del self._of_sender[stage.batch.sender]
+
+    def check(self) -> None:
+        """Assert that the sums are those of the parts."""
+        for stage in self._open.values():
+            assert stage.nbytes == sum(part.nbytes for part in stage.parts.values()), stage
+            assert stage.rows == sum(part.table.num_rows for part in stage.parts.values()), stage
+            assert stage.nbytes <= self._limit_of_one, stage
+        assert self.nbytes == sum(stage.nbytes for stage in self._open.values()) <= self._limit, self.nbytes
+        assert set(self._of_sender.values()) == set(self._open.values())
+
+    def _find_place(self, tenant: str) -> None:
+        """See that the tenant may have one stage more: its longest silent one ends if it has all."""
+        own = [stage for stage in self._open.values() if stage.batch.tenant == tenant]
+        if len(own) < MOST_STAGES:
+            return
+        silent = self._silent(own)
+        if not silent:
+            raise ResourceExhausted(
+                f"{MOST_STAGES} stages are open, the most there may be; commit or abort some, or try again later",
+                reason="TOO_MANY_STAGES",
+                limit=MOST_STAGES,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        self._make_way(min(silent, key=lambda stage: stage.touched))
+
+    def _make_room(self, stage: Stage, more: int) -> None:
+        """Drop silent stages that hold more than their share, the largest first, while `more` bytes do not fit."""
+        share = self._limit // len(self._open)
+        while self.nbytes + more > self._limit:
+            others = [s for s in self._silent(self._open.values()) if s is not stage and s.nbytes > share]
+            if not others:
+                return
+            self._make_way(max(others, key=lambda other: other.nbytes))
+
+    def _silent(self, stages: Iterable[Stage]) -> list[Stage]:
+        """Those that another sender's may take the place of."""
+        before = asyncio.get_running_loop().time() - self._make_way_after
+        return [stage for stage in stages if not stage.committing and stage.touched <= before]
+
+    def _make_way(self, stage: Stage) -> None:
+        _log.warning(
+            "a silent stage made way for another sender",
+            extra={"stream": stage.batch.stream, "producer": stage.batch.producer, "bytes": stage.nbytes},
+        )
+        self.drop(stage)
 
     def _touch(self, stage: Stage) -> None:
         if stage.expiry is not None:
             stage.expiry.cancel()
-        stage.expiry = asyncio.get_running_loop().call_later(self.idle, self._expire, stage)
+        loop = asyncio.get_running_loop()
+        stage.touched = loop.time()
+        stage.expiry = loop.call_later(self.idle, self._expire, stage)
 
     def _expire(self, stage: Stage) -> None:
         if stage.committing:
@@ -177,17 +283,22 @@ class Stages:
 def _token(batch: BatchKey) -> str:
     """Names a stage, and says which batch it is for even when the stage is gone."""
     said = json.dumps([secrets.token_urlsafe(_SALT_BYTES), batch.stream, batch.producer, batch.epoch, batch.number])
-    return base64.urlsafe_b64encode(said.encode("utf-8", "surrogatepass")).decode("ascii")
+    return base64.urlsafe_b64encode(said.encode("utf-8")).decode("ascii")
 
 
 def read_token(token: str, tenant: str) -> BatchKey:
     """The batch that a stage of this name was for; raises InvalidInput for what is no such name."""
     try:
         _, stream, producer, epoch, number = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-        if not (isinstance(stream, str) and isinstance(producer, str)):
+        if not (isinstance(stream, str) and isinstance(producer, str) and _is_long(epoch) and _is_long(number)):
             raise ValueError("other types")
-        return BatchKey(tenant, stream, producer, int(epoch), int(number))
+        stream.encode("utf-8"), producer.encode("utf-8")  # a lone surrogate is not text
+        return BatchKey(tenant, stream, producer, epoch, number)
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidInput(
             f"stage {token[:40]!r} is no name of a stage; use the one that BeginStage gave", field="stage"
         ) from None
+
+
+def _is_long(value: object) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63

@@ -82,6 +82,7 @@ class StagingServiceServicer(object):
         NOT_FOUND: no such stream.
         FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
         ABORTED: the number was used by a plain push.
+        RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,7 +93,9 @@ class StagingServiceServicer(object):
 
         INVALID_ARGUMENT: the part does not fit the stream; the message names column and row.
         NOT_FOUND: no such stage (committed, dropped, or idle for too long); begin again.
-        RESOURCE_EXHAUSTED: the stages are as large as they may be, together; the message says how large.
+        RESOURCE_EXHAUSTED: the stages are as large as they may be, together, or this one is, which may take three quarters
+        (STAGES_FULL); or it has 4,096 parts (TOO_MANY_PARTS). Where others hold the room, a stage that has been silent for a
+        minute and holds more than its share is dropped for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

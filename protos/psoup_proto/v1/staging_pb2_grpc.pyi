@@ -48,13 +48,16 @@ class StagingServiceStub:
     NOT_FOUND: no such stream.
     FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
     ABORTED: the number was used by a plain push.
+    RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
     """
     AddPart: _grpc.UnaryUnaryMultiCallable[_staging_pb2.AddPartRequest, _staging_pb2.AddPartResponse]
     """Adds a part, or replaces the one of that name. Its rows are checked against the stream at once.
 
     INVALID_ARGUMENT: the part does not fit the stream; the message names column and row.
     NOT_FOUND: no such stage (committed, dropped, or idle for too long); begin again.
-    RESOURCE_EXHAUSTED: the stages are as large as they may be, together; the message says how large.
+    RESOURCE_EXHAUSTED: the stages are as large as they may be, together, or this one is, which may take three quarters
+    (STAGES_FULL); or it has 4,096 parts (TOO_MANY_PARTS). Where others hold the room, a stage that has been silent for a
+    minute and holds more than its share is dropped for it.
     """
     CommitStage: _grpc.UnaryUnaryMultiCallable[_staging_pb2.CommitStageRequest, _staging_pb2.CommitStageResponse]
     """Applies the parts as one batch, in the order named. Repeating it is harmless.
@@ -86,13 +89,16 @@ class StagingServiceAsyncStub(StagingServiceStub):
     NOT_FOUND: no such stream.
     FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
     ABORTED: the number was used by a plain push.
+    RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
     """
     AddPart: _aio.UnaryUnaryMultiCallable[_staging_pb2.AddPartRequest, _staging_pb2.AddPartResponse]  # type: ignore[assignment]
     """Adds a part, or replaces the one of that name. Its rows are checked against the stream at once.
 
     INVALID_ARGUMENT: the part does not fit the stream; the message names column and row.
     NOT_FOUND: no such stage (committed, dropped, or idle for too long); begin again.
-    RESOURCE_EXHAUSTED: the stages are as large as they may be, together; the message says how large.
+    RESOURCE_EXHAUSTED: the stages are as large as they may be, together, or this one is, which may take three quarters
+    (STAGES_FULL); or it has 4,096 parts (TOO_MANY_PARTS). Where others hold the room, a stage that has been silent for a
+    minute and holds more than its share is dropped for it.
     """
     CommitStage: _aio.UnaryUnaryMultiCallable[_staging_pb2.CommitStageRequest, _staging_pb2.CommitStageResponse]  # type: ignore[assignment]
     """Applies the parts as one batch, in the order named. Repeating it is harmless.
@@ -127,6 +133,7 @@ class StagingServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND: no such stream.
         FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
         ABORTED: the number was used by a plain push.
+        RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
         """
 
     @_abc_1.abstractmethod
@@ -139,7 +146,9 @@ class StagingServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the part does not fit the stream; the message names column and row.
         NOT_FOUND: no such stage (committed, dropped, or idle for too long); begin again.
-        RESOURCE_EXHAUSTED: the stages are as large as they may be, together; the message says how large.
+        RESOURCE_EXHAUSTED: the stages are as large as they may be, together, or this one is, which may take three quarters
+        (STAGES_FULL); or it has 4,096 parts (TOO_MANY_PARTS). Where others hold the room, a stage that has been silent for a
+        minute and holds more than its share is dropped for it.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,196 @@
+"""What stages may take: parts without rows fill the room too, no sender takes all of it, and silent ones make way."""
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from types import FrameType
+
+import grpc
+import pyarrow as pa
+import pytest
+
+from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup_proto.v1 import staging_pb2 as staging
+from psoup_service import stages as stages_module
+from psoup_service.settings import Settings
+from psoup_service.stages import COLUMN_BYTES, MOST_PARTS, MOST_STAGES, PART_BYTES, BatchKey, Part, Stages, read_token
+from psoup_testing.wire import Wire, ipc, refused, run
+
+WIDE = pa.schema([(f"c{place}", pa.int64()) for place in range(100)])
+EMPTY = Part.of(WIDE.empty_table(), 136)
+MIB = 2**20
+
+
+def batch(producer: str = "p", tenant: str = "t") -> BatchKey:
+    return BatchKey(tenant, "s", producer, 0, 0)
+
+
+def of_size(size: int) -> Part:
+    return Part.of(pa.table({"x": pa.array([0] * ((size - PART_BYTES - COLUMN_BYTES) // 8))}), 0)
+
+
+def on_a_loop(script: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await script()
+
+    asyncio.run(main())
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Functions of Python and of C that `work` calls."""
+    count = 0
+
+    def tell(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(tell)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_parts_without_rows_cost_room_and_no_time() -> None:
+    async def script() -> None:
+        stages = Stages(1_024 * MIB, 60)
+        stage = stages.open(batch(), 1)
+        assert EMPTY.nbytes == PART_BYTES + 100 * COLUMN_BYTES + 136
+        early = calls_of(lambda: stages.put(stage, "first", EMPTY))
+        for number in range(MOST_PARTS - 2):
+            stages.put(stage, str(number), EMPTY)
+        assert calls_of(lambda: stages.put(stage, "last", EMPTY)) == early
+        assert stages.nbytes == MOST_PARTS * EMPTY.nbytes
+        with pytest.raises(ResourceExhausted) as caught:
+            stages.put(stage, "one more", EMPTY)
+        assert caught.value.reason == "TOO_MANY_PARTS"
+        stages.put(stage, "last", EMPTY)  # in the place of itself
+        stages.check()
+        stages.drop(stage)
+        assert stages.nbytes == 0
+
+    on_a_loop(script)
+
+
+def test_a_message_that_a_part_keeps_in_memory_is_charged() -> None:
+    assert Part.of(WIDE.empty_table(), 16 * MIB).nbytes > 16 * MIB
+
+
+def test_one_sender_does_not_take_all() -> None:
+    async def script() -> None:
+        stages = Stages(4 * MIB, 60)
+        large, small = stages.open(batch("large"), 1), stages.open(batch("small"), 1)
+        stages.put(large, "a", of_size(3 * MIB - 100_000))
+        with pytest.raises(ResourceExhausted, match="three quarters") as caught:
+            stages.put(large, "b", of_size(200_000))
+        assert (caught.value.reason, "retry_after_ms" in caught.value.facts) == ("STAGES_FULL", False)
+        stages.put(small, "a", of_size(MIB))
+        stages.check()
+
+    on_a_loop(script)
+
+
+def test_the_largest_silent_stage_makes_way_and_small_ones_stay() -> None:
+    async def script() -> None:
+        stages = Stages(4 * MIB, 60, make_way_after=0)
+        small, large, mine = (stages.open(batch(name), 1) for name in ("small", "large", "mine"))
+        stages.put(small, "a", of_size(MIB))
+        stages.put(large, "a", of_size(2 * MIB))
+        stages.put(mine, "a", of_size(2 * MIB))
+        assert len(stages) == 2
+        with pytest.raises(NotFound):
+            stages.find(large.token, "t")
+        stages.put(small, "b", of_size(MIB // 4))
+        with pytest.raises(ResourceExhausted) as caught:
+            stages.put(stages.open(batch("other"), 1), "a", of_size(3 * MIB))  # `mine` goes, and `small` has its share
+        assert "retry_after_ms" in caught.value.facts
+        stages.find(small.token, "t")
+        stages.check()
+
+    on_a_loop(script)
+
+
+def test_a_stage_that_is_alive_or_being_committed_does_not_make_way() -> None:
+    async def script() -> None:
+        for wait, committing in ((60.0, False), (0.0, True)):
+            stages = Stages(4 * MIB, 60, make_way_after=wait)
+            large, mine = stages.open(batch("large"), 1), stages.open(batch("mine"), 1)
+            stages.put(large, "a", of_size(3 * MIB))
+            large.committing = committing
+            with pytest.raises(ResourceExhausted, match="hold") as caught:
+                stages.put(mine, "a", of_size(2 * MIB))
+            assert "retry_after_ms" in caught.value.facts
+            stages.check()
+
+    on_a_loop(script)
+
+
+def test_a_tenant_has_so_many_stages() -> None:
+    async def script() -> None:
+        stages = Stages(4 * MIB, 60)
+        opened = [stages.open(batch(f"p{number}"), 1) for number in range(MOST_STAGES)]
+        with pytest.raises(ResourceExhausted) as caught:
+            stages.open(batch("one more"), 1)
+        assert caught.value.reason == "TOO_MANY_STAGES"
+        stages.open(batch("one more", "another tenant"), 1)
+        stages.open(batch("p0"), 1)  # in the place of its first
+        silent = Stages(4 * MIB, 60, make_way_after=0)
+        opened = [silent.open(batch(f"p{number}"), 1) for number in range(MOST_STAGES)]
+        silent.open(batch("one more"), 1)
+        assert len(silent) == MOST_STAGES
+        with pytest.raises(NotFound):
+            silent.find(opened[0].token, "t")
+        silent.check()
+
+    on_a_loop(script)
+
+
+def test_names_are_looked_at_once() -> None:
+    async def script() -> None:
+        stage = Stages(512 * MIB, 60).open(batch(), 1)
+        stage.parts = {str(number): EMPTY for number in range(2_000)}
+        names = [str(number) for number in range(2_000)]
+        with pytest.raises(InvalidInput, match="'1999' is named twice"):
+            stage.chosen([*names, "1999"])
+        with pytest.raises(FailedPrecondition, match="'x' has not come"):
+            stage.chosen([*names, "x"])
+
+    on_a_loop(script)
+
+
+@pytest.mark.parametrize("number", [2**70, -(2**70), 1.5, True, None, "7"])
+def test_a_forged_name_of_a_stage_is_refused(number: object) -> None:
+    def token(*said: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(said).encode()).decode()
+
+    assert read_token(token("x", "s", "p", 0, 7), "t").number == 7
+    for forged in (token("x", "s", "p", 0, number), token("x", "s", "p", number, 0), token("x", "\ud800", "p", 0, 0)):
+        with pytest.raises(InvalidInput, match="no name of a stage"):
+            read_token(forged, "t")
+
+
+def test_a_service_refuses_parts_without_rows_when_its_room_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages_module, "MOST_PARTS", 5)
+
+    async def script(wire: Wire) -> None:
+        columns = ", ".join(f"c{place} BIGINT" for place in range(100))
+        await wire.create(f"CREATE STREAM s ({columns})")
+        one = ipc(pa.table({"c0": pa.array([], pa.int64())}))
+
+        async def fill(producer: str, most: int) -> int:
+            begun = await wire.staging.BeginStage(staging.BeginStageRequest(stream="s", producer=producer))
+            for number in range(most):
+                request = staging.AddPartRequest(stage=begun.stage, part=str(number), arrow_ipc=one)
+                await wire.staging.AddPart(request)
+            request = staging.AddPartRequest(stage=begun.stage, part="more", arrow_ipc=one)
+            full = await refused(wire.staging.AddPart(request), grpc.StatusCode.RESOURCE_EXHAUSTED)
+            assert full.reason in ("TOO_MANY_PARTS", "STAGES_FULL")
+            return most
+
+        assert await fill("a", 5)
+        assert await fill("b", 4)  # nine parts of 114 kB are the whole room
+
+    run(script, Settings(port=0, staged_mib=1))
