@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks import (
     archive,
     arrival,
+    attacked,
     calls,
     durability,
     growth,
@@ -54,6 +55,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "invoke.grpc": lambda quick: chain(wire.invoke_rows(quick), calls.invoke_rows(quick)),
     "archive": archive.rows,
     "growth": growth.rows,
+    "attacked": attacked.rows,
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,
     "spark.attach": spark_attach.attach_rows,

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -40,13 +40,13 @@ def service(*, durable: bool = False) -> Iterator[str]:
 
 
 @contextmanager
-def served(folder: Path, *, durable: bool = True) -> Iterator[Served]:
-    """A `psoup serve` on a directory, or in memory; stopped at the end, what it wrote stays."""
-    port = _free_port()
+def served(folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """A `psoup serve` on a directory, or in memory; stopped at the end, what it wrote stays. `settings`: PSOUP_*."""
+    port = free_port()
     with tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-c", "from psoup_cli.main import main; main()", "serve"]
         command += ["--port", str(port), *(["--data-dir", str(folder)] if durable else ["--memory"])]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **(settings or {})})
         try:
             address = f"127.0.0.1:{port}"
             _wait_ready(address, process, log)
@@ -94,7 +94,8 @@ def _stop(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

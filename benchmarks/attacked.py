@@ -1,0 +1,180 @@
+"""Rows `attacked.*`: what a neighbour feels while another client attacks (`benchmarks.attacks`).
+
+    service, durable, 1 GiB   <──  neighbour: batches of 100 tuples, and invocations of one of 100 queries, paced
+                              <──  attacker: a process of its own, politely behind in processor time
+
+    attacked.NAME.invoke   99th percentile of the neighbour's invocations; peer: the same before the attack
+    attacked.NAME.push     99th percentile of its pushes
+    attacked.NAME.memory   most resident memory of the service; peer: `memory_mib` and 512 MiB
+    attacked.NAME.stalls   callbacks that held the service's event loop for more than 50 ms of its processor time
+
+Each attack meets a service of its own. A call of the neighbour that is refused, or a service that ends, is an error of
+the row. At the end the neighbour's answers are compared with what it pushed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.attacks import ATTACKS
+from benchmarks.measure import Row, Sample, Target
+from benchmarks.processes import Served, free_port, resident, served
+from psoup_client import Client, Query
+
+MEMORY_MIB = 1_024
+ROOM_MIB = 512
+ALONE_SECONDS = 5.0
+ATTACKED_SECONDS = 8.0
+QUICK = ("zeros", "slow_readers", "many_statements")
+QUERIES = 100
+ROWS = 100
+PUSHES = 20.0
+INVOCATIONS = 50.0
+"""A second, of the neighbour."""
+
+STREAM = "neighbour"
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Every attack, or three of them."""
+    for name in QUICK if quick else ATTACKS:
+        yield from attacked(name, ALONE_SECONDS, ATTACKED_SECONDS)
+
+
+def attacked(name: str, alone_seconds: float, attacked_seconds: float) -> Iterator[Row]:
+    """The rows of one attack."""
+    port = free_port()
+    settings = {"PSOUP_MEMORY_MIB": str(MEMORY_MIB), "PSOUP_METRICS_PORT": str(port)}
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, served(Path(folder), settings=settings) as there:
+        neighbour = Neighbour(there)
+        neighbour.live(alone_seconds / 5)  # warm-up
+        alone = neighbour.live(alone_seconds)
+        with _attacking(name, there.address) as said:
+            under = neighbour.live(attacked_seconds)
+            stalls = _stalls(port)
+        neighbour.check()
+    note = f"attacked.{name}: the attacker's calls: {said() or 'none ended'}"
+    asked, before = _p99(under.invocations), _p99(alone.invocations)
+    yield Row(f"attacked.{name}.invoke", asked, "ms", "alone", before, Target(at_most=3), note)
+    pushes, before = _p99(under.pushes), _p99(alone.pushes)
+    target = Target(at_most=max(5, 20 / before.median))
+    yield Row(f"attacked.{name}.push", pushes, "ms", "alone", before, target)
+    budget = Sample.of([(MEMORY_MIB + ROOM_MIB) * 1.048576])
+    memory = Sample.of([under.resident / 1e6])
+    yield Row(f"attacked.{name}.memory", memory, "MB", "its budget", budget, Target(at_most=1))
+    if stalls is not None:
+        yield Row(f"attacked.{name}.stalls", Sample.of([stalls]), "stalls", "none", None, Target(value_at_most=0))
+
+
+@dataclass
+class Life:
+    """What some seconds of the neighbour's life were like: milliseconds of each call; bytes of the service."""
+
+    pushes: list[float] = field(default_factory=list)
+    invocations: list[float] = field(default_factory=list)
+    resident: int = 0
+    problems: list[BaseException] = field(default_factory=list)
+
+
+class Neighbour:
+    """A client within every quota: a stream of its own, 100 queries, small batches, small answers."""
+
+    def __init__(self, there: Served) -> None:
+        self._there = there
+        self._client = Client(there.address)
+        self._client.create_stream(f"CREATE STREAM {STREAM} (a BIGINT, b TEXT) RETENTION 10000 ROWS")
+        sql = f"SELECT a, b FROM {STREAM} WHERE a = ? BEGIN (NOW - 10000 ROWS)"
+        self._queries: list[Query] = list(self._client.register_many(sql, [(number,) for number in range(QUERIES)]))
+        self._batch = pa.table({"a": np.arange(ROWS), "b": ["b"] * ROWS})
+        self._pushed = 0
+
+    def live(self, seconds: float) -> Life:
+        """Push and invoke at a steady pace. Raises what a call raised."""
+        life, until = Life(), time.monotonic() + seconds
+        number = iter(range(1 << 40))
+
+        def push() -> None:
+            self._client.push(STREAM, self._batch)
+            self._pushed += 1
+
+        def invoke() -> None:
+            self._queries[next(number) % QUERIES].invoke()
+
+        works = ((push, PUSHES, life.pushes), (invoke, INVOCATIONS, life.invocations))
+        threads = [threading.Thread(target=_paced, args=(*work, until, life.problems)) for work in works]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            life.resident = max(life.resident, resident(self._there.pid))
+            threads[0].join(0.05)
+        if life.problems:
+            raise life.problems[0]
+        return life
+
+    def check(self) -> None:
+        """Compare an answer with what was pushed."""
+        expected = min(self._pushed, 10_000 // ROWS)
+        for place in (0, QUERIES - 1):
+            answer = self._queries[place].invoke().to_arrow()
+            if answer.column("a").to_pylist() != [place] * expected:
+                raise AssertionError(f"query {place}: {answer.num_rows} rows, {expected} were pushed")
+        self._client.close()
+
+
+def _paced(
+    call: Callable[[], None], rate: float, spent: list[float], until: float, problems: list[BaseException]
+) -> None:
+    """Call at most `rate` times a second, and note the milliseconds of each."""
+    try:
+        while (start := time.monotonic()) < until:
+            call()
+            took = time.monotonic() - start
+            spent.append(1e3 * took)
+            time.sleep(max(0.0, 1 / rate - took))
+    except BaseException as problem:
+        problems.append(problem)
+
+
+def _p99(values: list[float]) -> Sample:
+    """The 99th percentile; the spread is from the median to the greatest."""
+    low, high = float(np.median(values)), max(values)
+    return Sample(float(np.percentile(values, 99)), low, high, len(values))
+
+
+@contextmanager
+def _attacking(name: str, address: str) -> Iterator[Callable[[], str]]:
+    """The attack, once it has made what it needs; ends with the block, and then says what its calls came to."""
+    command = [sys.executable, "-m", "benchmarks.attacks", name, address]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    said: dict[str, int] = {}
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"the attack {name} did not begin")
+        yield lambda: ", ".join(f"{count:,} {code}" for code, count in said.items())
+        rest, _ = process.communicate(timeout=30)
+        said |= json.loads(rest or "{}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _stalls(port: int) -> float | None:
+    """What the service counts; None of one that does not."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
+        lines = reply.read().decode().splitlines()
+    counts = [line.split()[-1] for line in lines if line.startswith("psoup_loop_stalls_total")]
+    return float(counts[0]) if counts else None

@@ -1,0 +1,295 @@
+"""`python -m benchmarks.attacks NAME ADDRESS`: what a hostile client does to a service, in a process of its own.
+
+    NAME on argv  ->  prepare: streams, queries, data   ->  "ready"  ->  threads repeat one step  ->  end of stdin
+                                                                                                        what was said
+
+Each attack is bounded: it ends with its standard input, and after MOST_SECONDS. It speaks the contract, or plain
+HTTP/2 where the contract's client is too polite, and only to the address that it was given. Its answers are not
+looked at but counted by their code. `benchmarks.attacked` measures what a neighbour feels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.half_messages import Stalled
+from psoup_client import Client, PSoupError, Query
+from psoup_proto.v1 import ingest_pb2 as ingest
+from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import staging_pb2 as staging
+
+MOST_SECONDS = 60.0
+NICE = 10
+"""The attacker's processor time is not what is measured: on few cores the neighbour goes first."""
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What an attack makes first, how many threads repeat its step, and what the step does."""
+
+    prepare: Callable[[Client], Callable[[], Step]]
+    """Called once; what it gives is called in each thread for the step, so that each has its own channel."""
+
+    threads: int = 1
+
+
+def main() -> int:
+    """Attack until standard input ends."""
+    name, address = sys.argv[1:]
+    os.nice(NICE)
+    attack = ATTACKS[name]
+    stop, said = threading.Event(), Counter[str]()
+    with Client(address, timeout=MOST_SECONDS) as client:
+        make = attack.prepare(client)
+        steps = [make() for _ in range(attack.threads)]
+        threads = [threading.Thread(target=_repeat, args=(step, stop, said), daemon=True) for step in steps]
+        print("ready", flush=True)
+        for thread in threads:
+            thread.start()
+        threading.Timer(MOST_SECONDS, stop.set).start()
+        threading.Thread(target=_until_closed, args=(stop,), daemon=True).start()
+        stop.wait()
+    print(json.dumps(said), flush=True)
+    os._exit(0)  # what is stalled stays so: nothing waits for it
+
+
+def _until_closed(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
+
+
+def _repeat(step: Step, stop: threading.Event, said: Counter[str]) -> None:
+    while not stop.is_set():
+        try:
+            step()
+            said["OK"] += 1
+        except grpc.RpcError as refusal:
+            said[refusal.code().name] += 1
+        except PSoupError as refusal:
+            said[type(refusal).__name__] += 1
+
+
+def _channel(client: Client) -> grpc.Channel:
+    """A connection of its own."""
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+    return grpc.insecure_channel(client.address, options=options)
+
+
+def _method(client: Client, service: str, name: str) -> Callable[..., bytes]:
+    return _channel(client).unary_unary(f"/psoup.v1.{service}/{name}")
+
+
+def _ipc(table: pa.Table, compression: str | None = None) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _growing_text(client: Client) -> Callable[[], Step]:
+    """A clause whose text grows three thousandfold, three times, for each tuple."""
+    client.create_stream("CREATE STREAM grows (a TEXT, n BIGINT)")
+    long = "x" * 3_000
+    nested = "a"
+    for _ in range(3):
+        nested = f"replace({nested}, 'x', '{long}')"
+    client.register(f"SELECT n FROM grows WHERE length({nested}) = 7")
+    return lambda: lambda: client.push("grows", [{"a": "x", "n": 1}] * 100)
+
+
+def _amplified_block(client: Client) -> Callable[[], Step]:
+    """58 kB of parameters that decode to 200 MB, and would be a gigabyte in JSON."""
+    client.create_stream("CREATE STREAM block (b TEXT)")
+    values = pa.table({"v": ["\x01" * 60_000 + str(n) for n in range(3_400)]})
+    asked = queries.RegisterManyRequest(
+        statements=["SELECT b FROM block WHERE b = ?"], parameters=_ipc(values, "zstd")
+    ).SerializeToString()
+    return lambda: _call(client, "QueryService", "RegisterMany", asked)
+
+
+def _zeros(client: Client) -> Callable[[], Step]:
+    """12 kB that decode to 260 MB, into a stream that has no such columns."""
+    client.create_stream("CREATE STREAM zeros (a BIGINT)")
+    table = pa.table({f"c{number}": np.zeros(1 << 20, np.int64) for number in range(31)})
+    asked = ingest.PushRequest(stream="zeros", arrow_ipc=_ipc(table, "zstd")).SerializeToString()
+    return lambda: _call(client, "IngestService", "Push", asked)
+
+
+def _zeros_that_fit(client: Client) -> Callable[[], Step]:
+    """The same into a stream that has the columns: 8 MiB of zeros in a message of a kilobyte."""
+    columns = ", ".join(f"c{number} BIGINT" for number in range(31))
+    client.create_stream(f"CREATE STREAM fits ({columns}) RETENTION 1000 ROWS")
+    table = pa.table({f"c{number}": np.zeros(1 << 15, np.int64) for number in range(31)})
+    asked = ingest.PushRequest(stream="fits", arrow_ipc=_ipc(table, "zstd")).SerializeToString()
+    return lambda: _call(client, "IngestService", "Push", asked)
+
+
+def _half_messages(client: Client) -> Callable[[], Step]:
+    """20 streams a connection that send 15 of 16 MiB and stop."""
+    return lambda: Stalled(client.address, streams=20, declared=16 << 20, sent=15 << 20).pump
+
+
+def _slow_readers(client: Client) -> Callable[[], Step]:
+    """DISTINCT and ORDER BY over 3 M tuples, by callers who leave after 50 ms."""
+    client.create_stream("CREATE STREAM wide (a BIGINT, t TEXT)")
+    random = np.random.default_rng(1)
+    for _ in range(12):
+        count = 250_000
+        client.push("wide", pa.table({"a": random.integers(0, 1 << 40, count), "t": ["y"] * count}))
+    slow = client.register("SELECT DISTINCT a * 3 AS z, t FROM wide ORDER BY z, t")
+    asked = queries.InvokeRequest(query_id=slow.id, max_bytes=1_000).SerializeToString()
+    return lambda: _call(client, "QueryService", "Invoke", asked, timeout=0.05)
+
+
+def _stalled_sorts(client: Client) -> Callable[[], Step]:
+    """ORDER BY over a million rows of text, of which two messages are read."""
+    client.create_stream("CREATE STREAM sorts (a BIGINT, t TEXT)")
+    for _ in range(10):
+        client.push("sorts", pa.table({"a": np.arange(100_000), "t": ["y" * 90] * 100_000}))
+    return lambda: _stalled(client, client.register("SELECT a, t FROM sorts ORDER BY a"), 16)
+
+
+def _pinned_chunks(client: Client) -> Callable[[], Step]:
+    """Streams that stop reading, while the window turns over."""
+    columns = [f"c{number}" for number in range(8)]
+    declared = ", ".join(f"{name} BIGINT" for name in columns)
+    client.create_stream(f"CREATE STREAM pins ({declared}) RETENTION 131072 ROWS")
+    query = client.register("SELECT * FROM pins")
+    rows = pa.table({name: np.random.default_rng(0).integers(0, 1 << 40, 131_072) for name in columns})
+    client.push("pins", rows)
+    stall = _stalled(client, query, 64)
+
+    def step() -> None:
+        stall()
+        client.push("pins", rows)
+
+    return lambda: step
+
+
+def _stalled(client: Client, query: Query, most: int) -> Step:
+    """A step that opens a stream of answers and reads two messages of it; at most so many are held."""
+    held: list[object] = []
+    asked = queries.InvokeStreamRequest(query_id=query.id, accept_truncation=True).SerializeToString()
+
+    def step() -> None:
+        if len(held) >= most:
+            time.sleep(0.01)
+            return
+        call = _channel(client).unary_stream("/psoup.v1.QueryService/InvokeStream")(asked, timeout=MOST_SECONDS)
+        next(call)
+        next(call)
+        held.append(call)
+
+    return step
+
+
+def _matches_many(client: Client) -> Callable[[], Step]:
+    """281 bytes that ask for two million IDs."""
+    client.create_stream("CREATE STREAM many (a BIGINT)")
+    client.register_many("SELECT a FROM many WHERE a > ?", [(number - 20_000,) for number in range(10_000)])
+    done = client.push("many", pa.table({"a": np.arange(1_000)}))
+    client.wait_for(done.sequence)
+    asked = queries.MatchesManyRequest(stream="many", tuple_ids=range(200), limit=10_000).SerializeToString()
+    return lambda: _call(client, "QueryService", "MatchesMany", asked)
+
+
+def _many_statements(client: Client) -> Callable[[], Step]:
+    """3,000 statements of different forms in a call."""
+    client.create_stream("CREATE STREAM forms (a BIGINT, b TEXT)")
+
+    def statement(number: int) -> str:
+        terms = "".join(f"{'+-*'[int(digit)]}a" for digit in np.base_repr(number, 3))
+        return f"SELECT a FROM forms WHERE a{terms} > 5 AND b LIKE '%q{number}_%'"
+
+    asked = queries.RegisterManyRequest(statements=[statement(n) for n in range(3_000)]).SerializeToString()
+    return lambda: _call(client, "QueryService", "RegisterMany", asked)
+
+
+def _long_statement(client: Client) -> Callable[[], Step]:
+    """One statement of 4,500 comparisons."""
+    client.create_stream("CREATE STREAM terms (a BIGINT, b BIGINT)")
+    terms = " OR ".join(f"a = {number}" for number in range(4_500))
+    asked = queries.RegisterRequest(statement=f"SELECT a FROM terms WHERE {terms}").SerializeToString()
+    return lambda: _call(client, "QueryService", "Register", asked)
+
+
+def _empty_parts(client: Client) -> Callable[[], Step]:
+    """Parts of no rows, of 100 columns, to one stage."""
+    columns = ", ".join(f"c{number} BIGINT" for number in range(100))
+    client.create_stream(f"CREATE STREAM parts ({columns})")
+    begun = staging.BeginStageRequest(stream="parts", producer="x", number=0).SerializeToString()
+    reply = _method(client, "StagingService", "BeginStage")(begun)
+    stage = staging.BeginStageResponse.FromString(reply).stage
+    empty = _ipc(pa.table({"c0": pa.array([], pa.int64())}))
+    add = _method(client, "StagingService", "AddPart")
+    number = iter(range(1 << 40))
+
+    def step() -> None:
+        add(staging.AddPartRequest(stage=stage, part=str(next(number)), arrow_ipc=empty).SerializeToString())
+
+    return lambda: step
+
+
+def _churn(client: Client) -> Callable[[], Step]:
+    """Queries of 60,000 bytes that come and go."""
+    client.create_stream("CREATE STREAM churn (a TEXT)")
+    number = iter(range(1 << 40))
+
+    def step() -> None:
+        client.unregister(client.register(f"SELECT a FROM churn WHERE a = '{next(number)}{'y' * 60_000}'").id)
+
+    return lambda: step
+
+
+def _backups(client: Client) -> Callable[[], Step]:
+    """Backups of which the first message is read."""
+    held: list[object] = []
+
+    def step() -> None:
+        call = _channel(client).unary_stream("/psoup.v1.BackupService/Backup")(b"", timeout=MOST_SECONDS)
+        held.append(call)
+        next(call)
+        if len(held) > 64:
+            time.sleep(0.01)
+
+    return lambda: step
+
+
+def _call(client: Client, service: str, name: str, asked: bytes, timeout: float = 30.0) -> Step:
+    method = _method(client, service, name)
+    return lambda: method(asked, timeout=timeout)
+
+
+ATTACKS = {
+    "growing_text": Attack(_growing_text),
+    "amplified_block": Attack(_amplified_block),
+    "zeros": Attack(_zeros, threads=4),
+    "zeros_that_fit": Attack(_zeros_that_fit, threads=4),
+    "half_messages": Attack(_half_messages, threads=4),
+    "slow_readers": Attack(_slow_readers, threads=3),
+    "stalled_sorts": Attack(_stalled_sorts),
+    "pinned_chunks": Attack(_pinned_chunks),
+    "matches_many": Attack(_matches_many),
+    "many_statements": Attack(_many_statements),
+    "long_statement": Attack(_long_statement),
+    "empty_parts": Attack(_empty_parts, threads=4),
+    "churn": Attack(_churn),
+    "backups": Attack(_backups),
+}
+"""What `benchmarks.attacked` measures, in its order."""
+
+if __name__ == "__main__":
+    sys.exit(main())

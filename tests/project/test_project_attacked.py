@@ -1,0 +1,25 @@
+"""What a neighbour feels is measured: the harness runs against a real service, and says what it saw."""
+
+from benchmarks.attacked import attacked
+from benchmarks.half_messages import Stalled
+from psoup_testing.serving import serving
+
+
+def test_rows_of_an_attack() -> None:
+    rows = {row.name: row for row in attacked("half_messages", alone_seconds=0.4, attacked_seconds=0.4)}
+    for name in ("attacked.half_messages.invoke", "attacked.half_messages.push"):
+        assert rows[name].sample.count > 0
+        assert rows[name].peer_sample is not None
+    assert rows["attacked.half_messages.memory"].sample.median > 50  # megabytes of a process that has loaded the engine
+    assert "attacker's calls" in rows["attacked.half_messages.invoke"].note
+
+
+def test_messages_that_never_end_reach_the_service() -> None:
+    with serving() as there:
+        stalled = Stalled(there.address, streams=2, declared=1 << 20, sent=200_000)
+        for _ in range(200):
+            stalled.pump()
+            if not stalled.left:
+                break
+        assert stalled.left < 2 * 200_000  # some of it was taken
+        stalled.close()
