@@ -44,6 +44,12 @@ Address = Annotated[
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this time.", min=0.001)
 ]
+WaitFor = Annotated[
+    int | None,
+    typer.Option(
+        "--wait-for", metavar="SEQUENCE", min=0, help="Reflect this event at least: psoup push --json tells its number."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on standard output.")]
 
 

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, connect
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect
 from psoup_cli.output import print_json
 
 
 def explain(
     query_id: Annotated[str, typer.Argument(metavar="ID", help="The query.", show_default=False)],
+    wait_for: WaitFor = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -24,7 +25,7 @@ def explain(
     Say how a query is kept, and what an invocation would read.
     """
     with connect(address, timeout) as client:
-        explanation = client.query(query_id).explain()
+        explanation = client.query(query_id).explain(wait_for=wait_for)
     if as_json:
         print_json(explanation.details)
     else:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, Timeout, connect, message, unreadable
+from psoup_cli.common import Address, Timeout, WaitFor, connect, message, unreadable
 from psoup_cli.files import read_lines
 from psoup_cli.output import counted, numeric, print_batches, print_json, print_table, rows_of
 from psoup_client import Answer, AnswerStream, PSoupError
@@ -50,6 +50,7 @@ def invoke(
         Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV; JSON for several.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json: an object on each line.")] = False,
+    wait_for: WaitFor = None,
     rows: Annotated[int, typer.Option("--rows", min=0, help="Rows shown in a table; 0 means all.")] = SHOWN_ROWS,
     address: Address = None,
     timeout: Timeout = None,
@@ -83,10 +84,14 @@ def invoke(
     with connect(address, timeout) as client:
         if one:
             query = client.query(names[0])
-            with query.stream(as_of=now, window=window, accept_truncation=accept_truncation) as answer:
+            with query.stream(
+                as_of=now, window=window, accept_truncation=accept_truncation, wait_for=wait_for
+            ) as answer:
                 _print(answer, form, rows)
         else:
-            answers = client.invoke_many(names, as_of=now, accept_truncation=accept_truncation, return_errors=True)
+            answers = client.invoke_many(
+                names, as_of=now, accept_truncation=accept_truncation, wait_for=wait_for, return_errors=True
+            )
             _print_many(names, answers, form, rows)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
 from psoup_cli.output import print_json
 
 _MOST = 10_000
@@ -18,6 +18,7 @@ def matches(
     tuple_ids: Annotated[
         list[int], typer.Argument(metavar="TUPLE_ID", help="As the pseudo-column _id shows it.", show_default=False)
     ],
+    wait_for: WaitFor = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -35,9 +36,9 @@ def matches(
             raise typer.BadParameter(f"{tuple_id} is no tuple ID: these have 64 bits")
     with connect(address, timeout) as client:
         if len(tuple_ids) == 1:
-            found = [client.matches(stream, tuple_ids[0])]
+            found = [client.matches(stream, tuple_ids[0], wait_for=wait_for)]
         else:
-            found = client.matches_many(stream, tuple_ids, limit=_MOST)
+            found = client.matches_many(stream, tuple_ids, limit=_MOST, wait_for=wait_for)
     for tuple_id, query_ids in zip(tuple_ids, found, strict=True):
         for query_id in query_ids:
             if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
 from psoup_cli.output import counted, print_json, print_pairs, print_table
 from psoup_client import StreamInfo
 
@@ -103,7 +103,13 @@ def list_streams(as_json: AsJson = False, address: Address = None, timeout: Time
 
 
 @app.command("describe", short_help="Describe one stream.")
-def describe(name: Name, as_json: AsJson = False, address: Address = None, timeout: Timeout = None) -> None:
+def describe(
+    name: Name,
+    wait_for: WaitFor = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
     """\b
     Examples:
       psoup stream describe flights
@@ -112,7 +118,7 @@ def describe(name: Name, as_json: AsJson = False, address: Address = None, timeo
     Describe a stream: its columns, its time, and how much it holds.
     """
     with connect(address, timeout) as client:
-        info = client.describe(name)
+        info = client.describe(name, wait_for=wait_for)
     if as_json:
         print_json(facts(info))
         return
@@ -124,10 +130,13 @@ def describe(name: Name, as_json: AsJson = False, address: Address = None, timeo
             ("created", info.created),
             ("now", info.now),
             ("watermark", info.watermark),
-            ("tuples", f"{info.tuples:,} in {info.chunks:,} chunks, {info.bytes:,} bytes in memory"),
+            ("tuples", f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory"),
             *_archive(info),
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
-            ("pending", f"{info.pending:,} wait for the watermark"),
+            (
+                "pending",
+                f"{counted(info.pending, 'tuple')} {'waits' if info.pending == 1 else 'wait'} for the watermark",
+            ),
             ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
             ("queries", f"{info.queries:,}"),
         ]
@@ -149,7 +158,9 @@ def _retention(info: StreamInfo) -> str:
     if info.retention_rows is None:
         return "everything"
     hot = info.retention_rows - (info.archive_rows or 0)
-    return f"{info.retention_rows:,} rows" + ("" if info.archive_rows is None else f"; on disk before the last {hot:,}")
+    return counted(info.retention_rows, "row") + (
+        "" if info.archive_rows is None else f"; on disk before the last {hot:,}"
+    )
 
 
 def _span(span: dt.timedelta) -> str:
@@ -159,7 +170,7 @@ def _span(span: dt.timedelta) -> str:
 def _archive(info: StreamInfo) -> list[tuple[str, str]]:
     if info.archive is None and info.archive_rows is None:
         return []
-    chunks, size = f"{info.archived_chunks:,} chunks", f"{info.archived_bytes:,} bytes"
+    chunks, size = counted(info.archived_chunks, "chunk"), counted(info.archived_bytes, "byte")
     return [("archive", f"{info.archived_tuples:,} of the tuples, in {chunks}: {size} on disk")]
 
 

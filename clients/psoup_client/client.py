@@ -17,25 +17,24 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from psoup_client.answer import Answer
 from psoup_client.backup import BackupResult, receive
 from psoup_client.bulk import Progress, parameters_of, requests_of
 from psoup_client.connection import Connection
 from psoup_client.convert import to_table
-from psoup_client.costs import ORDERS, MemoryBill, QueryCost
-from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, OutOfRange, PSoupError, Unavailable
+from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, PSoupError, Unavailable
 from psoup_client.many import invoke_many
 from psoup_client.payload import split
 from psoup_client.producer import Producer
 from psoup_client.push import DirectPusher, PushResult
 from psoup_client.query import Query
+from psoup_client.reading import PAGE, Reading
 from psoup_client.schema import QueryInfo, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
 from psoup_client.text import refusing_surrogates
@@ -46,13 +45,11 @@ DEFAULT_ADDRESS = "127.0.0.1:7433"
 DEFAULT_TIMEOUT = 30.0
 """Seconds until a call without a `timeout` of its own is given up."""
 
-_PAGE = 1_000
 _CREATE_ATTEMPTS = 5
-T = TypeVar("T")
 
 
 @refusing_surrogates
-class Client:
+class Client(Reading):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
     `address` is "host:port"; without it the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. Nothing is
@@ -61,11 +58,8 @@ class Client:
 
     def __init__(self, address: str | None = None, *, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.address = address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS
-        self.connection = Connection(self.address, timeout)
-        self.last_sequence = 0
-        self._schemas: dict[str, StreamInfo] = {}
+        super().__init__(Connection(self.address, timeout))
         self._pushers: dict[str, DirectPusher] = {}
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Client:
         return self
@@ -84,12 +78,9 @@ class Client:
 
     def info(self) -> ServerInfo:
         """Version, state, limits and memory of the service."""
-        return ServerInfo.of(self._call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest()))
-
-    def memory(self) -> MemoryBill:
-        """What every structure of the service takes, counted now: some milliseconds of work, and more for much data."""
-        request = server_pb2.GetServerInfoRequest(with_bill=True)
-        return MemoryBill.of(self._call(self.connection.server.GetServerInfo, request))
+        return ServerInfo.of(
+            self.connection.call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest())
+        )
 
     def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
         """Wait until the service serves; raises Unavailable after `timeout` seconds."""
@@ -112,7 +103,7 @@ class Client:
     def wait_for(self, sequence: int, *, timeout: float | None = None) -> int:
         """Wait until the event with this sequence is visible to every call; returns the last one that is."""
         request = queries_pb2.WaitForSequenceRequest(sequence=sequence)
-        return int(self._call(self.connection.queries.WaitForSequence, request, timeout).sequence)
+        return int(self.connection.call(self.connection.queries.WaitForSequence, request, timeout).sequence)
 
     def backup(
         self,
@@ -165,27 +156,11 @@ class Client:
         self._schemas[info.name.lower()] = info
         return info
 
-    def streams(self) -> list[StreamInfo]:
-        """All streams in the order of their names."""
-        return [
-            StreamInfo.of(s)
-            for s in self._pages(
-                self.connection.streams.ListStreams, streams_pb2.ListStreamsRequest(page_size=_PAGE), "streams"
-            )
-        ]
-
-    def describe(self, stream: str) -> StreamInfo:
-        """One stream and its present state; raises NotFound, which names the nearest."""
-        request = streams_pb2.GetStreamRequest(name=stream)
-        info = StreamInfo.of(self._call(self.connection.streams.GetStream, request).stream)
-        self._schemas[stream.lower()] = info
-        return info
-
     def drop(self, stream: str) -> None:
         """Forget a stream and its tuples; raises FailedPrecondition while queries use it."""
-        info = self.describe(stream)
+        info = self.describe(stream, wait_for=0)
         request = streams_pb2.DropStreamRequest(name=stream, stream_id=info.stream_id, allow_missing=True)
-        self.note_sequence(self._call(self.connection.streams.DropStream, request).sequence)
+        self.note_sequence(self.connection.call(self.connection.streams.DropStream, request).sequence)
         self._schemas.pop(stream.lower(), None)
 
     # Data ------------------------------------------------------------------------------------------------
@@ -223,7 +198,7 @@ class Client:
     def heartbeat(self, stream: str, time: Instant) -> dt.datetime | None:
         """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""
         request = ingest_pb2.HeartbeatRequest(stream=stream, time=to_proto(time))
-        reply = self._call(self.connection.ingest.Heartbeat, request)
+        reply = self.connection.call(self.connection.ingest.Heartbeat, request)
         self.note_sequence(reply.sequence)
         return from_proto(reply.watermark) if reply.HasField("watermark") else None
 
@@ -234,11 +209,11 @@ class Client:
             try:
                 return to_table(data, known)
             except InvalidData:  # perhaps the stream has other columns by now
-                fresh = self.describe(stream)
+                fresh = self.describe(stream, wait_for=0)
                 if fresh.columns == known.columns:
                     raise
                 return to_table(data, fresh)
-        return to_table(data, self.describe(stream))
+        return to_table(data, self.describe(stream, wait_for=0))
 
     # Queries ---------------------------------------------------------------------------------------------
 
@@ -260,7 +235,7 @@ class Client:
         if params:
             found = parameters_of(sql, [params])
             request.parameters, request.by_name = next(split(found.table)).data, found.by_name
-        reply = self._call(self.connection.queries.Register, request)
+        reply = self.connection.call(self.connection.queries.Register, request)
         self.note_sequence(reply.sequence)
         return Query(self, QueryInfo.of(reply.query))
 
@@ -296,7 +271,7 @@ class Client:
         total, requests = requests_of(sql, rows, request_id)
         done = 0
         for request in requests:
-            reply = self._call(self.connection.queries.RegisterMany, request, timeout)
+            reply = self.connection.call(self.connection.queries.RegisterMany, request, timeout)
             self.note_sequence(reply.sequence)
             done += len(reply.query_ids)
             yield [Query(self, query_id) for query_id in reply.query_ids]
@@ -306,11 +281,11 @@ class Client:
     def query(self, query_id: str) -> Query:
         """The query with this ID; raises NotFound."""
         request = queries_pb2.GetQueryRequest(query_id=str(query_id))
-        return Query(self, QueryInfo.of(self._call(self.connection.queries.GetQuery, request).query))
+        return Query(self, QueryInfo.of(self.connection.call(self.connection.queries.GetQuery, request).query))
 
     def queries(self, stream: str | None = None, *, limit: int | None = None) -> list[Query]:
         """All queries, or those on one stream, in the order of their registration; the first `limit` of them."""
-        request = queries_pb2.ListQueriesRequest(page_size=_PAGE, stream=stream or "")
+        request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "")
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
 
@@ -342,56 +317,4 @@ class Client:
         """Forget a query; raises NotFound if there is none of that ID."""
         self.query(query_id)
         request = queries_pb2.UnregisterRequest(query_id=query_id, allow_missing=True)
-        self.note_sequence(self._call(self.connection.queries.Unregister, request).sequence)
-
-    def matches(self, stream: str, tuple_id: int) -> list[str]:
-        """The IDs of the queries whose WHERE the tuple satisfies (windows apart), oldest first."""
-        request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=_PAGE)
-        return list(self._pages(self.connection.queries.Matches, request, "query_ids"))
-
-    def matches_many(self, stream: str, tuple_ids: Sequence[int], *, limit: int = 1_000) -> list[list[str]]:
-        """`matches` of many tuples, looked at together; of each the oldest `limit` queries, which is at most 10,000."""
-        found: list[list[str]] = []
-        for start in range(0, len(tuple_ids), _PAGE):
-            part = tuple_ids[start : start + _PAGE]
-            request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit)
-            reply = self._call(self.connection.queries.MatchesMany, request)
-            found += [list(one.query_ids) for one in reply.tuples]
-        return found
-
-    def top_queries(self, by: str = "cpu", *, stream: str | None = None, limit: int = 20) -> list[QueryCost]:
-        """The queries that cost most, at most `limit` (1,000 at most), by "cpu", "candidates", "matched" or "bytes"."""
-        if by not in ORDERS:
-            raise ValueError(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}")
-        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "")
-        return [QueryCost.of(one) for one in self._call(self.connection.queries.TopQueries, request).costs]
-
-    # Inside ----------------------------------------------------------------------------------------------
-
-    def reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
-        """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here."""
-        if wait_for is not None:
-            return attempt(wait_for)
-        try:
-            return attempt(self.last_sequence)
-        except OutOfRange as problem:
-            if problem.reason != "UNKNOWN_SEQUENCE":
-                raise
-            self.last_sequence = 0  # the service has restarted since, and counts anew
-            return attempt(0)
-
-    def _call(self, method: Callable[..., Any], request: Any, timeout: float | None = None) -> Any:
-        return self.connection.call(method, request, timeout)
-
-    def _pages(self, method: Callable[..., Any], request: Any, field: str) -> Iterator[Any]:
-        while True:
-            reply = self._call(method, request)
-            yield from getattr(reply, field)
-            if not reply.next_page_token:
-                return
-            request.page_token = reply.next_page_token
-
-    def note_sequence(self, sequence: int) -> None:
-        """Remember what this client was told, so that its invocations reflect it."""
-        with self._lock:
-            self.last_sequence = max(self.last_sequence, sequence)
+        self.note_sequence(self.connection.call(self.connection.queries.Unregister, request).sequence)

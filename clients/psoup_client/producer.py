@@ -77,7 +77,7 @@ class Producer:
         self.name = name or f"producer-{uuid.uuid4().hex}"
         self.epoch = time.time_ns() // 1_000 if epoch is None else epoch
         self._client = client
-        self._info = client.describe(stream)
+        self._info = client.describe(stream, wait_for=0)
         self._batch_rows = batch_rows
         self._window_batches = window_batches
         self._window_bytes = window_bytes

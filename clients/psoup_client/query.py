@@ -129,10 +129,16 @@ class Query:
 
         return self._client.reflecting(wait_for, attempt)
 
-    def explain(self) -> Explanation:
-        """How the service keeps the query, and what an invocation would read."""
+    def explain(self, *, wait_for: int | None = None, timeout: float | None = None) -> Explanation:
+        """How the service keeps the query, and what an invocation would read; reflects what `invoke` does."""
         connection = self._client.connection
-        reply = connection.call(connection.queries.Explain, queries_pb2.ExplainRequest(query_id=self.id))
+        request = queries_pb2.ExplainRequest(query_id=self.id)
+
+        def attempt(sequence: int) -> Any:
+            request.min_sequence = sequence
+            return connection.call(connection.queries.Explain, request, timeout)
+
+        reply = self._client.reflecting(wait_for, attempt)
         return Explanation(list(reply.lines), _whole(MessageToDict(reply.details)))
 
     def unregister(self) -> None:

@@ -26,7 +26,8 @@ def describe(name: str, thing: object) -> Iterator[str]:
         yield f"{name}({thing.__mro__[1].__name__})"
     elif isinstance(thing, type):
         yield f"{name}{signature(thing)}"
-        for member, value in sorted(vars(thing).items()):
+        bases = [base for base in reversed(thing.__mro__) if base.__module__.startswith("psoup")]
+        for member, value in sorted({k: v for base in bases for k, v in vars(base).items()}.items()):
             if member.startswith("_"):
                 continue
             function = value.__func__ if isinstance(value, classmethod | staticmethod) else value

@@ -311,22 +311,26 @@ class ListQueriesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most so many queries; 0 means 100, and more than 1,000 means 1,000."""
     page_token: _builtins.str
     """`next_page_token` of the page before; empty for the first page."""
     stream: _builtins.str
     """Only queries on this stream. Empty: all."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         stream: _builtins.str = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -415,16 +419,20 @@ class ExplainRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERY_ID_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
     def __init__(
         self,
         *,
         query_id: _builtins.str = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["query_id", b"query_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "query_id", b"query_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -870,6 +878,7 @@ class MatchesRequest(_message.Message):
     TUPLE_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     tuple_id: _builtins.int
@@ -878,6 +887,8 @@ class MatchesRequest(_message.Message):
     """At most so many queries; 0 means 1,000, and more than 10,000 means 10,000."""
     page_token: _builtins.str
     """`next_page_token` of the page before; empty for the first page."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
     def __init__(
         self,
         *,
@@ -885,10 +896,11 @@ class MatchesRequest(_message.Message):
         tuple_id: _builtins.int = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "stream", b"stream", "tuple_id", b"tuple_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream", "tuple_id", b"tuple_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -935,10 +947,13 @@ class MatchesManyRequest(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     TUPLE_IDS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     limit: _builtins.int
     """At most so many queries of each tuple, the oldest; 0 means 1,000, and more than 10,000 means 10,000."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
     @_builtins.property
     def tuple_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The tuples' IDs; at most 1,000."""
@@ -949,10 +964,11 @@ class MatchesManyRequest(_message.Message):
         stream: _builtins.str = ...,
         tuple_ids: _abc.Iterable[_builtins.int] | None = ...,
         limit: _builtins.int = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "stream", b"stream", "tuple_ids", b"tuple_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "min_sequence", b"min_sequence", "stream", b"stream", "tuple_ids", b"tuple_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1027,22 +1043,26 @@ class TopQueriesRequest(_message.Message):
     ORDER_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     order: Global___CostOrder.ValueType
     """The order, descending."""
     limit: _builtins.int
     """At most so many queries; 0 means 20, and more than 1,000 means 1,000."""
     stream: _builtins.str
     """Only queries on this stream. Empty: all."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
     def __init__(
         self,
         *,
         order: Global___CostOrder.ValueType = ...,
         limit: _builtins.int = ...,
         stream: _builtins.str = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "order", b"order", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "min_sequence", b"min_sequence", "order", b"order", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

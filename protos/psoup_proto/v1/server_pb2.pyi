@@ -27,16 +27,20 @@ class GetServerInfoRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     WITH_BILL_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     with_bill: _builtins.bool
     """Also the bill: what every structure takes, counted now. It looks at all results: some milliseconds and more."""
+    min_sequence: _builtins.int
+    """Wait, within the deadline, until this event is applied: read your own writes. 0: do not wait."""
     def __init__(
         self,
         *,
         with_bill: _builtins.bool = ...,
+        min_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["with_bill", b"with_bill"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "with_bill", b"with_bill"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import grpc
 
 from psoup.answer import Snapshot
-from psoup.errors import FailedPrecondition
+from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events import Acknowledgement, Command
 from psoup.model import DEFAULT_TENANT
 from psoup_service.host import Host
@@ -60,6 +60,12 @@ class Backend:
         if sequence > self.host.applied:
             await self.host.wait_for(sequence, _WAIT_S)
         return self.host.snapshot()
+
+    async def reflecting(self, min_sequence: int) -> Snapshot:
+        """The snapshot that a read with this `min_sequence` wants: at once if it is 0."""
+        if min_sequence < 0:
+            raise InvalidInput(f"min_sequence is {min_sequence}; events count from 1", field="min_sequence")
+        return await self.visible(min_sequence)
 
     async def change(self, command: Command) -> tuple[Acknowledgement, Snapshot]:
         """Submit a command that is no push, and wait until every call sees its effect."""

@@ -33,6 +33,7 @@ class Costs:
             costs = [_message(snapshot, cost, tenant, backend) for cost in found]
             return queries_pb2.TopQueriesResponse(costs=costs, sequence=snapshot.sequence)
 
+        await backend.reflecting(request.min_sequence)
         return await backend.host.read(read)
 
     async def MatchesMany(
@@ -57,6 +58,7 @@ class Costs:
             ]
             return queries_pb2.MatchesManyResponse(tuples=tuples, sequence=snapshot.sequence)
 
+        await backend.reflecting(request.min_sequence)
         return await backend.host.read(read)
 
 

@@ -188,10 +188,7 @@ class Invocation:
     async def _instant(self, request: Request | queries_pb2.InvokeManyRequest) -> int | None:
         """Wait for `min_sequence`; `as_of`, if it is set."""
         as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
-        if request.min_sequence < 0:
-            raise InvalidInput(f"min_sequence is {request.min_sequence}; events count from 1", field="min_sequence")
-        if request.min_sequence:
-            await self._backend.visible(request.min_sequence)
+        await self._backend.reflecting(request.min_sequence)
         return as_of
 
     def _max_bytes(self, asked: int) -> int:

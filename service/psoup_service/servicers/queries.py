@@ -95,6 +95,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
                 "page_token belongs to a list of another stream", reason="PAGE_TOKEN", field="page_token"
             )
         after = max(state["after"], -1) if state else -1
+        await backend.reflecting(request.min_sequence)
         found = await backend.host.read(
             lambda snapshot: list_queries(
                 snapshot, tenant=tenant, after=after, limit=size + 1, stream=request.stream or None
@@ -127,6 +128,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         """How the query is kept."""
         backend, tenant = self._backend, self._backend.tenant(context)
         query_id = backend.ids.read_query(request.query_id)
+        await backend.reflecting(request.min_sequence)
         now = backend.now()
         with naming(request.query_id):
             found = await backend.host.read(lambda snapshot: explain(snapshot, query_id, tenant=tenant, now=now))
@@ -141,6 +143,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         backend, tenant = self._backend, self._backend.tenant(context)
         size = page_size(request.page_size, _MATCHES, _MAX_MATCHES)
         state = read_page_token("matches", request.page_token, after=int)
+        await backend.reflecting(request.min_sequence)
         after, now = max(state["after"], -1) if state else -1, backend.now()
         sequence, found = await backend.host.read(
             lambda snapshot: (

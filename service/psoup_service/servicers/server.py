@@ -35,6 +35,8 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
         """Counters only, on the loop; the bill on a reader thread."""
         backend = self._backend
         host = backend.host
+        if request.min_sequence:
+            await backend.reflecting(request.min_sequence)
         structures = {} if host.state == "starting" else bill(host.snapshot())
         memory = {name: count for name, count in structures.items() if name.endswith("_bytes")}
         counters = host.counters()

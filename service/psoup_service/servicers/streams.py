@@ -62,6 +62,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("streams", request.page_token, after=str)
         after = state["after"] if state else ""
+        await backend.reflecting(request.min_sequence)
         now = backend.now()
         found = await backend.host.read(
             lambda snapshot: list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
@@ -75,9 +76,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     async def GetStream(self, request: streams_pb2.GetStreamRequest, context: Context) -> streams_pb2.GetStreamResponse:
         """One stream; O(1), so on the loop."""
         backend = self._backend
-        found = describe_stream(
-            backend.host.snapshot(), request.name, tenant=backend.tenant(context), now=backend.now()
-        )
+        snapshot = await backend.reflecting(request.min_sequence)
+        found = describe_stream(snapshot, request.name, tenant=backend.tenant(context), now=backend.now())
         return streams_pb2.GetStreamResponse(stream=convert.stream(found, backend.ids))
 
     async def DropStream(
