@@ -26,6 +26,7 @@ from psoup.errors import OutOfRange, ResourceExhausted
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind, WindowClause, time_text
+from psoup.reading import ReadBudget
 from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, as_of_window, refuse_truncation
 
@@ -83,10 +84,16 @@ class Answer:
     """The answer of one invocation; holds its snapshot until it is dropped."""
 
     def __init__(
-        self, record: QueryRecord, found: Sequence[Matches], completeness: Completeness, sort_rows: int
+        self,
+        record: QueryRecord,
+        found: Sequence[Matches],
+        completeness: Completeness,
+        sort_rows: int,
+        budget: ReadBudget,
     ) -> None:
         self.record = record
         self.completeness = completeness
+        self.budget = budget
         self._found = found
         self._sort_rows = sort_rows
 
@@ -102,7 +109,7 @@ class Answer:
             else m
             for m in self._found
         ]
-        return Answer(self.record, found, self.completeness, self._sort_rows)
+        return Answer(self.record, found, self.completeness, self._sort_rows, self.budget)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -147,6 +154,7 @@ class Answer:
             return
         form = form_of(query.select)
         for group in _groups(self._found, max_rows, query.limit):
+            self.budget.check()
             views = [(match.entry.data, offsets) for match, offsets in group]
             here = [(data, offsets) for data, offsets in views if isinstance(data, ChunkView)]
             if form is not None and len(here) == len(views):
@@ -197,6 +205,7 @@ def invoke(
     as_of: int | None = None,
     window: WindowClause | None = None,
     accept_truncation: bool = False,
+    budget: ReadBudget | None = None,
 ) -> Answer:
     """The answer of a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
 
@@ -214,10 +223,12 @@ def invoke(
     found = apply_window(reached, view.timeline(), view.spec.retention, current, instant)
     if not accept_truncation:
         refuse_truncation(view.spec.name, found)
-    clause = snapshot.clause(record.sqc_id)
-    matched = matches_in(view, clause, found.low, found.high, snapshot.run, snapshot.config.archive_rows)
+    clause, config, budget = snapshot.clause(record.sqc_id), snapshot.config, budget or ReadBudget()
+    budget.window = found.high - found.low
+    budget.check()
+    matched = matches_in(view, clause, found.low, found.high, snapshot.run, config.archive_rows, budget)
     completeness = _completeness(snapshot, view, window, found, instant, sum(m.errors for m in matched))
-    return Answer(record, matched, completeness, snapshot.config.sort_rows)
+    return Answer(record, matched, completeness, config.sort_rows, budget)
 
 
 def _instant(current: int | None, as_of: int | None) -> int | None:

@@ -18,12 +18,16 @@ from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.archive import ArchivedChunk
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
+from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.stems.piece import Runner, Task, serial, threads_of
 from psoup.stems.search import Search
 
 _SHARED_FROM = 8
 """Chunks to be searched from which on several threads are worth their start."""
 
+
+_CHECKED = 16
+"""Chunks whose matches are looked up between two looks at the budget: some microseconds each."""
 
 _AHEAD = 32
 """Chunks that a disk is told of before they are searched."""
@@ -43,12 +47,18 @@ class ChunkMatches:
 
 
 def matches_in(
-    view: StreamView, clause: ClauseRecord, low: int, high: int, run: Runner = serial, budget: int = 2**62
+    view: StreamView,
+    clause: ClauseRecord,
+    low: int,
+    high: int,
+    run: Runner = serial,
+    archive_rows: int = NO_LIMIT,
+    budget: ReadBudget = UNBOUNDED,
 ) -> list[ChunkMatches]:
     """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out.
 
     Chunks that have not been evaluated are searched on the threads of `run`, each by one. Raises ResourceExhausted,
-    reason ARCHIVE_BUDGET, if more than `budget` tuples would have to be looked at on disk.
+    reason ARCHIVE_BUDGET, if more than `archive_rows` tuples would have to be looked at on disk.
     """
     if low >= high:
         return []
@@ -63,15 +73,17 @@ def matches_in(
     found: list[ChunkMatches | None] = [None] * len(parts)
     unknown = []
     for k, (entry, start, stop) in enumerate(parts):
+        if k % _CHECKED == _CHECKED - 1:
+            budget.check()
         found[k] = _known(entry, clause, start, stop)
         if found[k] is None:
             unknown.append(k)
     if unknown:
         search = Search(clause.factors)
         rows = sum(parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data))
-        if rows > budget:
-            raise over_budget(rows, budget)
-        _search(search, parts, unknown, found, run)
+        if rows > archive_rows:
+            raise over_budget(rows, archive_rows)
+        _search(search, parts, unknown, found, run, budget)
     return [one for one in found if one is not None and (len(one.offsets) or one.errors)]
 
 
@@ -87,10 +99,12 @@ def over_budget(rows: int, budget: int, query: str = "ID") -> ResourceExhausted:
     )
 
 
-def chunk_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches:
+def chunk_matches(
+    entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int, budget: ReadBudget = UNBOUNDED
+) -> ChunkMatches:
     """The clause's matches among rows [start, stop) of one chunk."""
     known = _known(entry, clause, start, stop)
-    return known if known is not None else _evaluated(Search(clause.factors), entry, start, stop)
+    return known if known is not None else _evaluated(Search(clause.factors), entry, start, stop, budget)
 
 
 def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
@@ -124,8 +138,8 @@ def is_kept(entry: ChunkEntry, clause: ClauseRecord) -> bool:
     return _kept(entry, clause, 0, 0) is not None
 
 
-def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int) -> ChunkMatches:
-    found = search.find(entry.data, start, stop)
+def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int, budget: ReadBudget) -> ChunkMatches:
+    found = search.find(entry.data, start, stop, budget)
     return ChunkMatches(entry, found.offsets, found.errors, False)
 
 
@@ -135,6 +149,7 @@ def _search(
     unknown: list[int],
     found: list[ChunkMatches | None],
     run: Runner,
+    budget: ReadBudget,
 ) -> None:
     """Fill in what is unknown; every thread takes the next part that nobody has taken."""
     waiting, later = iter(unknown), iter(unknown[_AHEAD:])
@@ -145,7 +160,7 @@ def _search(
         for k in waiting:  # a list's iterator gives each element to one thread
             for soon in islice(later, 1):
                 search.expect(parts[soon][0].data)
-            found[k] = _evaluated(search, *parts[k])
+            found[k] = _evaluated(search, *parts[k], budget)
 
     tasks: list[Task] = [task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1)
     run(tasks)

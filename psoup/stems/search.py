@@ -23,6 +23,7 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, attribute
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
 from psoup.model import BIGINT, Kind
 from psoup.query import Factor, Interval
+from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.stems.chunk import ChunkView
 from psoup.stems.narrow import Narrow, Span
 from psoup.stems.scan import scan, zone_excludes
@@ -81,8 +82,9 @@ class Search:
         if self.reads(chunk):
             chunk.expect(self._reads)
 
-    def find(self, chunk: Chunk, start: int, stop: int) -> Found:
+    def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> Found:
         """The rows of a closed chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
+        budget.examine(stop - start)
         if not self._plain:
             return self._scan(self._factors, chunk, start, stop)
         if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps

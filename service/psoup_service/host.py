@@ -17,15 +17,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
 from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pushed, Register, RegisterMany
+from psoup.model import DEFAULT_TENANT
+from psoup.reading import ReadBudget, ReadEnded
 from psoup.stems.piece import Runner, serial
+from psoup_service.allowance import Allowance
 from psoup_service.ports import EnginePort
+from psoup_service.readers import Readers, Reading
 from psoup_service.room import RETRY_AFTER_MS, Room
 from psoup_service.sequencer import Sequencer, Submission
 from psoup_service.wakeups import Outcome, deliver
@@ -48,7 +51,8 @@ class Host(Generic[SnapshotT]):
     """Everything of a service that is not its network.
 
     `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
-    `readers`: threads that evaluate answers. `helpers`: threads that help maintenance.
+    `readers`: threads that evaluate answers. `allowance`: what one read may spend. `helpers`: threads that help
+    maintenance.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Host(Generic[SnapshotT]):
         readers: int = 2,
         pending: int = 1024,
         helpers: Runner = serial,
+        allowance: Allowance | None = None,
     ) -> None:
         self._engine = engine
         self._admission = admission
@@ -78,7 +83,8 @@ class Host(Generic[SnapshotT]):
         self._room = Room(pending, queue_bytes)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail, helpers)
         self._sequencer = Sequencer(admission, store, clock, self._writer, self._room, self._refusal, self._fail)
-        self._readers = ThreadPoolExecutor(readers, "psoup-reader")
+        self._allowance = allowance or Allowance()
+        self._readers = Readers(readers, self._allowance.cpu_s)
 
     # Life -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +138,7 @@ class Host(Generic[SnapshotT]):
         self._writer.join()
         self._writer.abandon(self._refusal)
         self._closed.set()
-        self._readers.shutdown(cancel_futures=True)
+        self._readers.close()
         self._store.close()
         self._become("stopped")
 
@@ -178,10 +184,27 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
         return self._engine.snapshot()
 
-    async def read(self, fn: Callable[[SnapshotT], T]) -> T:
-        """`fn` of a fresh snapshot, on a reader thread.
+    def budget(self) -> ReadBudget:
+        """What a read may spend that takes several calls of `evaluate`; its owner closes it."""
+        return self._allowance.budget()
 
-        Raises what `fn` raises; ResourceExhausted with too many reads under way; after `close` what `submit` would.
+    async def read(self, fn: Callable[[SnapshotT], T]) -> T:
+        """`fn` of a fresh snapshot, on a reader thread; raises as `evaluate`."""
+        return await self.evaluate(lambda snapshot, _: fn(snapshot))
+
+    async def evaluate(
+        self,
+        fn: Callable[[SnapshotT, ReadBudget], T],
+        *,
+        budget: ReadBudget | None = None,
+        long: bool = False,
+        tenant: str = DEFAULT_TENANT,
+    ) -> T:
+        """`fn` of a fresh snapshot and of what it may spend, on a reader thread. `long`: it is expected to take long.
+
+        A `budget` of an earlier call goes on; a new one ends with this call. Raises what `fn` raises; ResourceExhausted
+        with too many reads under way, or when the budget is used up; after `close` what `submit` would. If the caller
+        is cancelled, `fn` ends at the next question that it asks its budget.
         """
         if self._closed.is_set():
             raise self._refusal()
@@ -191,13 +214,22 @@ class Host(Generic[SnapshotT]):
                 reason="BUSY",
                 retry_after_ms=RETRY_AFTER_MS,
             )
+
+        def work(reading: Reading) -> T:
+            own = budget or self._allowance.budget()
+            own.ask = reading.ask
+            try:
+                return fn(self.snapshot(), own)
+            finally:
+                own.ask = None
+                if budget is None:
+                    own.close()
+
         self._reads += 1
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._readers, lambda: fn(self.snapshot()))
-        except (RuntimeError, asyncio.CancelledError) as problem:
-            task = asyncio.current_task()
-            if self._closed.is_set() and not (task is not None and task.cancelling()):  # the pool has dropped it
+            return await self._readers.read(work, tenant=tenant, long=long)
+        except (RuntimeError, ReadEnded) as problem:
+            if self._closed.is_set():  # the readers have dropped it
                 raise self._refusal() from problem
             raise
         finally:

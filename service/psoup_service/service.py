@@ -83,6 +83,7 @@ class Service:
             readers=settings.readers,
             pending=settings.pending,
             helpers=self._helpers,
+            allowance=settings.allowance(),
         )
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
+from psoup_service.allowance import Allowance
 from psoup_service.limits import Limits
 
 PREFIX = "PSOUP_"
@@ -80,6 +81,15 @@ class Settings(BaseModel):
     sort_rows: int = Field(default=5_000_000, ge=0)
     """rows that ORDER BY or DISTINCT may hold in one invocation"""
 
+    sort_mib: int = Field(default=256, ge=0)
+    """memory that ORDER BY or DISTINCT may hold in one invocation"""
+
+    sorts_mib: int = Field(default=512, ge=0)
+    """memory that ORDER BY and DISTINCT may hold in all invocations together"""
+
+    read_cpu_s: float = Field(default=60.0, gt=0, le=86_400)
+    """processor time that one read may use; of a streamed answer, each piece"""
+
     archive_rows: int = Field(default=67_108_864, ge=0)
     """tuples on disk that one invocation may evaluate; with 0 only what is covered is answered"""
 
@@ -133,6 +143,10 @@ class Settings(BaseModel):
             archive_rows=self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
         )
+
+    def allowance(self) -> Allowance:
+        """What reads may spend."""
+        return Allowance(cpu_s=self.read_cpu_s, sort_bytes=self.sort_mib * _MIB, all_sort_bytes=self.sorts_mib * _MIB)
 
     def limits(self) -> Limits:
         """The part that calls must keep to."""

@@ -1,13 +1,13 @@
 """The invoking half of QueryService: the answer in one message, in pieces, or as pages of rows.
 
-    Invoke        on the loop if the query's last answer was quick and nothing must be read from disk, else on a
-                  reader thread (the common case)
+    Invoke        on the loop if it is expected to be quick and nothing must be read from disk (the common case), else
+                  on a reader thread
     InvokeMany    on a reader thread: as many answers as fit the reply and a fraction of a second
     InvokeStream  piece by piece on a reader thread; the client's pace is the pace
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
-A hop to a thread costs more than most answers do. An invocation of the query's own window is near in cost to the one
-before; so the last measured cost decides where the next one runs, and a slow one is never on the loop twice.
+Where an invocation of the query's own window runs is decided by what the last one cost, and by how its window has grown
+since (`psoup_service.expectations`). An invocation ends with its call: at the next chunk if the caller has left.
 """
 
 from __future__ import annotations
@@ -21,17 +21,13 @@ from psoup.answer import Answer, Snapshot, invoke
 from psoup.answer.matches import over_budget
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.model import WindowClause
+from psoup.reading import ReadBudget
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2
 from psoup_service import answers, convert
+from psoup_service.expectations import Expectations, Unexpected
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context
-
-_QUICK_S = 0.000_5
-"""An answer that took less than this is made on the loop the next time."""
-
-_REMEMBERED = 65_536
-"""Queries whose cost is remembered."""
 
 _MANY, _MANY_S = 10_000, 0.25
 """Most IDs of an InvokeMany, and seconds after which it replies with what it has."""
@@ -66,7 +62,7 @@ class _Wanted:
         record = snapshot.queries.get(self.query_id) if self.query_id >= 0 else None
         return record is None or snapshot.by_id[record.stream_id].in_memory(record.query.window, self.now)
 
-    def answer(self, snapshot: Snapshot) -> Answer:
+    def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
         """Evaluate up to the matches; errors name the query as the client did."""
         try:
             return invoke(
@@ -77,6 +73,7 @@ class _Wanted:
                 as_of=self.as_of,
                 window=self.window,
                 accept_truncation=self.accept_truncation,
+                budget=budget,
             )
         except NotFound:
             raise unknown_query(self.name) from None
@@ -91,24 +88,28 @@ class Invocation:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._costs: dict[int, float] = {}
+        self._expectations = Expectations()
 
     async def Invoke(self, request: queries_pb2.InvokeRequest, context: Context) -> queries_pb2.InvokeResponse:
         """The answer in one message."""
         max_bytes = self._max_bytes(request.max_bytes)
         wanted = await self._wanted(request, context)
 
-        def make(snapshot: Snapshot) -> queries_pb2.InvokeResponse:
-            return answers.whole(wanted.answer(snapshot), max_bytes)
+        def make(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
+            return answers.whole(wanted.answer(snapshot, budget), max_bytes)
 
-        if not wanted.ordinary:
-            response = await self._backend.host.read(make)
-        elif self._costs.get(wanted.query_id, _QUICK_S) < _QUICK_S and wanted.in_memory(
-            snapshot := self._backend.host.snapshot()
-        ):
-            response = self._timed(wanted, make, snapshot)
-        else:
-            response = await self._backend.host.read(lambda snapshot: self._timed(wanted, make, snapshot))
+        response = self._at_once(wanted, make)
+        if response is None:
+            expected, query_id = self._expectations, wanted.query_id
+
+            def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
+                return expected.measured(query_id, lambda own: make(snapshot, own), budget)
+
+            response = await self._backend.host.evaluate(
+                read if wanted.ordinary else make,
+                long=wanted.ordinary and expected.is_long(query_id),
+                tenant=wanted.tenant,
+            )
         self._backend.metrics.answered(response.rows)
         return response
 
@@ -123,11 +124,15 @@ class Invocation:
         max_bytes, as_of = self._max_bytes(request.max_bytes), await self._instant(request)
         tenant, now, accept = self._backend.tenant(context), self._backend.now(), request.accept_truncation
 
-        def make(name: str, snapshot: Snapshot, room: int) -> queries_pb2.InvokeResponse:
-            query_id = self._backend.ids.read_query(name)
-            return answers.whole(_Wanted(query_id, name, tenant, now, as_of, None, accept).answer(snapshot), room)
+        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
+            def make(name: str, room: int) -> queries_pb2.InvokeResponse:
+                query_id = self._backend.ids.read_query(name)
+                wanted = _Wanted(query_id, name, tenant, now, as_of, None, accept)
+                return answers.whole(wanted.answer(snapshot, budget), room)
 
-        response = await self._backend.host.read(lambda snapshot: _some(request.query_ids, snapshot, make, max_bytes))
+            return _some(request.query_ids, make, max_bytes)
+
+        response = await self._backend.host.evaluate(read, tenant=tenant)
         self._backend.metrics.answered(sum(outcome.answer.rows for outcome in response.outcomes))
         return response
 
@@ -137,12 +142,22 @@ class Invocation:
         """The answer in pieces."""
         backend = self._backend
         wanted = await self._wanted(request, context)
-        pieces = await backend.host.read(
-            lambda snapshot: answers.Pieces(wanted.answer(snapshot).lean(snapshot), backend.limits.chunk_bytes)
-        )
-        while (message := await backend.host.read(lambda _: pieces.next())) is not None:
-            backend.metrics.answered(message.rows)
-            yield message
+        budget = backend.host.budget()
+        try:
+            pieces = await backend.host.evaluate(
+                lambda snapshot, own: answers.Pieces(
+                    wanted.answer(snapshot, own).lean(snapshot), backend.limits.chunk_bytes
+                ),
+                budget=budget,
+                tenant=wanted.tenant,
+            )
+            while message := await backend.host.evaluate(
+                lambda _, __: pieces.next(), budget=budget, tenant=wanted.tenant
+            ):
+                backend.metrics.answered(message.rows)
+                yield message
+        finally:
+            budget.close()
 
     async def InvokeRows(
         self, request: queries_pb2.InvokeRowsRequest, context: Context
@@ -161,7 +176,10 @@ class Invocation:
                 )
             wanted = replace(wanted, as_of=state["now"])
             page = replace(page, offset=max(state["offset"], 0), expected=state["answer"])
-        response = await self._backend.host.read(lambda snapshot: _page(snapshot, wanted, request, page))
+        response = await self._backend.host.evaluate(
+            lambda snapshot, budget: _page(wanted.answer(snapshot, budget), wanted.name, request, page),
+            tenant=wanted.tenant,
+        )
         self._backend.metrics.answered(len(response.rows))
         return response
 
@@ -196,30 +214,31 @@ class Invocation:
             raise InvalidInput(f"max_bytes is {asked}; it must not be negative", field="max_bytes")
         return min(asked or _DEFAULT_BYTES, self._backend.limits.answer_bytes)
 
-    def _timed(
-        self, wanted: _Wanted, make: Callable[[Snapshot], queries_pb2.InvokeResponse], snapshot: Snapshot
-    ) -> queries_pb2.InvokeResponse:
-        """Make the answer, and remember how long it took, without waits: under load those would say nothing of it."""
-        started = time.thread_time()
+    def _at_once(
+        self, wanted: _Wanted, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
+    ) -> queries_pb2.InvokeResponse | None:
+        """The answer, made on the loop; None if it belongs on a reader thread."""
+        if not wanted.ordinary or not self._expectations.is_quick(wanted.query_id):
+            return None
+        snapshot = self._backend.host.snapshot()
+        if not wanted.in_memory(snapshot):
+            return None
         try:
-            return make(snapshot)
-        finally:
-            if len(self._costs) >= _REMEMBERED:
-                self._costs.clear()
-            self._costs[wanted.query_id] = time.thread_time() - started
+            return self._expectations.on_loop(wanted.query_id, lambda budget: make(snapshot, budget))
+        except Unexpected:
+            return None
 
 
 def _some(
     names: Sequence[str],
-    snapshot: Snapshot,
-    make: Callable[[str, Snapshot, int], queries_pb2.InvokeResponse],
+    make: Callable[[str, int], queries_pb2.InvokeResponse],
     max_bytes: int,
 ) -> queries_pb2.InvokeManyResponse:
     """The outcomes of the first names, at least of one: as many as take `max_bytes` and about _MANY_S seconds."""
     response, room, end = queries_pb2.InvokeManyResponse(), max_bytes, time.perf_counter() + _MANY_S
     for name in names:
         try:
-            answer = make(name, snapshot, room)
+            answer = make(name, room)
         except Internal:
             raise
         except PSoupError as error:
@@ -247,13 +266,12 @@ class _Page:
 
 
 def _page(
-    snapshot: Snapshot, wanted: _Wanted, request: queries_pb2.InvokeRowsRequest, page: _Page
+    answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: _Page
 ) -> queries_pb2.InvokeRowsResponse:
-    answer = wanted.answer(snapshot)
     likeness = _likeness(answer)
     if page.expected is not None and likeness != page.expected:
         raise FailedPrecondition(
-            f"the answer of {wanted.name!r} has changed since its first page; start again without page_token",
+            f"the answer of {name!r} has changed since its first page; start again without page_token",
             reason="PAGE_EXPIRED",
         )
     found = answer.completeness

@@ -1,0 +1,136 @@
+"""What one read may spend, and whether anybody still waits for it: asked wherever a read has done a chunk's work.
+
+    read ──check──> ask()  the host's: raises if the caller has left, or the processor time is used up
+         ──examine(65,536 tuples)──> counted, and checked
+         ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for a sort
+         ──archive──> how long tuples on disk would take: refused beforehand, or as soon as it shows
+
+The engine has neither a clock nor threads: `ask`, `Shared` and `Archive` are ports of the host. Without them everything
+is allowed, so a program in one thread needs none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from psoup.errors import ResourceExhausted
+
+NO_LIMIT = 2**62
+
+_RETRY_AFTER_MS = 1_000
+
+
+class ReadEnded(Exception):
+    """The caller has left: the work is dropped where it is. Raised by `ask`; whatever catches errors lets it pass."""
+
+
+class Shared(Protocol):
+    """Bytes that all reads together may hold. Any thread."""
+
+    limit: int
+
+    def take(self, size: int) -> bool:
+        """Take `size` bytes, if that is possible."""
+        ...
+
+    def give_back(self, size: int) -> None:
+        """Return what was taken."""
+        ...
+
+
+class Archive(Protocol):
+    """How fast tuples on disk are evaluated, by kind of clause, and for how long one read may. Any thread."""
+
+    seconds: float
+
+    def expected(self, kind: str, tuples: int) -> float:
+        """Seconds that `tuples` will take, from what was measured."""
+        ...
+
+    def start(self, kind: str, tuples: int) -> Callable[[int], float]:
+        """Measure from now on. The result is told of tuples that are done; it returns the seconds for all of them."""
+        ...
+
+
+class ReadBudget:
+    """Of one read. `ask` raises what ends it; `rows`: tuples it may look at; `sort_bytes`: that its sorts may hold.
+
+    One read may be at work on several threads: `check` and `examine` may be called from any of them.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], None] | None = None,
+        *,
+        rows: int = NO_LIMIT,
+        sort_bytes: int = NO_LIMIT,
+        shared: Shared | None = None,
+        archive: Archive | None = None,
+    ) -> None:
+        self.ask = ask
+        self.rows = rows
+        self.sort_bytes = sort_bytes
+        self.archive = archive
+        self.examined = 0
+        """Tuples looked at so far, about: threads do not wait for each other to count."""
+        self.held = 0
+        """Bytes held now."""
+        self.window = 0
+        """Tuples in the window, as soon as that is known."""
+        self.found = 0
+        """Tuples that matched, as soon as that is known."""
+        self._shared = shared
+
+    def check(self) -> None:
+        """Raise what ends the read, if something does. About 0.3 us: for every chunk, not for every tuple."""
+        if self.ask is not None:
+            self.ask()
+
+    def examine(self, rows: int) -> None:
+        """`rows` tuples are about to be looked at: raise what ends the read, or ResourceExhausted (ROWS_EXAMINED)."""
+        self.examined += rows
+        self.check()
+        if self.examined > self.rows:
+            raise ResourceExhausted(
+                f"this read would look at {self.examined:,} tuples, and one read may look at {self.rows:,}; narrow the"
+                " window",
+                reason="ROWS_EXAMINED",
+                used=self.examined,
+                limit=self.rows,
+            )
+
+    def hold(self, size: int) -> None:
+        """Take `size` bytes for a sort. Raises ResourceExhausted: SORT_BUDGET is its own, SORTS_BUDGET that of all."""
+        if self.held + size > self.sort_bytes:
+            raise ResourceExhausted(
+                f"ORDER BY or DISTINCT would hold {self.held + size:,} bytes, and one read may hold"
+                f" {self.sort_bytes:,} (sort_mib); narrow the window or the WHERE clause, or add a LIMIT",
+                reason="SORT_BUDGET",
+                used=self.held + size,
+                limit=self.sort_bytes,
+            )
+        if self._shared is not None and not self._shared.take(size):
+            raise ResourceExhausted(
+                f"ORDER BY or DISTINCT needs {size:,} bytes more, and all of them together may hold"
+                f" {self._shared.limit:,} (sorts_mib); try again when other answers have been read",
+                reason="SORTS_BUDGET",
+                used=self.held + size,
+                limit=self._shared.limit,
+                retry_after_ms=_RETRY_AFTER_MS,
+            )
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        """Return bytes that were taken."""
+        self.held -= size
+        if self._shared is not None and size:
+            self._shared.give_back(size)
+
+    def close(self) -> None:
+        """The read is over: what it holds is given back. Idempotent."""
+        self.give_back(self.held)
+
+
+UNBOUNDED = ReadBudget()
+"""For callers that nobody waits for. Its counts mean nothing."""
