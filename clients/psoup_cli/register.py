@@ -31,7 +31,8 @@ def register(
         str | None, typer.Option("--file", metavar="FILE", help="Statements, one on each line; or one for --params.")
     ] = None,
     request_id: Annotated[
-        str | None, typer.Option("--request-id", metavar="TEXT", help="The same ID and SQL give the same query.")
+        str | None,
+        typer.Option("--request-id", metavar="TEXT", help="The same ID and SQL give the same query, while it stands."),
     ] = None,
     as_json: AsJson = False,
     address: Address = None,

@@ -228,8 +228,9 @@ class Client(Reading):
 
         `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`.
 
-        A call with the same `request_id` and text gives the same query, the same ID with another text raises
-        Conflict. Without one, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
+        A call with the same `request_id` and text gives the same query as long as that stands, a new one when it was
+        unregistered; the same ID with another text raises Conflict. The last 65,536 IDs are kept, over restarts.
+        Without one, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
         request = queries_pb2.RegisterRequest(statement=sql, request_id=request_id or uuid.uuid4().hex)
         if params:
@@ -253,7 +254,8 @@ class Client(Reading):
         `rows`: tuples in the order of the parameters, dicts, an Arrow table, a pandas or Polars frame. They go in parts
         of 8,192 queries, each registered whole or not at all; an error names the query, counted from 1, and leaves the
         parts before it in. A call that is repeated with the same `request_id` and rows takes up where it ended, and
-        gives the same queries. Raises as `register`; InvalidData for rows that are none.
+        gives the same queries; FailedPrecondition if some of a part were unregistered since. Raises as `register`;
+        InvalidData for rows that are none.
         """
         parts = self.register_parts(sql, rows, request_id=request_id, progress=progress, timeout=timeout)
         return [query for part in parts for query in part]

@@ -21,6 +21,7 @@ from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import bind_many, bind_one, block_digest, check_block, is_digest
+from psoup.admission.requests import is_text
 from psoup.admission.windows import check_archive
 from psoup.config import EngineConfig
 from psoup.errors import (
@@ -164,6 +165,8 @@ class Admission:
         assert set(users.values()) <= self._streams.keys(), "a query is on a stream that is gone"
         for stream in self._streams.values():
             stream.producers.check()
+        for tenant in self._tenants.values():
+            tenant.requests.check(self._queries)
 
     # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
 
@@ -288,9 +291,10 @@ class Admission:
 
     def _decide_register(self, command: Register, now: int) -> Prepared:
         tenant = self._tenant(command.tenant)
-        earlier = tenant.earlier(command)
+        same = partial(is_text, command.sql)
+        earlier = tenant.requests.earlier(command.request_id, same, self._queries)
         if earlier is not None:
-            return Prepared(earlier)
+            return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
 
         query = bind_one(tenant, command.sql)
         self._budget.check_queries(text_charge(query), 1)
@@ -303,9 +307,9 @@ class Admission:
     def _decide_register_many(self, command: RegisterMany, now: int) -> Prepared:
         tenant = self._tenant(command.tenant)
         check_block(command, self._config)
-        earlier = tenant.earlier_many(command, partial(is_digest, command))
+        earlier = tenant.requests.earlier(command.request_id, partial(is_digest, command), self._queries)
         if earlier is not None:
-            return Prepared(earlier)
+            return Prepared(QueriesAcknowledgement(earlier.sequence, True, earlier.first_id, earlier.count))
         queries, rows = bind_many(tenant, command, self._config.columnar_queries)
         self._budget.check_queries(block_charge(queries), len(queries))
         names = [queries.template.stream] if isinstance(queries, BoundBlock) else [query.stream for query in queries]
@@ -361,6 +365,7 @@ class Admission:
                 self._adopt_queries(event)
             case Unregistered():
                 self._queries.remove(event.query_id)
+                self._tenants[event.tenant].requests.unregistered(event.query_id, self._queries)
                 self._budget.give_back_query(event.query_id)
             case StreamCreated():
                 self._adopt_stream(event)
@@ -383,11 +388,11 @@ class Admission:
     def _adopt_query(self, event: Registered) -> None:
         self._queries.add(event.query_id, 1, event.stream_id)
         self._budget.adopt(event)
-        self._tenants[event.tenant].remember(event, self._config.kept_requests)
+        self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, event.query_id + 1)
 
     def _adopt_queries(self, event: RegisteredMany) -> None:
         self._queries.add_block(event.first_id, len(event.queries), event.stream_ids)
         self._budget.adopt(event)
-        self._tenants[event.tenant].remember(event, self._config.kept_requests)
+        self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
         self._next_query = max(self._next_query, event.first_id + len(event.queries))

@@ -42,6 +42,21 @@ class Owners:
         stream_id = _NOBODY if page is None else int(page[query_id % _PAGE])
         return None if stream_id == _NOBODY else stream_id
 
+    def standing(self, first_id: int, count: int) -> int:
+        """How many of the queries first_id, first_id + 1, ... stand. O(count), in pages."""
+        return sum(int((part != _NOBODY).sum()) for part in self._parts(first_id, count))
+
+    def stands_any(self, first_id: int, count: int) -> bool:
+        """Whether one of them stands."""
+        return any(bool((part != _NOBODY).any()) for part in self._parts(first_id, count))
+
+    def _parts(self, first_id: int, count: int) -> Iterator[Array]:
+        """What the pages that are there say of these queries."""
+        for number in range(first_id // _PAGE, (first_id + count - 1) // _PAGE + 1):
+            page = self._pages.get(number)
+            if page is not None:
+                yield page[max(first_id - number * _PAGE, 0) : first_id + count - number * _PAGE]
+
     def count(self, stream_id: int) -> int:
         """How many queries are on a stream. O(1)."""
         return self._streams.get(stream_id, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, Conflict, FailedPrecondition, InvalidInput, NotFound, OutOfRange, SqlError
-from psoup.events import Push
+from psoup.events import Push, QueriesAcknowledgement, RegisterMany, Unregistered
 from psoup_testing.gate import Gate, rows
 
 STREAM = "CREATE STREAM Trades (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
@@ -110,16 +110,70 @@ def test_a_request_id_gets_the_same_query_back(gate: Gate) -> None:
 
 def test_a_request_id_with_another_text_is_a_conflict(gate: Gate) -> None:
     gate.register("SELECT x FROM trades", "r1")
-    with pytest.raises(Conflict, match="register query 1 with another text") as caught:
+    with pytest.raises(Conflict, match="to register another query; use a new") as caught:
         gate.register("SELECT  x FROM trades", "r1")
     assert caught.value.reason == "REQUEST_ID_REUSED"
 
 
-def test_a_late_retry_does_not_bring_a_query_back(gate: Gate) -> None:
+def test_a_request_id_whose_query_is_gone_makes_a_new_one(gate: Gate) -> None:
+    gate.register("SELECT x FROM trades", "r0")
     gate.register("SELECT x FROM trades", "r1")
-    gate.unregister(1)
+    gate.unregister(2)
+    again = gate.register("SELECT x FROM trades", "r1")
+    assert (again.query_id, again.duplicate) == (3, False)
+    assert gate.register("SELECT x FROM trades", "r1").query_id == 3
+    gate.unregister(3)
+    assert gate.register("SELECT x + 1 FROM trades", "r1").query_id == 4  # of another text: nobody has the ID now
+    assert gate.register("SELECT x FROM trades", "r0").duplicate
+    for query_id in (1, 4):
+        gate.unregister(query_id)
     gate.drop("trades")
-    assert gate.register("SELECT x FROM trades", "r1").duplicate
+    with pytest.raises(SqlError, match="no stream 'trades'"):
+        gate.register("SELECT x FROM trades", "r1")
+
+
+def test_a_repeated_block_has_no_dead_query(gate: Gate) -> None:
+    texts = [f"SELECT x FROM trades WHERE x = {n}" for n in range(3)]
+
+    def register() -> QueriesAcknowledgement:
+        done = gate.send(RegisterMany(texts, None, "block")).acknowledgement
+        assert isinstance(done, QueriesAcknowledgement)
+        return done
+
+    gate.register("SELECT x FROM trades")
+    assert (register().first_id, register().duplicate) == (2, True)
+    gate.unregister(3)
+    with pytest.raises(
+        FailedPrecondition, match="registered 3 queries, and 1 of them is unregistered by now"
+    ) as caught:
+        register()
+    assert caught.value.reason == "QUERIES_GONE"
+    gate.unregister(4)
+    with pytest.raises(FailedPrecondition, match="2 of them are unregistered"):
+        register()
+    gate.unregister(2)
+    again = register()
+    assert (again.first_id, again.count, again.duplicate) == (5, 3, False)
+    assert register().first_id == 5
+    with pytest.raises(Conflict, match="to register 3 queries of another call"):
+        gate.register("SELECT x FROM trades", "block")
+
+
+def test_a_block_over_many_pages_is_known_to_the_last_query() -> None:
+    gate = Gate()
+    gate.create(STREAM)
+    texts = ["SELECT x FROM trades"] * 5_000
+    gate.register("SELECT x FROM trades")
+    gate.send(RegisterMany(texts, None, "block"))
+    for query_id in range(2, 5_001):
+        gate.admission.replay(Unregistered(gate.admission.sequence + 1, "default", query_id))
+    with pytest.raises(FailedPrecondition, match="4,999 of them are"):
+        gate.admission.prepare(RegisterMany(texts, None, "block"), 0)
+    gate.admission.replay(Unregistered(gate.admission.sequence + 1, "default", 5_001))
+    done = gate.admission.prepare(RegisterMany(texts, None, "block"), 0).acknowledgement
+    assert isinstance(done, QueriesAcknowledgement)
+    assert done.first_id == 5_002
+    gate.admission.check()
 
 
 def test_request_ids_are_forgotten_oldest_first() -> None:

@@ -134,7 +134,7 @@ def test_a_repeated_block_is_the_same_queries() -> None:
     again = made.submit(RegisterMany([TEMPLATE], rows(5), "a"))
     assert isinstance(first, QueriesAcknowledgement)
     assert again == QueriesAcknowledgement(first.sequence, True, first.first_id, 5)
-    with pytest.raises(Conflict, match="'a' was used to register query 1"):
+    with pytest.raises(Conflict, match="'a' was used to register 5 queries of another call"):
         made.submit(RegisterMany([TEMPLATE], rows(6), "a"))
     with pytest.raises(Conflict):
         made.register(filled(rows(1)[0]), "a")

@@ -212,6 +212,12 @@ def test_registering_again_gives_the_same_query() -> None:
         request.statement = "SELECT * FROM ticks"
         refusal = await refused(wire.queries.Register(request), grpc.StatusCode.ABORTED)
         assert "r1" in refusal.message
+        assert f"register another query: {first.query.query_id}; use a new" in refusal.message
+        assert refusal.facts["query_id"] == first.query.query_id
+        await wire.queries.Unregister(queries.UnregisterRequest(query_id=first.query.query_id))
+        third = await wire.queries.Register(request)
+        assert not third.duplicate
+        assert third.query.query_id != first.query.query_id
 
     run(script)
 

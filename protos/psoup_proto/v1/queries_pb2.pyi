@@ -128,7 +128,9 @@ class RegisterRequest(_message.Message):
     """
     request_id: _builtins.str
     """Any text of at most 256 bytes, unique for this registration. A call with the same ID and the same statement
-    gets the same query; the same ID with another statement is refused. Empty: each call makes a query.
+    gets the same query; the same ID with another statement is refused (ABORTED). Empty: each call makes a query.
+    Kept on disk as long as the query stands, of a tenant's registrations with an ID the last 65,536: an ID whose query
+    was unregistered is free again, and a call with it makes a new query.
     """
     parameters: _builtins.bytes
     """Values for the parameters of the statement (?, $1 or $name, in WHERE), as in RegisterManyRequest: one row."""
@@ -168,7 +170,9 @@ class RegisterManyRequest(_message.Message):
     by_name: _builtins.bool
     """Columns belong to the parameters of their names, which are written $name; else they are in order."""
     request_id: _builtins.str
-    """As in RegisterRequest, for the whole call."""
+    """As in RegisterRequest, for the whole call: kept as long as one of its queries stands. When some of them were
+    unregistered, a call with the same ID is refused (FAILED_PRECONDITION, reason QUERIES_GONE).
+    """
     first_number: _builtins.int
     """What error messages call the first query, for a client that sends many in several calls. 0: 1."""
     @_builtins.property

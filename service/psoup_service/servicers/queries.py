@@ -8,11 +8,11 @@ from typing import Any
 
 from psoup import events
 from psoup.answer import explain, get_query, list_queries, matches
-from psoup.errors import InvalidInput, NotFound
+from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import Command, QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service import convert, ipc
-from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
+from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.costs import Costs
 from psoup_service.servicers.invocation import Invocation
@@ -41,7 +41,8 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
             command = block = self._block(request, [request.statement], tenant)
             if block.count != 1:
                 raise InvalidInput(f"parameters has {block.count} rows; give one, or call RegisterMany")
-        done, snapshot = await backend.change(command)
+        with naming_requests(backend.ids):
+            done, snapshot = await backend.change(command)
         assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
         query_id = done.query_id if isinstance(done, QueryAcknowledgement) else done.first_id
         with naming(backend.ids.query(query_id)):
@@ -56,7 +57,8 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         """Register a block, and wait until all of it is visible."""
         backend, tenant = self._backend, self._backend.tenant(context)
         command = self._block(request, request.statements, tenant, max(request.first_number, 1))
-        done, _ = await backend.change(command)
+        with naming_requests(backend.ids):
+            done, _ = await backend.change(command)
         assert isinstance(done, QueriesAcknowledgement)
         ids = [backend.ids.query(query_id) for query_id in range(done.first_id, done.first_id + done.count)]
         return queries_pb2.RegisterManyResponse(query_ids=ids, sequence=done.sequence, duplicate=done.duplicate)
@@ -179,6 +181,21 @@ def naming(query_id: str) -> Iterator[None]:
         if problem.reason != "UNKNOWN_QUERY":
             raise
         raise unknown_query(query_id) from None
+
+
+@contextmanager
+def naming_requests(ids: Ids) -> Iterator[None]:
+    """As `naming`, of the query for which a request ID was used before."""
+    try:
+        yield
+    except Conflict as problem:
+        if problem.reason != "REQUEST_ID_REUSED":
+            raise
+        known = ids.query(int(problem.facts["query_id"]))
+        first = "" if problem.facts["queries"] == "1" else ", the first of them"
+        problem.facts["query_id"] = known
+        said = problem.message.replace("; use", f"{first}: {known}; use")
+        raise Conflict(said, reason=problem.reason, **problem.facts) from None
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,125 @@
+"""Registrations by the request IDs of their callers, so that a call that is repeated is answered as it was.
+
+    request ID ──> digest of what was asked for, its queries, the event          the latest `kept_requests`
+    query ID   ──> request ID                                                    while one of its queries stands
+
+A request ID is forgotten with its last query: a call with it then registers anew, and is not given queries that are
+gone. Nothing here depends on anything but the events that were adopted, so a replay ends with the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from sortedcontainers import SortedDict
+
+from psoup.admission.owners import Owners
+from psoup.errors import Conflict, FailedPrecondition, InvalidInput
+from psoup.events import Registered, RegisteredMany
+from psoup.wording import counted
+
+MAX_REQUEST_ID_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What became of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
+
+    digest: bytes
+    first_id: int
+    count: int
+    sequence: int
+
+
+@dataclass(slots=True)
+class Requests:
+    """The request IDs of one tenant, oldest first."""
+
+    _asked: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
+    _names: SortedDict[int, str] = field(default_factory=SortedDict)
+    """The request IDs by the first of their queries."""
+
+    def items(self) -> Iterator[tuple[str, Asked]]:
+        """Request IDs and what they registered, oldest first."""
+        yield from self._asked.items()
+
+    def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> Asked | None:
+        """What an earlier call with this ID registered, all of which stands; None if there was none, or it is gone.
+
+        Raises Conflict if it asked for something else (`same` is asked about its digest), FailedPrecondition if some of
+        its queries are gone and others stand: neither the old IDs nor new queries would be what the caller wants.
+        """
+        if len(request_id.encode("utf-8", "surrogatepass")) > MAX_REQUEST_ID_BYTES:
+            raise InvalidInput(f"the request ID is longer than {MAX_REQUEST_ID_BYTES} bytes; take a shorter one")
+        asked = self._asked.get(request_id) if request_id else None
+        if asked is None:
+            return None
+        if not same(asked.digest):
+            what = "another query" if asked.count == 1 else f"{counted(asked.count, 'query')} of another call"
+            raise Conflict(
+                f"request ID {request_id!r} was used to register {what}; use a new request ID for a new query",
+                reason="REQUEST_ID_REUSED",
+                request_id=request_id,
+                query_id=asked.first_id,
+                queries=asked.count,
+            )
+        gone = asked.count - owners.standing(asked.first_id, asked.count)
+        if gone:
+            raise FailedPrecondition(
+                f"request ID {request_id!r} registered {counted(asked.count, 'query')}, and {gone:,} of them"
+                f" {'is' if gone == 1 else 'are'} unregistered by now; use a new request ID to register all of them"
+                " again, or go on with those that are left",
+                reason="QUERIES_GONE",
+                request_id=request_id,
+                queries=asked.count,
+                gone=gone,
+            )
+        return asked
+
+    def remember(self, event: Registered | RegisteredMany, limit: int) -> None:
+        """Keep the outcome of a registration, and forget the oldest beyond `limit`."""
+        if not event.request_id:
+            return
+        if isinstance(event, Registered):
+            asked = Asked(_digest(event.query.text), event.query_id, 1, event.sequence)
+        else:
+            asked = Asked(event.digest, event.first_id, len(event.queries), event.sequence)
+        self._forget(event.request_id)
+        self._asked[event.request_id] = asked
+        self._names[asked.first_id] = event.request_id
+        while len(self._asked) > limit:
+            self._forget(next(iter(self._asked)))
+
+    def unregistered(self, query_id: int, owners: Owners) -> None:
+        """A query is gone from `owners`: with the last one of its call, the request ID is forgotten. O(log n)."""
+        at = self._names.bisect_right(query_id) - 1
+        if at < 0:
+            return
+        first_id, request_id = self._names.peekitem(at)
+        count = self._asked[request_id].count
+        if query_id < first_id + count and not owners.stands_any(first_id, count):
+            self._forget(request_id)
+
+    def _forget(self, request_id: str) -> None:
+        asked = self._asked.pop(request_id, None)
+        if asked is not None:
+            del self._names[asked.first_id]
+
+    def check(self, owners: Owners) -> None:
+        """Each request ID has a query that stands, and both maps are the same."""
+        assert {asked.first_id: name for name, asked in self._asked.items()} == dict(self._names), "maps differ"
+        for name, asked in self._asked.items():
+            assert owners.stands_any(asked.first_id, asked.count), f"all queries of request {name!r} are gone"
+
+
+def is_text(text: str, digest: bytes) -> bool:
+    """Whether a `digest` is that of a statement's text."""
+    return digest == _digest(text)
+
+
+def _digest(text: str) -> bytes:
+    """16 bytes that identify a text: 65,536 texts of 64 KiB would be 4 GiB."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,27 @@
+"""How messages say counts and lists, so that all of them read as a person writes.
+
+>>> counted(1, "row"), counted(70_000, "row"), counted(0, "query"), counted(2, "match")
+('1 row', '70,000 rows', '0 queries', '2 matches')
+>>> verb(1, "was", "were"), verb(2, "was", "were")
+('was', 'were')
+
+The clients have the same in `psoup_client.wording`, as they need nothing of the engine.
+"""
+
+from __future__ import annotations
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun: `1 row`, `2 rows`, `3 queries`; `plural` where the ending is another one."""
+    return f"{count:,} {noun if count == 1 else plural or _plural(noun)}"
+
+
+def verb(count: int, singular: str, plural: str) -> str:
+    """The form of a verb, or of any word, that goes with a count."""
+    return singular if count == 1 else plural
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith(("ch", "sh", "s", "x")):
+        return noun + "es"
+    return noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
