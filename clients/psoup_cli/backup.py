@@ -10,7 +10,8 @@ import typer
 
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.doctor import NOT_EXAMINED
-from psoup_cli.output import byte_bar, counted, print_json
+from psoup_cli.output import byte_bar, print_json
+from psoup_client.wording import counted
 
 
 def backup(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from psoup_cli.common import AsJson, message
-from psoup_cli.output import byte_bar, counted, print_json
+from psoup_cli.output import byte_bar, print_json
+from psoup_client.wording import counted
 
 if TYPE_CHECKING:
     from psoup_storage.durable.findings import Finding, Report

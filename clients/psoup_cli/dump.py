@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, AsJson, connect, message
-from psoup_cli.output import counted, print_json, row_bar
+from psoup_cli.output import print_json, row_bar
 from psoup_cli.push import summary
 from psoup_client.dump import dump as dump_stream
-from psoup_client.dump import load as load_stream
+from psoup_client.load import load as load_stream
+from psoup_client.wording import counted
 
 
 def dump(
@@ -46,6 +47,9 @@ def load(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="NAME", help="Into this stream; by default the dump's name.")
     ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Also if the stream has tuples that are not of this dump.")
+    ] = False,
     as_json: AsJson = False,
     address: Address = None,
 ) -> None:
@@ -56,9 +60,12 @@ def load(
 
     Push a dump into a stream, which is created if it is not there. Each row is taken once: a load that was cut off, or
     is repeated, goes on where it ended. In a stream without a time column the tuples have the time of the load.
+
+    A stream that has other tuples is left alone, unless --append says so: rows that it has already would be doubled.
+    Rows that its watermark has passed are not sent. The exit code is 0 only if all rows of the dump are in the stream.
     """
     with connect(address) as client, row_bar("loaded") as progress:
-        result = load_stream(client, source, stream, progress=progress)
+        result = load_stream(client, source, stream, append=append, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(result))
         return

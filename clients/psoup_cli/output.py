@@ -49,19 +49,6 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def counted(count: int, noun: str) -> str:
-    """A count and its noun, as a person writes them.
-
-    >>> counted(1, "row"), counted(1_200, "row")
-    ('1 row', '1,200 rows')
-    """
-    if count == 1:
-        return f"1 {noun}"
-    if noun.endswith("y"):
-        return f"{count:,} {noun[:-1]}ies"
-    return f"{count:,} {noun}es" if noun.endswith("ch") else f"{count:,} {noun}s"
-
-
 def iso(value: dt.datetime) -> str:
     """ISO 8601 in UTC: 2013-07-04T12:00:00Z."""
     return value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")

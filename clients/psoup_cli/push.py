@@ -14,8 +14,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.files import format_of, open_rows
-from psoup_cli.output import counted, iso, print_json
+from psoup_cli.output import iso, print_json
 from psoup_client import Client, InvalidData, Producer, PSoupError, PushResult, ResourceExhausted
+from psoup_client.wording import counted
 
 
 class FileFormat(StrEnum):

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, AsJson, connect, message
-from psoup_cli.output import counted, print_json
+from psoup_cli.output import print_json
 from psoup_cli.spark import open_session, spark_module
 from psoup_cli.spark_options import Conf, Master, PatienceSeconds
 from psoup_cli.spark_progress import job_meter
+from psoup_client.wording import counted
 
 
 def cover(

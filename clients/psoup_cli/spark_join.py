@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.common import Address, AsJson, message
-from psoup_cli.output import counted, print_json
+from psoup_cli.output import print_json
 from psoup_cli.spark import open_session, run_stream, spark_module
 from psoup_cli.spark_options import (
     Checkpoint,
@@ -29,6 +29,7 @@ from psoup_cli.spark_options import (
     trigger_of,
 )
 from psoup_cli.spark_progress import Tell
+from psoup_client.wording import counted
 
 
 def join(

@@ -10,8 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
-from psoup_cli.output import counted, print_json, print_pairs, print_table
+from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import StreamInfo
+from psoup_client.wording import counted
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 

@@ -1,18 +1,16 @@
-"""A stream as Parquet files, and back.
+"""A stream as Parquet files; `load` is the way back.
 
     dump(client, "readings", "out")     out/ stream.json          what it was: CREATE STREAM, rows, files
                                              part-00000.parquet   _id, _time and the columns, in stream order
-    load(client, "out")                 the stream again; each file is one batch, taken exactly once
 
-The files are for others as well: DuckDB, Polars, Spark read the folder as it is. A load that is repeated goes on where
-it ended, as its batches are named after the dump. Tuples that still wait for the watermark are not in a dump.
+The files are for others as well: DuckDB, Polars, Spark read the folder as it is. Tuples that still wait for the
+watermark are not in a dump.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup_client.errors import InvalidData, NotFound
-from psoup_client.push import PushResult
+from psoup_client.errors import InvalidData
 
 if TYPE_CHECKING:
     from psoup_client.client import Client
@@ -40,7 +37,6 @@ FILE_ROWS = 262_144
 FILE_BYTES = 128 * 1024 * 1024
 """A file ends with the batch that reaches one of these: the service takes it as one batch."""
 
-_NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
 _TIMEOUT = 86_400.0
 
 
@@ -92,35 +88,6 @@ def dump(
     (folder / DESCRIPTION).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     folder.rename(target)
     return found
-
-
-def load(
-    client: Client, source: str | os.PathLike[str], stream: str | None = None, *, progress: Progress | None = None
-) -> PushResult:
-    """Push a dump into its stream, or into `stream`; it is created if it is not there.
-
-    Each row is taken once, also if the load is repeated: `duplicates` counts files that were loaded before. A stream
-    in event time refuses rows below its watermark as late; in system time they have the time of the load. Raises
-    InvalidData for rows that do not fit, and for what is no dump.
-    """
-    folder = Path(source)
-    found = read_description(folder)
-    name = stream or found.stream
-    try:
-        client.describe(name)
-    except NotFound:
-        quoted = name.replace('"', '""')
-        client.create_stream(_NAME.sub(lambda match: f'{match[1]}"{quoted}"', found.create, count=1))
-    result, done = PushResult(), 0
-    for number, (file, rows) in enumerate(found.files):
-        stage = client.stage(name, producer=f"load {found.id}", number=number)
-        if stage.result is None:
-            for batch in pq.ParquetFile(folder / file).iter_batches(65_536):
-                stage.add(batch.drop_columns(["_id", "_time"]))
-        result = result.joined(stage.commit(timeout=_TIMEOUT))
-        done += rows
-        (progress or _nobody)(done, found.rows)
-    return result
 
 
 def read_description(folder: Path) -> DumpInfo:

@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from psoup_cli.app import app
-from psoup_client import Client, InvalidData, NotFound, Unavailable
-from psoup_client.dump import dump, load, read_description
+from psoup_client import Client, FailedPrecondition, InvalidData, NotFound, Unavailable
+from psoup_client.dump import dump, read_description
+from psoup_client.load import load
 from psoup_client.stage import Stage
 from psoup_testing.serving import Serving
 
@@ -129,14 +130,92 @@ def test_an_altered_stream_is_dumped_with_its_columns(
     assert list(query.invoke(wait_for=client.last_sequence)) == [{"x": 1, "note": None}, {"x": 2, "note": "new"}]
 
 
-def test_rows_below_the_watermark_are_late_and_counted(
+def test_a_stream_that_has_tuples_is_left_alone(
     client: Client, make_stream: Callable[[str], str], tmp_path: Path
 ) -> None:
     stream = make_stream(EVENT)
     client.push(stream, table(0, 100))
     dump(client, stream, tmp_path / "d")
-    loaded = load(client, tmp_path / "d")  # into the stream it came from
-    assert (loaded.accepted, loaded.late) == (1, 89)
+    with pytest.raises(FailedPrecondition, match=r"has had 100 tuples that are not of a load of .*/d, which") as caught:
+        load(client, tmp_path / "d")  # into the stream it came from
+    assert caught.value.reason == "STREAM_HAS_TUPLES"
+    with pytest.raises(
+        FailedPrecondition, match=r"begin at 2024-01-01 00:00:00.000000Z: they would be refused"
+    ) as caught:
+        load(client, tmp_path / "d", append=True)
+    assert caught.value.reason == "LATE"
+    info = client.describe(stream)
+    assert (info.tuples + info.pending, info.late) == (100, 0)
+    empty = make_stream("(x BIGINT)")
+    client.push(empty, {"x": [1, 2]})
+    dump(client, empty, tmp_path / "e")
+    with pytest.raises(FailedPrecondition, match="has had 2 tuples"):
+        load(client, tmp_path / "e")
+    assert client.describe(empty).tuples == 2
+    assert load(client, tmp_path / "e", append=True).accepted == 2
+    assert load(client, tmp_path / "e").duplicates == 1  # it is known now
+    assert client.describe(empty).tuples == 4
+
+
+def test_an_appended_dump_comes_after_what_is_there(
+    client: Client, make_stream: Callable[[str], str], tmp_path: Path, small_files: None
+) -> None:
+    first, second = make_stream(EVENT), make_stream(EVENT)
+    client.push(first, table(0, 500))
+    client.push(second, table(500, 700))
+    files = len(dump(client, second, tmp_path / "d").files)
+    with pytest.raises(FailedPrecondition, match="has had 500 tuples"):
+        load(client, tmp_path / "d", first)
+    done = load(client, tmp_path / "d", first, append=True)
+    assert (done.accepted, done.late, done.batches) == (690, 0, files)
+
+
+def test_rows_that_were_not_taken_are_an_error(
+    client: Client,
+    make_stream: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_files: None,
+) -> None:
+    """Somebody pushes into the stream while it is loaded: first between two files, then while one is on its way."""
+    stream = make_stream(EVENT)
+    for first in range(0, 700, 100):
+        client.push(stream, table(first, 100))
+    assert len(dump(client, stream, tmp_path / "d").files) > 1
+    commit = Stage.commit
+
+    def meanwhile(before: bool, target: str) -> Callable[..., Any]:
+        def committing(self: Stage, *arguments: Any, **options: Any) -> Any:
+            if before:
+                client.heartbeat(target, BASE + dt.timedelta(seconds=200))
+            done = commit(self, *arguments, **options)
+            client.heartbeat(target, BASE + dt.timedelta(seconds=600))
+            return done
+
+        return committing
+
+    for before, reason in ((False, "LATE"), (True, "LATE")):
+        target = f"{stream}_{before}"
+        with monkeypatch.context() as patched:
+            patched.setattr(Stage, "commit", meanwhile(before, target))
+            with pytest.raises(FailedPrecondition) as caught:
+                load(client, tmp_path / "d", target)
+            assert caught.value.reason == reason
+        assert client.describe(target).late == 200 * before
+    with monkeypatch.context() as patched:
+        patched.setattr("psoup_client.load._check_not_late", lambda *_: None)
+        patched.setattr(Stage, "commit", meanwhile(True, f"{stream}_3"))
+        with pytest.raises(
+            FailedPrecondition, match=r"of 690 rows are in stream .*; refused: [\d,]+ too late\."
+        ) as caught:
+            load(client, tmp_path / "d", f"{stream}_3")
+    assert caught.value.reason == "ROWS_REFUSED"
+    taken = client.describe(f"{stream}_3")
+    assert int(caught.value.facts["accepted"]) == taken.tuples + taken.pending
+    assert int(caught.value.facts["late"]) == taken.late > 0
+    with pytest.raises(FailedPrecondition) as again:
+        load(client, tmp_path / "d", f"{stream}_3")
+    assert again.value.facts == caught.value.facts
 
 
 def test_what_is_no_dump_is_refused(client: Client, make_stream: Callable[[str], str], tmp_path: Path) -> None:
@@ -175,3 +254,9 @@ def test_the_commands_go_there_and_back(
     assert said.exit_code == 0 and said.stderr.startswith("50 rows taken in 1 batch")
     said = runner.invoke(app, ["load", str(tmp_path / "d"), "--stream", f"{stream}_2", "--json", *at])
     assert json.loads(said.stdout)["duplicates"] == 1
+    said = runner.invoke(app, ["load", str(tmp_path / "d"), *at])
+    assert (said.exit_code, said.stdout) == (5, "")
+    assert f"stream '{stream}' has had 60 tuples" in said.stderr
+    said = runner.invoke(app, ["load", str(tmp_path / "d"), "--append", *at])
+    assert said.exit_code == 5 and "would be refused as late" in said.stderr
+    assert client.describe(stream).late == 0

@@ -1,0 +1,122 @@
+"""A dump pushed into a stream: each row once, also if the load is cut off and repeated; and all rows, or an error.
+
+    load(client, "out")     part 0 ── known ──> taken before          the batches are named after the dump
+                            part 1 ── first row below the watermark? ──> refused before anything of it is sent
+                                   └─ stage, commit ──> counts        rows that were not taken are an error at the end
+
+A stream that has tuples of another origin is left alone unless the caller says `append`: what is in both would be there
+twice, and rows that are late are lost and told in every later answer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from psoup_client.dump import DumpInfo, Progress, read_description
+from psoup_client.errors import FailedPrecondition, NotFound
+from psoup_client.push import PushResult
+from psoup_client.schema import StreamInfo
+from psoup_client.stage import Stage
+from psoup_client.times import from_proto, to_proto
+from psoup_client.wording import counted
+
+if TYPE_CHECKING:
+    from psoup_client.client import Client
+
+_NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
+_TIMEOUT = 86_400.0
+_ROWS = 65_536
+
+
+def load(
+    client: Client,
+    source: str | os.PathLike[str],
+    stream: str | None = None,
+    *,
+    append: bool = False,
+    progress: Progress | None = None,
+) -> PushResult:
+    """Push a dump into its stream, or into `stream`; it is created if it is not there.
+
+    Each row is taken once, also if the load is repeated: `duplicates` counts files that were loaded before. A stream
+    that has tuples, and not of this dump, raises FailedPrecondition (reason STREAM_HAS_TUPLES) unless `append`, and so
+    do rows that the watermark has passed (reason LATE), before they are sent. If rows were refused all the same, the
+    error (reason ROWS_REFUSED) comes when the rest is in, with the counts. In system time tuples have the time of the
+    load. Raises InvalidData for rows that do not fit, and for what is no dump.
+    """
+    folder = Path(source)
+    found = read_description(folder)
+    name = stream or found.stream
+    info = _stream(client, found, name)
+    result, done = PushResult(), 0
+    for number, (file, rows) in enumerate(found.files):
+        stage = client.stage(name, producer=f"load {found.id}", number=number)
+        if stage.result is None:
+            if not number and not append:
+                _check_empty(info, found, folder, stage)
+            _add(client, stage, folder / file, info)
+        result = result.joined(stage.commit(timeout=_TIMEOUT))
+        done += rows
+        if progress is not None:
+            progress(done, found.rows)
+    if result.late or result.ahead:
+        refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
+        raise FailedPrecondition(
+            f"{result.accepted:,} of {counted(found.rows, 'row')} are in stream {info.name!r}; refused:"
+            f" {', '.join(refused)}. The stream moved on while the dump was loaded: drop it and load the dump again,"
+            " while nothing else pushes",
+            reason="ROWS_REFUSED",
+            facts={"accepted": str(result.accepted), "late": str(result.late), "ahead": str(result.ahead)},
+        )
+    return result
+
+
+def _stream(client: Client, found: DumpInfo, name: str) -> StreamInfo:
+    try:
+        return client.describe(name)
+    except NotFound:
+        quoted = name.replace('"', '""')
+        client.create_stream(_NAME.sub(lambda match: f'{match[1]}"{quoted}"', found.create, count=1))
+        return client.describe(name)
+
+
+def _check_empty(info: StreamInfo, found: DumpInfo, folder: Path, stage: Stage) -> None:
+    """Nothing of this dump was loaded: then there should be nothing else."""
+    if info.tuples or info.pending or info.next_tuple_id:
+        stage.abort()
+        raise FailedPrecondition(
+            f"stream {info.name!r} has had {counted(max(info.tuples + info.pending, info.next_tuple_id), 'tuple')}"
+            f" that are not of a load of {folder}, which would be doubled where the dump has them too; load into"
+            " another stream (--stream), or add to what is there (--append)",
+            reason="STREAM_HAS_TUPLES",
+            facts={"stream": info.name, "tuples": str(info.tuples), "dump": found.id},
+        )
+
+
+def _add(client: Client, stage: Stage, path: Path, info: StreamInfo) -> None:
+    """The rows of a file, which are in the order of their times, if none of them is late."""
+    try:
+        for place, batch in enumerate(pq.ParquetFile(path).iter_batches(_ROWS)):
+            if not place and info.time_column:
+                _check_not_late(client.describe(info.name), path, from_proto(to_proto(batch.column("_time")[0].value)))
+            stage.add(batch.drop_columns(["_id", "_time"]))
+    except BaseException:
+        stage.abort()
+        raise
+
+
+def _check_not_late(info: StreamInfo, path: Path, begin: dt.datetime) -> None:
+    if info.watermark is not None and begin < info.watermark:
+        raise FailedPrecondition(
+            f"the watermark of stream {info.name!r} is {info.watermark:%Y-%m-%d %H:%M:%S.%f}Z, and the rows of {path}"
+            f" begin at {begin:%Y-%m-%d %H:%M:%S.%f}Z: they would be refused as late; load into another stream"
+            " (--stream), or make them history: psoup spark backfill",
+            reason="LATE",
+            facts={"stream": info.name, "file": path.name},
+        )
