@@ -11,6 +11,18 @@ _MOST_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
+class TextLimits:
+    """How large the texts may become that expressions make.
+
+    `value`: UTF-8 bytes of one; a result of more is an error of its row. `together`: bytes of all that one expression
+    makes on its way over some rows; beyond that it is evaluated over fewer rows at a time.
+    """
+
+    value: int = 1024 * 1024
+    together: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Read once, when the engine is made."""
 
@@ -76,10 +88,18 @@ class EngineConfig:
     """Tuples that one batch that comes in parts may have."""
 
     text_bytes: int = 1024 * 1024
-    """UTF-8 bytes that one TEXT value may have."""
+    """UTF-8 bytes that one TEXT value may have, be it pushed or computed."""
+
+    evaluation_bytes: int = 64 * 1024 * 1024
+    """Bytes of TEXT that one expression may make over a piece of a stream; beyond that the piece is cut."""
 
     producers: int = 65_536
     """Producers remembered for each stream; a new one beyond that is refused until an idle one is forgotten."""
+
+    @property
+    def texts(self) -> TextLimits:
+        """What the evaluation of expressions must know of this."""
+        return TextLimits(self.text_bytes, self.evaluation_bytes)
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a chunk that offsets or words of bits do not fit: kernels would write past arrays."""

@@ -39,7 +39,7 @@ def cover(
     else:
         ids = chunk.ids_of(0, len(chunk))
         for slot, factors in index.clauses():
-            found = scan(factors, chunk.columns, ids, chunk.times)
+            found = scan(factors, chunk.columns, ids, chunk.times, config.texts)
             results.add_mask(slot, found.mask)
             if found.errors:
                 _count_errors(chunk, index, results, config)

@@ -111,7 +111,9 @@ def _evaluated(
     """Clauses that have not met the chunk, over just these tuples: set at a time where they are many."""
     if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
         at = int(offsets[0])
-        yield from ((clause, 0) for clause in clauses if len(chunk_matches(entry, clause, at, at + 1).offsets))
+        for clause in clauses:
+            if len(chunk_matches(entry, clause, at, at + 1, texts=config.texts).offsets):
+                yield clause, 0
         return
     size = replace(config, chunk_rows=(len(offsets) + 63) & ~63, piece_rows=len(offsets))
     index, results = QuerySteM(schema, size), OpenResults(size, len(clauses))

@@ -13,6 +13,7 @@ from psoup.answer.matches import ChunkMatches, chunk_matches
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import key_float
+from psoup.config import TextLimits
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
@@ -135,7 +136,8 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
     to_evaluate = _to_evaluate(view, clause, unknown, found)
-    parts = _parts(view, clause, found, set(unknown) if to_evaluate > snapshot.config.archive_rows else set())
+    left_out = set(unknown) if to_evaluate > snapshot.config.archive_rows else set[int]()
+    parts = _parts(view, clause, found, left_out, snapshot.config.texts)
     return Explanation(
         query_id=query_id,
         sql=record.query.text,
@@ -170,13 +172,15 @@ def _rows(entry: ChunkEntry, found: WindowRange) -> tuple[int, int]:
     return low, high
 
 
-def _parts(view: StreamView, clause: ClauseRecord, found: WindowRange, left_out: set[int]) -> list[ChunkMatches]:
+def _parts(
+    view: StreamView, clause: ClauseRecord, found: WindowRange, left_out: set[int], texts: TextLimits
+) -> list[ChunkMatches]:
     """The matches in the window, without those of some chunks."""
     parts = []
     for k, entry in enumerate(view.chunks):
         start, stop = _rows(entry, found)
         if start < stop and k not in left_out:
-            parts.append(chunk_matches(entry, clause, start, stop))
+            parts.append(chunk_matches(entry, clause, start, stop, texts=texts))
     return parts
 
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 from psoup.answer.matches import ChunkMatches, chunk_matches, matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.answer.outputs import Group, computed
 from psoup.answer.records import ClauseRecord, QueryRecord
 from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.archive import ArchivedChunk, Chunk
-from psoup.columns import Array, Column, arrow_type, concat_columns, empty_column
+from psoup.columns import Array, Column, arrow_type, concat_columns
+from psoup.config import TextLimits
 from psoup.errors import OutOfRange, ResourceExhausted
-from psoup.expressions.evaluate import Scope, evaluate
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.model import BIGINT, Kind, WindowClause, time_text
+from psoup.expressions.tree import Expr
+from psoup.model import Kind, WindowClause, time_text
 from psoup.reading import ReadBudget
 from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, as_of_window, refuse_truncation
@@ -33,10 +33,6 @@ from psoup.stems.windows import WindowRange, apply_window, as_of_window, refuse_
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30
 """Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
-_NOT_READ = empty_column(BIGINT)
-
-_Part = tuple[Chunk, Array, int, int]
-"""A chunk, offsets in it, and where these start and stop among the rows of their group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +86,14 @@ class Answer:
         completeness: Completeness,
         sort_rows: int,
         budget: ReadBudget,
+        texts: TextLimits = TextLimits(),
     ) -> None:
         self.record = record
         self.completeness = completeness
         self.budget = budget
         self._found = found
         self._sort_rows = sort_rows
+        self._texts = texts
 
     def lean(self, snapshot: Snapshot) -> Answer:
         """The same answer, from the same snapshot, without 8 bytes for each row: for one that may wait for its reader.
@@ -109,7 +107,7 @@ class Answer:
             else m
             for m in self._found
         ]
-        return Answer(self.record, found, self.completeness, self._sort_rows, self.budget)
+        return Answer(self.record, found, self.completeness, self._sort_rows, self.budget, self._texts)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -155,12 +153,11 @@ class Answer:
         form = form_of(query.select)
         for group in _groups(self._found, max_rows, query.limit):
             self.budget.check()
-            views = [(match.entry.data, offsets) for match, offsets in group]
-            here = [(data, offsets) for data, offsets in views if isinstance(data, ChunkView)]
-            if form is not None and len(here) == len(views):
+            here = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]
+            if form is not None and len(here) == len(group):
                 yield from _cut(Message(form, here), min(max_bytes, _BATCH_BYTES))
             else:
-                yield self._batch(_evaluate([o.expr for o in query.select], group, self.completeness.now))
+                yield from map(self._batch, self._computed([o.expr for o in query.select], group))
 
     def to_table(self) -> pa.Table:
         """The whole answer as one Arrow table."""
@@ -177,7 +174,7 @@ class Answer:
                 rows=self.matched,
             )
         wanted = [o.expr for o in query.select] + [key.expr for key in query.order]
-        groups = [_evaluate(wanted, g, self.completeness.now) for g in _groups(self._found, _MAX_ROWS, None)]
+        groups = [part for g in _groups(self._found, _MAX_ROWS, None) for part in self._computed(wanted, g)]
         if not groups:
             return
         columns = [concat_columns(parts) for parts in zip(*groups, strict=True)]
@@ -187,6 +184,9 @@ class Answer:
         for start in range(0, len(rows), max_rows):
             part = rows[start : start + max_rows]
             yield self._batch([column.take(part) for column in outputs])
+
+    def _computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
+        return computed(outputs, group, self.completeness.now, self._texts)
 
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
         arrays = [
@@ -226,9 +226,10 @@ def invoke(
     clause, config, budget = snapshot.clause(record.sqc_id), snapshot.config, budget or ReadBudget()
     budget.window = found.high - found.low
     budget.check()
-    matched = matches_in(view, clause, found.low, found.high, snapshot.run, config.archive_rows, budget)
+    rows = (found.low, found.high)
+    matched = matches_in(view, clause, *rows, snapshot.run, config.archive_rows, budget, config.texts)
     completeness = _completeness(snapshot, view, window, found, instant, sum(m.errors for m in matched))
-    return Answer(record, matched, completeness, config.sort_rows, budget)
+    return Answer(record, matched, completeness, config.sort_rows, budget, config.texts)
 
 
 def _instant(current: int | None, as_of: int | None) -> int | None:
@@ -263,15 +264,15 @@ def _completeness(
     )
 
 
-def _groups(found: Sequence[Matches], max_rows: int, limit: int | None) -> Iterator[list[tuple[Matches, Array]]]:
+def _groups(found: Sequence[Matches], max_rows: int, limit: int | None) -> Iterator[Group]:
     """The matches in order, in groups of at most `max_rows`, `limit` in all."""
-    group: list[tuple[Matches, Array]] = []
+    group: Group = []
     room, left = max_rows, limit
     for match in found:
         offsets = match.offsets if left is None else match.offsets[:left]
         left = None if left is None else left - len(offsets)
         while len(offsets):
-            group.append((match, offsets[:room]))
+            group.append((match.entry.data, offsets[:room]))
             room -= len(group[-1][1])
             offsets = offsets[len(group[-1][1]) :]
             if not room:
@@ -288,63 +289,3 @@ def _cut(message: Message, most: int) -> Iterator[Message]:
         return
     for half in message.halves():
         yield from _cut(half, most)
-
-
-def _evaluate(outputs: list[Expr], group: list[tuple[Matches, Array]], now: int | None) -> list[Column]:
-    """The output expressions over one group of matches; only the columns they read are gathered."""
-    parts, rows = [], 0
-    for match, offsets in group:
-        parts.append((match.entry.data, offsets, rows, rows + len(offsets)))
-        rows += len(offsets)
-    fetched = _fetch(outputs, parts)
-    gathered: dict[int, Column] = {}
-    for expr in outputs:
-        for index in attributes_of(expr):
-            if index not in gathered:
-                gathered[index] = _gather(index, parts, rows, fetched)
-    scope: Scope | None = None
-    columns = []
-    for expr in outputs:
-        if isinstance(expr, AttributeRef):
-            columns.append(gathered[expr.index])
-            continue
-        scope = scope or _scope(gathered, rows, now)
-        columns.append(evaluate(expr, scope))
-    return columns
-
-
-def _fetch(outputs: list[Expr], parts: list[_Part]) -> dict[int, dict[int, Column]]:
-    """What parts on disk have of the columns, all of a chunk at once: by the part's place, then by index."""
-    archived = [(place, data, offsets) for place, (data, offsets, _, _) in enumerate(parts) if not data.in_memory]
-    if not archived:
-        return {}
-    used = frozenset().union(*map(attributes_of, outputs)) - {ID_INDEX}
-    for _, data, offsets in archived:
-        if isinstance(data, ArchivedChunk):
-            data.expect(used, offsets)
-    return {place: data.take_all(used, offsets) for place, data, offsets in archived if isinstance(data, ArchivedChunk)}
-
-
-def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:
-    """One column of the matches."""
-    if index == ID_INDEX:
-        return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
-    if index == TIME_INDEX or fetched:
-        found = [fetched[k][index] if k in fetched else parts[k][0].take(index, parts[k][1]) for k in range(len(parts))]
-        return concat_columns(found)
-    first = parts[0][0].columns[index]
-    values = np.empty(rows, first.values.dtype)
-    text = first.type.kind is Kind.TEXT
-    for data, offsets, start, stop in parts:
-        column = data.columns[index]
-        if text or column.valid is not None or column.error is not None:
-            return concat_columns([data.columns[index].take(offsets) for data, offsets, _, _ in parts])
-        column.values.take(offsets, None, values[start:stop], "clip")  # "raise" would copy through a buffer
-    return Column(first.type, values)
-
-
-def _scope(gathered: dict[int, Column], rows: int, now: int | None) -> Scope:
-    """The gathered columns in the schema's places; the others stay empty and are not read."""
-    columns = tuple(gathered.get(i, _NOT_READ) for i in range(max(gathered, default=-1) + 1))
-    ids, times = gathered.get(ID_INDEX), gathered.get(TIME_INDEX)
-    return Scope(columns, rows, None if ids is None else ids.values, None if times is None else times.values, now)

@@ -17,6 +17,7 @@ from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.archive import ArchivedChunk
 from psoup.columns import Array
+from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.stems.piece import Runner, Task, serial, threads_of
@@ -54,6 +55,7 @@ def matches_in(
     run: Runner = serial,
     archive_rows: int = NO_LIMIT,
     budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
 ) -> list[ChunkMatches]:
     """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out.
 
@@ -79,7 +81,7 @@ def matches_in(
         if found[k] is None:
             unknown.append(k)
     if unknown:
-        search = Search(clause.factors)
+        search = Search(clause.factors, texts)
         rows = sum(parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data))
         if rows > archive_rows:
             raise over_budget(rows, archive_rows)
@@ -100,11 +102,16 @@ def over_budget(rows: int, budget: int, query: str = "ID") -> ResourceExhausted:
 
 
 def chunk_matches(
-    entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int, budget: ReadBudget = UNBOUNDED
+    entry: ChunkEntry,
+    clause: ClauseRecord,
+    start: int,
+    stop: int,
+    budget: ReadBudget = UNBOUNDED,
+    texts: TextLimits = TextLimits(),
 ) -> ChunkMatches:
     """The clause's matches among rows [start, stop) of one chunk."""
     known = _known(entry, clause, start, stop)
-    return known if known is not None else _evaluated(Search(clause.factors), entry, start, stop, budget)
+    return known if known is not None else _evaluated(Search(clause.factors, texts), entry, start, stop, budget)
 
 
 def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:

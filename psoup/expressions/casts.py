@@ -20,6 +20,7 @@ from psoup.expressions.civil import DAY_MICROS
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text
 from psoup.expressions.numeric import mul_int64, too_wide
 from psoup.expressions.rounding import round_half_away, scale_down
+from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import Call
 from psoup.model import DataType, Kind
 
@@ -30,6 +31,10 @@ Conversion = Callable[[Column, DataType], Converted]
 
 _BIGINT_END = 2.0**63
 _EXACT_DOUBLE = 2**53
+_COPIES = 6
+"""What reading takes at once, in sizes of its text: the parts that a pattern finds, and what becomes of them."""
+_WRITTEN = 160
+"""Bytes that writing a value takes at once, of which at most 40 stay."""
 
 
 def _same(column: Column, target: DataType) -> Converted:
@@ -129,7 +134,10 @@ _TO_TEXT: dict[Kind, Callable[[Column], pa.Array]] = {
 def cast(call: Call, frame: Frame) -> Column:
     """CAST to the call's type."""
     column = frame.column(call.args[0])
+    if column.type.kind is Kind.TEXT:
+        frame.sizes.borrow(_COPIES * text_bytes(column))
     if call.type.kind is Kind.TEXT:
+        frame.sizes.borrow(_WRITTEN * frame.rows)
         return finish_text(_TO_TEXT[column.type.kind](column), [column])
     values, failed = _NUMERIC[column.type.kind, call.type.kind](column, call.type)
     return finish(call.type, values, [column], failed)

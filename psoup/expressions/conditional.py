@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 from psoup.columns import DTYPES, Array, Column, column_from_arrow
 from psoup.expressions.comparisons import compare, ordered
 from psoup.expressions.frame import Evaluator, Frame, any_error, finish_text
+from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import Call, Expr
 from psoup.model import BOOLEAN, TEXT, DataType, Kind
 
 NOBODY = -1
+_NOTHING = pa.scalar("", pa.large_string())
 
 
 def case(call: Call, frame: Frame) -> Column:
@@ -68,7 +70,7 @@ def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed
     branch = np.where(failed, NOBODY, branch)
     error = failed.copy()
     valid = np.zeros(frame.rows, np.bool_)
-    values = np.zeros(frame.rows, DTYPES.get(data_type.kind, np.dtype(np.int8)))
+    values = np.zeros(frame.rows, DTYPES.get(data_type.kind, np.dtype(np.int64)))
     for position, expr in enumerate(branches):
         mine = branch == position
         if not mine.any():
@@ -77,13 +79,15 @@ def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed
         valid[mine] = True if column.valid is None else column.valid[mine]
         if column.error is not None:
             error |= mine & column.error
-        if data_type.kind is not Kind.TEXT:
-            np.copyto(values, column.values, where=mine)
+        taken = frame.lengths(expr) if data_type.kind is Kind.TEXT else column.values
+        np.copyto(values, taken, where=mine)
     marks = (None if valid.all() else valid, error if error.any() else None)
     if data_type.kind is not Kind.TEXT:
         return Column(data_type, values, marks[0], None, marks[1])
-    picked = pc.choose(pa.array(branch, mask=branch < 0), *(frame.text(expr) for expr in branches))
-    text = column_from_arrow("result", TEXT, picked)
+    frame.sizes.borrow(int(values.sum()))
+    used = np.bincount(branch + 1, minlength=len(branches) + 1)[1:]
+    texts = [frame.text(expr) if used[position] else _NOTHING for position, expr in enumerate(branches)]
+    text = column_from_arrow("result", TEXT, pc.choose(pa.array(branch, mask=branch < 0), *texts))
     return Column(TEXT, text.values, marks[0], text.data, marks[1])
 
 
@@ -110,6 +114,7 @@ def extreme(call: Call, frame: Frame) -> Column:
 
 
 def _extreme_text(call: Call, columns: list[Column], frame: Frame) -> Column:
+    frame.sizes.borrow(sum(map(text_bytes, columns)))
     pick = pc.max_element_wise if call.name == "greatest" else pc.min_element_wise
     found = pick(*(frame.text(arg) for arg in call.args))
     if isinstance(found, pa.Scalar):

@@ -3,19 +3,28 @@
     evaluate(price * 2 > volume, rows)  ->  mul  ->  gt  ->  Column(BOOLEAN): values, valid, error
 
 Every subtree is computed for all rows of the scope, once. CASE and COALESCE choose afterwards, so what happens in a
-branch not taken leaves no trace. No evaluator loops over rows in Python. Nothing here knows SQL text or types rules.
+branch not taken leaves no trace. No evaluator loops over rows in Python. Where the texts on the way would take too much
+memory, the rows are cut into parts and evaluated one part after the other:
+
+    TooMuchText in 4 parts   ->   |part 0|part 1|part 2|part 3|   ->   one Column
+
+Nothing here knows SQL text or types rules.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from psoup.columns import Column
+from psoup.columns import Column, concat_columns
 from psoup.expressions import casts, comparisons, conditional, like, logic, numeric, rounding, temporal, text
-from psoup.expressions.frame import Evaluator, Frame, Scope
+from psoup.expressions.frame import Evaluator, Frame, Scope, null_column
+from psoup.expressions.sizes import Sizes, TooMuchText, text_bytes
 from psoup.expressions.tree import Expr
+from psoup.model import Kind
 
-__all__ = ["EVALUATORS", "Scope", "evaluate"]
+__all__ = ["EVALUATORS", "Scope", "TooMuchText", "evaluate"]
 
 EVALUATORS: dict[str, Evaluator] = {
     **logic.EVALUATORS,
@@ -34,7 +43,31 @@ EVALUATORS: dict[str, Evaluator] = {
 def evaluate(expr: Expr, scope: Scope) -> Column:
     """The value of `expr` in every row of `scope`; never raises for a value, marks the row in `error` instead.
 
-    O(rows * nodes) for numbers and times; text costs what its bytes cost.
+    Raises TooMuchText, before the bytes are made, if the result is TEXT of several rows and these take more than
+    `scope.texts` allows together: ask for fewer rows. O(rows * nodes) for numbers and times; text costs what its bytes
+    cost.
     """
     with np.errstate(all="ignore"):
-        return Frame(scope, EVALUATORS).column(expr)
+        return _evaluate(expr, scope)
+
+
+def _evaluate(expr: Expr, scope: Scope) -> Column:
+    try:
+        return Frame(scope, EVALUATORS, Sizes(scope.texts)).column(expr)
+    except TooMuchText as problem:
+        parts = min(problem.parts, scope.rows)
+    scope.memo.clear()
+    if parts < 2:  # one row that needs more than all may have
+        return null_column(expr.type, scope.rows, np.ones(scope.rows, np.bool_))
+    return _in_parts(expr, scope, parts)
+
+
+def _in_parts(expr: Expr, scope: Scope, parts: int) -> Column:
+    columns, made = [], 0
+    for start, stop in pairwise(scope.rows * part // parts for part in range(parts + 1)):
+        columns.append(_evaluate(expr, scope.slice(start, stop)))
+        if expr.type.kind is Kind.TEXT:
+            made += text_bytes(columns[-1])
+            if made > scope.texts.together:
+                raise TooMuchText(parts)
+    return concat_columns(columns)

@@ -8,25 +8,25 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Column
+from psoup.config import TextLimits
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.model import Kind
 
-_ONE_ROW = Scope((), 1)
 
-
-def constant(expr: Expr) -> Literal | None:
+def constant(expr: Expr, most: int = 2**20) -> Literal | None:
     """The value of `expr`, or None if it reads an attribute or NOW.
 
-    Raises InvalidInput (INVALID_VALUE) if evaluating it is an error, such as 1 // 0 or CAST('x' AS BIGINT).
+    Raises InvalidInput (INVALID_VALUE) if evaluating it is an error, such as 1 // 0 or CAST('x' AS BIGINT), or makes a
+    text of more than `most` bytes.
     """
     if isinstance(expr, Literal):
         return expr
     if _varies(expr):
         return None
-    column = evaluate(expr, _ONE_ROW)
+    column = evaluate(expr, Scope((), 1, texts=TextLimits(most, 64 * most)))
     if column.error is not None and column.error[0]:
         raise InvalidInput(f"{render(expr)} has no value: it is out of range or malformed", reason="INVALID_VALUE")
     return Literal(expr.type, first_value(column))

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import DTYPES, Array, Column, column_from_arrow
+from psoup.config import TextLimits
 from psoup.errors import Internal
+from psoup.expressions.sizes import Sizes, text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
 
@@ -26,8 +29,8 @@ class Scope:
     """The rows that expressions are evaluated over.
 
     `columns` in schema order (only those read must be there), each of `rows` rows; `ids` and `times` int64[rows] for
-    `_id` and `_time`; `now` in microseconds. `memo` keeps subtrees computed so far, so expressions that share a part
-    compute it once; it lives as long as the scope.
+    `_id` and `_time`; `now` in microseconds. `texts`: how large texts may become. `memo` keeps subtrees computed so
+    far, so expressions that share a part compute it once; it lives as long as the scope.
     """
 
     columns: Sequence[Column]
@@ -35,7 +38,40 @@ class Scope:
     ids: Array | None = None
     times: Array | None = None
     now: int | None = None
+    texts: TextLimits = TextLimits()
     memo: dict[Call, Column] = field(default_factory=dict, compare=False, repr=False)
+
+    def slice(self, start: int, stop: int) -> Scope:
+        """Rows start to stop, as a scope of their own. O(columns that are read)."""
+        return Scope(
+            RowsOf(self.columns, start, stop),
+            stop - start,
+            None if self.ids is None else self.ids[start:stop],
+            None if self.times is None else self.times[start:stop],
+            self.now,
+            self.texts,
+        )
+
+
+class RowsOf(Sequence[Column]):
+    """Some rows of columns, each cut when it is read: they may be on disk, or not be there at all."""
+
+    def __init__(self, columns: Sequence[Column], start: int, stop: int) -> None:
+        self._columns, self._start, self._stop = columns, start, stop
+
+    @overload
+    def __getitem__(self, index: int) -> Column: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Column]: ...
+
+    def __getitem__(self, index: int | slice) -> Column | Sequence[Column]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self._columns[index].slice(self._start, self._stop)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 Evaluator = Callable[[Call, "Frame"], Column]
@@ -43,10 +79,11 @@ Evaluator = Callable[[Call, "Frame"], Column]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A scope with the evaluators of all functions."""
+    """A scope with the evaluators of all functions, and how much text has been made of it."""
 
     scope: Scope
     evaluators: dict[str, Evaluator]
+    sizes: Sizes
 
     @property
     def rows(self) -> int:
@@ -56,6 +93,8 @@ class Frame:
     def column(self, expr: Expr) -> Column:
         """The value of `expr` in every row."""
         if isinstance(expr, Literal):
+            if expr.type.kind is Kind.TEXT:
+                self.sizes.borrow(self.rows * constant_bytes(expr))
             return constant_column(expr, self.rows)
         if isinstance(expr, AttributeRef):
             return self._attribute(expr)
@@ -63,7 +102,11 @@ class Frame:
             return constant_column(Literal(expr.type, self._now()), self.rows)
         known = self.scope.memo.get(expr)
         if known is None:
-            known = self.scope.memo[expr] = self.evaluators[expr.name](expr, self)
+            known = self.evaluators[expr.name](expr, self)
+            if expr.type.kind is Kind.TEXT:
+                known = _held(known, self.sizes.limits.value)
+                self.sizes.keep(text_bytes(known))
+            self.scope.memo[expr] = known
         return known
 
     def columns(self, call: Call) -> list[Column]:
@@ -75,6 +118,12 @@ class Frame:
         if isinstance(expr, Literal):
             return pa.scalar(expr.value, pa.large_string())
         return to_large_string(self.column(expr))
+
+    def lengths(self, expr: Expr) -> Array:
+        """The bytes of a TEXT argument in every row: int64[rows], or int64[1] if it is a constant; 0 where NULL."""
+        if isinstance(expr, Literal):
+            return np.array([constant_bytes(expr)])
+        return np.diff(self.column(expr).values)
 
     def _attribute(self, ref: AttributeRef) -> Column:
         if ref.index >= 0:
@@ -88,6 +137,11 @@ class Frame:
         if self.scope.now is None:
             raise Internal("an expression reads NOW, but the scope has none")
         return self.scope.now
+
+
+def constant_bytes(literal: Literal) -> int:
+    """How long a TEXT constant is; 0 for NULL."""
+    return 0 if literal.value is None else len(str(literal.value).encode())
 
 
 def constant_column(literal: Literal, rows: int) -> Column:
@@ -151,6 +205,14 @@ def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = 
         array = pc.if_else(pa.array(marks.valid), array, pa.scalar(None, array.type))
     column = column_from_arrow("result", TEXT, array)
     return Column(TEXT, column.values, column.valid, column.data, marks.error)
+
+
+def _held(column: Column, most: int) -> Column:
+    """An error in the rows of a TEXT result that are longer than `most` bytes. O(1) while all together are not."""
+    if text_bytes(column) <= most:
+        return column
+    over = np.diff(column.values) > most
+    return finish_text(to_large_string(column), [column], over) if over.any() else column
 
 
 def to_large_string(column: Column) -> pa.Array:

@@ -38,6 +38,8 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
 - TRUE as DECIMAL(2,2) is an error, not 0.01; NULL rounded to more places than it has stays NULL, not 0.
 - x IN (...) is TRUE on a match, also if another item is an error.
+- A TEXT of more than 1 MiB (`EngineConfig.text_bytes`) is an error, whatever makes it; so is a row for which one
+  expression would make 64 MiB of text on its way.
 - A number is not compared with a TEXT attribute, DECIMALs included: cast it. The text of a NaN has no sign.
 - The characters of trim, and the part of extract and date_trunc, must be constants; a LIKE pattern with wildcards
   inside has at most 1,000 characters.

@@ -39,7 +39,7 @@ def like(call: Call, frame: Frame) -> Column:
         column = frame.column(subject)
         return finish(BOOLEAN, booleans(_match(to_large_string(column), str(pattern.value), escape)), [column])
     columns = [frame.column(subject), frame.column(pattern)]
-    found = by_distinct(columns, lambda text, key: _match(text, key[0], escape), pa.bool_())
+    found = by_distinct(columns, lambda text, key: _match(text, key[0], escape), pa.bool_(), frame)
     undecided = pc.is_null(found).to_numpy(zero_copy_only=False)
     return finish(BOOLEAN, booleans(found), columns, undecided)
 

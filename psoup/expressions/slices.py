@@ -8,19 +8,32 @@ starts       0 1 3    4 5   (8)        code point i of row r begins at starts[fi
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from psoup.columns import Array, Column
-from psoup.model import TEXT
 
 
-def cut(column: Column, begin: Array, end: Array) -> Column:
-    """Bytes begin[r] to end[r] (positions in `column.data`, int64[n]) of every row, copied."""
+def cut(column: Column, begin: Array, end: Array) -> pa.Array:
+    """Bytes begin[r] to end[r] of every row, int64[n], positions in `column.data` within the row; copied.
+
+    The ends of all rows, one after the other, are the offsets of twice as many texts, of which every other one is
+    taken: no array has an entry for a byte.
+    """
     assert column.data is not None
-    lengths = end - begin
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    source = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Column(TEXT, offsets, column.valid, column.data[source], column.error)
+    rows = len(begin)
+    ends = np.empty(2 * rows + 1, np.int64)
+    ends[0 : 2 * rows : 2], ends[1 : 2 * rows : 2] = begin, end
+    ends[-1] = end[-1] if rows else 0
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(column.data))]
+    whole = pa.Array.from_buffers(pa.large_string(), 2 * rows, buffers)
+    return whole.take(pa.array(np.arange(0, 2 * rows, 2)))
+
+
+def one_byte_each(column: Column) -> bool:
+    """Whether all code points are ASCII: then code point i of a row is its byte i."""
+    assert column.data is not None
+    data = column.data[int(column.values[0]) : int(column.values[-1])]
+    return not len(data) or int(data.max()) < 0x80
 
 
 def code_points(column: Column) -> tuple[Array, Array]:
@@ -35,15 +48,17 @@ def code_points(column: Column) -> tuple[Array, Array]:
     return np.searchsorted(leads, column.values), starts
 
 
-def substring(column: Column, start: Array, length: Array | None) -> Column:
+def substring(column: Column, start: Array, length: Array | None) -> pa.Array:
     """substr as DuckDB: 1 is the first code point, -1 the last, 0 is before the first; length may be negative.
 
     `start` and `length` int64[n], within +-2**32.
     """
-    first, starts = code_points(column)
+    plain = one_byte_each(column)
+    first, starts = (column.values, None) if plain else code_points(column)
     size = np.diff(first)
     begin = np.where(start > 0, start - 1, np.where(start < 0, size + start, -1))
     end = size if length is None else begin + length
     begin, end = np.minimum(begin, end), np.maximum(begin, end)
     begin, end = np.clip(begin, 0, size), np.clip(end, 0, size)
-    return cut(column, starts[first[:-1] + begin], starts[first[:-1] + end])
+    begin, end = first[:-1] + begin, first[:-1] + end
+    return cut(column, begin, end) if starts is None else cut(column, starts[begin], starts[end])

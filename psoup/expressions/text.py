@@ -2,6 +2,7 @@
 
 Arrow computes what it has; pieces of texts come from `slices`. Where an argument that Arrow wants constant is a
 column, the rows are grouped by its distinct values, so the cost grows with their number, not with that of the rows.
+How long a result will be is said before it is made (`sizes`); one longer than a value may be is an error of its row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
+from psoup.columns import Array, Column, column_from_arrow
 from psoup.expressions.frame import (
     Evaluator,
     Frame,
@@ -23,7 +24,8 @@ from psoup.expressions.frame import (
     null_column,
     to_large_string,
 )
-from psoup.expressions.slices import cut, substring
+from psoup.expressions.sizes import text_bytes
+from psoup.expressions.slices import cut, one_byte_each, substring
 from psoup.expressions.tree import Call, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
@@ -31,18 +33,22 @@ SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2
 """What trim takes away unless told: the space separators of Unicode; not tabs and line ends, as in DuckDB."""
 
 _FAR = np.int64(2**32)
+_PLACES = 18
+"""What substr takes at once, in sizes of its text, where there are letters of more than one byte: their places."""
+_NAMES = 5
+"""The same for texts that become Python's."""
+_EMPTY = pa.scalar("", pa.large_string())
 
 
-def lower(call: Call, frame: Frame) -> Column:
-    """Small letters."""
-    columns = frame.columns(call)
-    return finish_text(pc.utf8_lower(to_large_string(columns[0])), columns)
+def _letters(change: Callable[[pa.Array], pa.Array]) -> Evaluator:
+    """lower, upper. A letter of two bytes may have a counterpart of three: ȺȾ are ⱥⱦ."""
 
+    def evaluator(call: Call, frame: Frame) -> Column:
+        columns = frame.columns(call)
+        frame.sizes.borrow(text_bytes(columns[0]) * 3 // 2)
+        return finish_text(change(to_large_string(columns[0])), columns)
 
-def upper(call: Call, frame: Frame) -> Column:
-    """Capital letters."""
-    columns = frame.columns(call)
-    return finish_text(pc.utf8_upper(to_large_string(columns[0])), columns)
+    return evaluator
 
 
 def length(call: Call, frame: Frame) -> Column:
@@ -60,8 +66,9 @@ def substr(call: Call, frame: Frame) -> Column:
     for position, number in enumerate(numbers):
         far |= (number >= _FAR) | (number < -_FAR)
         numbers[position] = np.clip(number, -_FAR, _FAR)
+    frame.sizes.borrow((1 if one_byte_each(columns[0]) else _PLACES) * text_bytes(columns[0]))
     piece = substring(columns[0], numbers[0], numbers[1] if len(numbers) > 1 else None)
-    return finish_text(to_large_string(Column(TEXT, piece.values, None, piece.data)), columns, far)
+    return finish_text(piece, columns, far)
 
 
 def _trim(strip: Callable[..., pa.Array]) -> Evaluator:
@@ -74,6 +81,7 @@ def _trim(strip: Callable[..., pa.Array]) -> Evaluator:
                 return null_column(TEXT, frame.rows)
             characters = str(given.value)
         column = frame.column(call.args[0])
+        frame.sizes.borrow(text_bytes(column))
         return finish_text(strip(to_large_string(column), characters=characters), [column])
 
     return evaluator
@@ -81,26 +89,46 @@ def _trim(strip: Callable[..., pa.Array]) -> Evaluator:
 
 def concat(call: Call, frame: Frame) -> Column:
     """All arguments one after the other, NULLs as nothing."""
+    over = _too_long_together(call, frame)
     joined = pc.binary_join_element_wise(
-        *_some_array(call, frame), pa.scalar("", pa.large_string()), null_handling="replace", null_replacement=""
+        *_joinable(call, frame, over), _EMPTY, null_handling="replace", null_replacement=""
     )
     error = any_error([frame.column(arg) for arg in call.args if not isinstance(arg, Literal)])
     marks = [] if error is None else [Column(BOOLEAN, error, ~error, None, error)]
-    return finish_text(joined, marks)
+    return finish_text(joined, marks, over)
 
 
 def concat_operator(call: Call, frame: Frame) -> Column:
     """a || b: NULL if one is."""
-    joined = pc.binary_join_element_wise(*_some_array(call, frame), pa.scalar("", pa.large_string()))
-    return finish_text(joined, frame.columns(call))
+    if any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+        columns = [frame.column(arg) for arg in call.args if not isinstance(arg, Literal)]
+        return null_column(TEXT, frame.rows, any_error(columns))
+    over = _too_long_together(call, frame)
+    joined = pc.binary_join_element_wise(*_joinable(call, frame, over), _EMPTY)
+    return finish_text(joined, [frame.column(arg) for arg in call.args if not isinstance(arg, Literal)], over)
 
 
-def _some_array(call: Call, frame: Frame) -> list[pa.Array | pa.Scalar]:
-    """The arguments for Arrow; if all are constants the first becomes an array, so that the result is one."""
+def _too_long_together(call: Call, frame: Frame) -> Array | None:
+    """The rows whose arguments are too long for one text."""
+    lengths = np.zeros(frame.rows, np.int64)
+    for arg in call.args:
+        lengths += frame.lengths(arg)
+    return frame.sizes.check(lengths)
+
+
+def _joinable(call: Call, frame: Frame, over: Array | None) -> list[pa.Array | pa.Scalar]:
+    """The arguments for Arrow, empty where `over`; if all are constants the first is an array, so the result is one."""
     texts = [frame.text(arg) for arg in call.args]
+    if over is not None:
+        return [_blank(text, over) for text in texts]
     if all(isinstance(text, pa.Scalar) for text in texts):
         texts[0] = to_large_string(frame.column(call.args[0]))
     return texts
+
+
+def _blank(text: pa.Array | pa.Scalar, over: Array) -> pa.Array:
+    """Nothing in the rows of `over`."""
+    return pc.if_else(pa.array(over), _EMPTY, text)
 
 
 def starts_with(call: Call, frame: Frame) -> Column:
@@ -113,8 +141,9 @@ def starts_with(call: Call, frame: Frame) -> Column:
     columns = frame.columns(call)
     whole, start = columns
     sizes = np.minimum(np.diff(whole.values), np.diff(start.values))
+    frame.sizes.borrow(int(sizes.sum()))
     head = cut(whole, whole.values[:-1], whole.values[:-1] + sizes)
-    return finish(BOOLEAN, booleans(pc.equal(to_large_string(head), to_large_string(start))), columns)
+    return finish(BOOLEAN, booleans(pc.equal(head, to_large_string(start))), columns)
 
 
 def contains(call: Call, frame: Frame) -> Column:
@@ -125,32 +154,60 @@ def contains(call: Call, frame: Frame) -> Column:
         found = pc.match_substring(to_large_string(column), pattern=str(part.value))
         return finish(BOOLEAN, booleans(found), [column])
     columns = frame.columns(call)
-    found = by_distinct(columns, lambda text, key: pc.match_substring(text, pattern=key[0]), pa.bool_())
+    found = by_distinct(columns, lambda text, key: pc.match_substring(text, pattern=key[0]), pa.bool_(), frame)
     return finish(BOOLEAN, booleans(found), columns)
 
 
 def replace(call: Call, frame: Frame) -> Column:
     """Every occurrence of the second text, from the left, replaced by the third; an empty second changes nothing."""
-    columns = frame.columns(call)
-
-    def one(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
-        return pc.replace_substring(text, pattern=key[0], replacement=key[1]) if key[0] else text
-
-    old, new = call.args[1:]
+    subject, old, new = call.args
     if isinstance(old, Literal) and isinstance(new, Literal):
+        column = frame.column(subject)
         if old.value is None or new.value is None:
             return null_column(TEXT, frame.rows)
-        return finish_text(one(to_large_string(columns[0]), (str(old.value), str(new.value))), columns[:1])
-    return finish_text(by_distinct(columns, one, pa.large_string()), columns)
+        key, texts = (str(old.value), str(new.value)), to_large_string(column)
+        over = _too_long_replaced(call, frame, lambda: _counted(texts, key))
+        return finish_text(_replaced(texts if over is None else _blank(texts, over), key), [column], over)
+    columns = frame.columns(call)
+    over = _too_long_replaced(call, frame, lambda: by_distinct(columns, _counted, pa.int64(), frame))
+    if over is None:
+        return finish_text(by_distinct(columns, _replaced, pa.large_string(), frame), columns)
+    kept = [column_from_arrow("subject", TEXT, _blank(to_large_string(columns[0]), over)), *columns[1:]]
+    return finish_text(by_distinct(kept, _replaced, pa.large_string(), frame), columns, over)
+
+
+def _replaced(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
+    return pc.replace_substring(text, pattern=key[0], replacement=key[1]) if key[0] else text
+
+
+def _counted(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
+    """How often a text is found in others, as `replace` finds it."""
+    return pc.count_substring(text, pattern=key[0]) if key[0] else pc.multiply(pc.binary_length(text), 0)
+
+
+def _too_long_replaced(call: Call, frame: Frame, count: Callable[[], pa.Array]) -> Array | None:
+    """The rows in which the result of replace would be too long; occurrences are counted only where it may be."""
+    before, old, new = (frame.lengths(arg) for arg in call.args)
+    grows = (new > old) & (old > 0)
+    most = np.where(grows, before // np.maximum(old, 1) * new + before % np.maximum(old, 1), before)
+    limits = frame.sizes.limits
+    if most.max(initial=0) <= limits.value and frame.sizes.kept + int(most.sum()) <= limits.together:
+        return None
+    found = count().fill_null(0).to_numpy(zero_copy_only=False)
+    return frame.sizes.check(before + found * (new - old))
 
 
 def by_distinct(
-    columns: list[Column], apply: Callable[[pa.Array, tuple[str, ...]], pa.Array], result: pa.DataType
+    columns: list[Column],
+    apply: Callable[[pa.Array, tuple[str, ...]], pa.Array],
+    result: pa.DataType,
+    frame: Frame,
 ) -> pa.Array:
     """`apply(texts of columns[0], values of the other columns)` for each distinct tuple of those values.
 
     O(rows log rows) and one call of `apply` a distinct tuple. NULL where an argument is.
     """
+    frame.sizes.borrow(text_bytes(columns[0]) + _NAMES * sum(map(text_bytes, columns[1:])))
     names = [str(position) for position in range(len(columns))]
     table = pa.table([to_large_string(column) for column in columns], names=names)
     keys = table.select(names[1:])
@@ -164,8 +221,7 @@ def by_distinct(
         if None in key.values():
             parts.append(pa.nulls(len(positions), result))
         else:
-            part = apply(to_large_string(columns[0].take(positions)), tuple(key.values()))
-            parts.append(part)
+            parts.append(apply(table.column(0).chunk(0).take(pa.array(positions)), tuple(key.values())))
     if not parts:
         return pa.array([], result)
     inverse = np.argsort(np.concatenate(order))
@@ -173,8 +229,8 @@ def by_distinct(
 
 
 EVALUATORS: dict[str, Evaluator] = {
-    "lower": lower,
-    "upper": upper,
+    "lower": _letters(pc.utf8_lower),
+    "upper": _letters(pc.utf8_upper),
     "length": length,
     "substr": substr,
     "trim": _trim(pc.utf8_trim),

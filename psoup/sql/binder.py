@@ -27,6 +27,10 @@ from psoup.sql.types import data_type
 MAX_LIST = 10_000
 """Most values of one IN list."""
 
+_MOST_FOLDED = 64 * 1024
+"""Bytes of text that the constants of a statement may become when they are folded: replace('xx', 'x', ...) makes many
+of few. What would be more is computed where it is evaluated."""
+
 _CLOCKS = frozenset({"now", "current_timestamp", "transaction_timestamp", "get_current_timestamp"})
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",
@@ -56,6 +60,7 @@ class Binder:
         self, source: Source, spec: StreamSpec, alias: str, parameters: Mapping[int, Literal] | None = None
     ) -> None:
         self._parameters = parameters or {}
+        self._text_left = _MOST_FOLDED
         self._source = source
         self._spec = spec
         self._alias = alias
@@ -315,10 +320,17 @@ class Binder:
             call = functions.resolve(name, args)
         if isinstance(call, Call) and all(isinstance(arg, Literal) for arg in call.args):
             try:
-                return constant(call) or call
+                return self._folded(call)
             except InvalidInput:
-                return call  # an error of every row, counted where it is evaluated
+                return call  # an error of every row, counted where it is evaluated; or a text too long to be kept
         return call
+
+    def _folded(self, call: Call) -> Expr:
+        """The constant that `call` is. Raises InvalidInput if it is an error, or too much text was made."""
+        folded = constant(call, self._text_left)
+        if folded is not None and folded.type == TEXT and folded.value is not None:
+            self._text_left -= len(str(folded.value).encode())
+        return folded or call
 
 
 _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {

@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from psoup.config import EngineConfig
+from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.kernels.codes import count_some
 from psoup.kernels.columns import merge_runs, sort_by_slot
@@ -28,7 +29,7 @@ from psoup.stems.costs import Costs
 from psoup.stems.join import Join, Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, Task, handover_of, threads_of
 from psoup.stems.predicate_index import Part
-from psoup.stems.values import column_of, values_of
+from psoup.stems.values import AllValues, Values
 
 _ONE_RUN = 8_192
 """Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
@@ -48,12 +49,35 @@ def probe(
 ) -> None:
     """Join a piece with the clauses of all parts and write the matches to `results`; count the work in `costs`.
 
-    Every attribute is computed once. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
+    Every attribute is computed once, in parts of the piece if the texts of all of it would take too much memory.
+    O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
     """
     if not len(piece):
         return
     used = sorted({a for part in parts for a in part.index.attributes.tolist()})
-    values = {a: values_of(column_of(attributes[a], piece.columns, piece.ids, piece.times)) for a in used}
+    tuples = (piece.columns, piece.ids, piece.times)
+    try:
+        values = AllValues({a: attributes[a] for a in used}, tuples, config.texts)
+    except TooMuchText as problem:
+        cuts = min(problem.parts, len(piece))
+    else:
+        _join(parts, values, piece, results, run, scratch, config, costs)
+        return
+    for start, stop in pairwise(len(piece) * cut // cuts for cut in range(cuts + 1)):
+        probe(parts, attributes, piece.slice(start, stop), results, run, scratch, config, costs)
+
+
+def _join(
+    parts: Sequence[Part],
+    values: Mapping[int, Values],
+    piece: Piece,
+    results: OpenResults,
+    run: Runner,
+    scratch: Scratch,
+    config: EngineConfig,
+    costs: Costs | None,
+) -> None:
+    """The join, once the attributes are computed."""
     for attribute, own in values.items():
         if own.error is not None:
             results.add_errors(attribute, own.errors)

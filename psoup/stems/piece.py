@@ -57,6 +57,11 @@ class Piece:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def slice(self, start: int, stop: int) -> Piece:
+        """Some of the tuples; memory is shared."""
+        columns = tuple(column.slice(start, stop) for column in self.columns)
+        return Piece(columns, self.ids[start:stop], self.times[start:stop], self.start + start)
+
 
 class OpenResults(Protocol):
     """Where the matches of the open chunk go: rows of bits for some slots, runs of pairs for the others.

@@ -4,18 +4,24 @@
     columns ──scan──> mask of the matching rows, number of errors
 
 Factors over columns come first, single intervals before unions; expressions last. Expressions are computed for every
-row whatever the mask, so that errors are counted as on arrival. Many clauses at once: `QuerySteM.subset`.
+row whatever the mask, so that errors are counted as on arrival; for some rows after the others where their texts take
+too much memory. Many clauses at once: `QuerySteM.subset`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from psoup.archive import Zone
 from psoup.columns import Array, Column
+from psoup.config import TextLimits
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.frame import RowsOf
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.select import allowed_mask, range_mask
 from psoup.query import Factor, Interval, Term
@@ -33,29 +39,66 @@ class ScanResult:
     errors: int
 
 
-def scan(factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times: Array) -> ScanResult:
+def scan(
+    factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits = TextLimits()
+) -> ScanResult:
     """The rows that pass all factors. O(rows * terms)."""
-    known: dict[Expr, Values] = {}
-    for expr in {term.attribute for factor in factors for term in factor.terms}:
-        if not isinstance(expr, AttributeRef):
-            known[expr] = values_of(column_of(expr, columns, ids, times))
-    errors = sum(values.errors for values in known.values())
-    mask = np.ones(len(ids), np.uint8)
-    for factor in sorted(factors, key=_cost):
-        if not mask.any():
-            break
-        either: Array | None = None
+    try:
+        return _Scan(factors, columns, ids, times, texts).result()
+    except TooMuchText as problem:
+        parts, rows = min(problem.parts, len(ids)), len(ids)
+    found = [
+        scan(factors, RowsOf(columns, start, stop), ids[start:stop], times[start:stop], texts)
+        for start, stop in pairwise(rows * part // parts for part in range(parts + 1))
+    ]
+    return ScanResult(np.concatenate([part.mask for part in found]), sum(part.errors for part in found))
+
+
+class _Scan:
+    """One clause over some rows. What an attribute's values are is forgotten after the last term that asks."""
+
+    def __init__(
+        self, factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits
+    ) -> None:
+        self._factors = sorted(factors, key=_cost)
+        self._rows = (columns, ids, times, texts)
+        self._known: dict[Expr, Values] = {}
+        self._left = Counter(term.attribute for factor in factors for term in factor.terms)
+        self._errors = 0
+
+    def result(self) -> ScanResult:
+        mask: Array = np.ones(len(self._rows[1]), np.uint8)
+        for factor in self._factors:
+            if mask.any():
+                mask &= self._either(factor)
+                continue
+            for term in factor.terms:
+                if not isinstance(term.attribute, AttributeRef):
+                    self._values(term.attribute)  # for its errors
+        return ScanResult(mask, self._errors)
+
+    def _either(self, factor: Factor) -> Array:
+        either: Array = np.zeros(len(self._rows[1]), np.uint8)
         for term in factor.terms:
-            values = known.get(term.attribute)
-            if values is None:
-                values = known[term.attribute] = values_of(column_of(term.attribute, columns, ids, times))
-            own = _term_mask(term, values, len(ids))
-            either = own if either is None else either | own
-        if either is None:
-            mask[:] = 0
-        else:
-            mask &= either
-    return ScanResult(mask, errors)
+            either |= _term_mask(term, self._values(term.attribute), len(either))
+        return either
+
+    def _values(self, expr: Expr) -> Values:
+        known = self._known.pop(expr, None)
+        if known is None:
+            known = values_of(column_of(expr, *self._rows))
+            self._errors += 0 if isinstance(expr, AttributeRef) else known.errors
+        self._left[expr] -= 1
+        if self._left[expr]:
+            self._known[expr] = known
+            self._check_room()
+        return known
+
+    def _check_room(self) -> None:
+        """Columns are there anyway; the texts of expressions that are asked for again must fit together."""
+        derived = (own.data for expr, own in self._known.items() if not isinstance(expr, AttributeRef))
+        if len(self._rows[1]) > 1 and sum(len(data) for data in derived if data is not None) > self._rows[3].together:
+            raise TooMuchText(2)
 
 
 def zone_excludes(factors: Sequence[Factor], zones: Mapping[int, Zone]) -> bool:

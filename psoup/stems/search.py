@@ -19,6 +19,7 @@ import numpy as np
 
 from psoup.archive import ArchivedChunk, Chunk, LazyColumns
 from psoup.columns import Array, Column, empty_column
+from psoup.config import TextLimits
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
 from psoup.model import BIGINT, Kind
@@ -55,8 +56,9 @@ class _Test:
 class Search:
     """A clause, made ready. Any number of threads may use it."""
 
-    def __init__(self, factors: Sequence[Factor]) -> None:
+    def __init__(self, factors: Sequence[Factor], texts: TextLimits = TextLimits()) -> None:
         self._factors = tuple(factors)
+        self._texts = texts
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads
@@ -120,7 +122,7 @@ class Search:
         else:
             columns = [column.slice(start, stop) for column in chunk.columns]
         times = chunk.times[start:stop] if self._timed else _NOTHING
-        found = scan(factors, columns, chunk.ids_of(start, stop), times)
+        found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts)
         return Found(_offsets(_padded(found.mask), start), found.errors)
 
     def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> Found:
@@ -133,7 +135,7 @@ class Search:
         used = {t.attribute.index for f in self._rest for t in f.terms if isinstance(t.attribute, AttributeRef)}
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
         times = chunk.times[offsets] if self._timed else _NOTHING
-        found = scan(self._rest, columns, chunk.first_id + offsets, times)
+        found = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts)
         return Found(offsets[found.mask.view(np.bool_)])
 
 

@@ -105,3 +105,11 @@ def test_a_nan_has_no_sign() -> None:
     shown = cast(resolve("sqrt", [oracle.ref("d")]), TEXT)
     assert oracle.mine(shown).to_list() == ["nan"]
     assert oracle.theirs([shown])[0].to_list() == ["-nan"]
+
+
+def test_no_text_is_longer_than_a_value_may_be() -> None:
+    """1 MiB, whatever makes it; DuckDB makes any that memory holds."""
+    oracle = Oracle({"t": (TEXT, ["x" * 1024, "y" * 1024])})
+    many = resolve("replace", [oracle.ref("t"), Literal(TEXT, "x"), Literal(TEXT, "z" * 1025)])
+    assert both(oracle, resolve("length", [many])) == ([None, 1024], [1024 * 1025, 1024])
+    assert oracle.mine(many).error is not None

@@ -1,0 +1,145 @@
+"""The SELECT list computed over the matches of an answer.
+
+    matches, a group at a time ─> gather the columns that are read ─> expressions ─> a column for each output
+
+A group whose texts would take too much memory is computed in halves, and these in halves. Nothing here knows windows,
+order or Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from psoup.archive import ArchivedChunk, Chunk
+from psoup.columns import Array, Column, concat_columns, empty_column
+from psoup.config import TextLimits
+from psoup.errors import ResourceExhausted
+from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
+from psoup.expressions.sizes import text_bytes
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
+from psoup.model import BIGINT, Kind
+
+_NOT_READ = empty_column(BIGINT)
+
+Group = list[tuple[Chunk, Array]]
+"""Some matches in order: of each chunk some offsets."""
+
+_Part = tuple[Chunk, Array, int, int]
+"""A chunk, offsets in it, and where these start and stop among the rows of their group."""
+
+
+def computed(outputs: list[Expr], group: Group, now: int | None, texts: TextLimits) -> Iterator[list[Column]]:
+    """The output expressions over a group of matches, in one part or several, in order.
+
+    Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together.
+    """
+    try:
+        columns = _evaluate(outputs, group, now, texts)
+    except TooMuchText:
+        for half in _halves(group):
+            yield from computed(outputs, half, now, texts)
+    else:
+        yield columns
+
+
+def _halves(group: Group) -> tuple[Group, Group]:
+    """The first half of the rows, and the others."""
+    room = sum(len(offsets) for _, offsets in group) // 2
+    first: Group = []
+    rest: Group = []
+    for data, offsets in group:
+        if room:
+            first.append((data, offsets[:room]))
+        if len(offsets) > room:
+            rest.append((data, offsets[room:]))
+        room = max(room - len(offsets), 0)
+    return first, rest
+
+
+def _evaluate(outputs: list[Expr], group: Group, now: int | None, texts: TextLimits) -> list[Column]:
+    """The output expressions over one group of matches; only the columns they read are gathered.
+
+    Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if those of
+    one are that are computed.
+    """
+    parts, rows = [], 0
+    for data, offsets in group:
+        parts.append((data, offsets, rows, rows + len(offsets)))
+        rows += len(offsets)
+    fetched = _fetch(outputs, parts)
+    used = frozenset[int]().union(*map(attributes_of, outputs))
+    if rows > 1 and sum(_stored_text(index, parts, fetched) for index in used) > texts.together:
+        raise TooMuchText(2)
+    gathered = {index: _gather(index, parts, rows, fetched) for index in used}
+    known: dict[Expr, Column] = {}
+    made = 0
+    for expr in outputs:
+        if isinstance(expr, AttributeRef):
+            known[expr] = gathered[expr.index]
+        elif expr not in known:
+            known[expr] = evaluate(expr, _scope(gathered, rows, now, texts))
+            made += text_bytes(known[expr]) if expr.type.kind is Kind.TEXT else 0
+            if made > texts.together:
+                raise TooMuchText(2) if rows > 1 else _row_too_large(made, texts)
+    return [known[expr] for expr in outputs]
+
+
+def _row_too_large(size: int, texts: TextLimits) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"the SELECT list makes {size:,} bytes of text of one row, and {texts.together:,} is the most; select less",
+        reason="ROW_BUDGET",
+    )
+
+
+def _stored_text(index: int, parts: list[_Part], fetched: dict[int, dict[int, Column]]) -> int:
+    """The bytes that the texts of a column have in the matches; 0 if it is not TEXT."""
+    if index < 0:
+        return 0
+    size = 0
+    for place, (data, offsets, _, _) in enumerate(parts):
+        there = fetched.get(place, {}).get(index)
+        column = data.columns[index] if there is None else there
+        if column.type.kind is not Kind.TEXT:
+            return 0
+        size += text_bytes(column) if there is not None else int(np.diff(column.values)[offsets].sum())
+    return size
+
+
+def _fetch(outputs: list[Expr], parts: list[_Part]) -> dict[int, dict[int, Column]]:
+    """What parts on disk have of the columns, all of a chunk at once: by the part's place, then by index."""
+    archived = [(place, data, offsets) for place, (data, offsets, _, _) in enumerate(parts) if not data.in_memory]
+    if not archived:
+        return {}
+    used = frozenset().union(*map(attributes_of, outputs)) - {ID_INDEX}
+    for _, data, offsets in archived:
+        if isinstance(data, ArchivedChunk):
+            data.expect(used, offsets)
+    return {place: data.take_all(used, offsets) for place, data, offsets in archived if isinstance(data, ArchivedChunk)}
+
+
+def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:
+    """One column of the matches."""
+    if index == ID_INDEX:
+        return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
+    if index == TIME_INDEX or fetched:
+        found = [fetched[k][index] if k in fetched else parts[k][0].take(index, parts[k][1]) for k in range(len(parts))]
+        return concat_columns(found)
+    first = parts[0][0].columns[index]
+    values = np.empty(rows, first.values.dtype)
+    text = first.type.kind is Kind.TEXT
+    for data, offsets, start, stop in parts:
+        column = data.columns[index]
+        if text or column.valid is not None or column.error is not None:
+            return concat_columns([data.columns[index].take(offsets) for data, offsets, _, _ in parts])
+        column.values.take(offsets, None, values[start:stop], "clip")  # "raise" would copy through a buffer
+    return Column(first.type, values)
+
+
+def _scope(gathered: dict[int, Column], rows: int, now: int | None, texts: TextLimits) -> Scope:
+    """The gathered columns in the schema's places; the others stay empty and are not read."""
+    columns = tuple(gathered.get(i, _NOT_READ) for i in range(max(gathered, default=-1) + 1))
+    found = (gathered.get(ID_INDEX), gathered.get(TIME_INDEX))
+    ids, times = (None if column is None else column.values for column in found)
+    return Scope(columns, rows, ids, times, now, texts)
