@@ -2,9 +2,12 @@
 
 --only arrival --only invoke.grpc   the groups or rows whose names begin so
 --quick                             the headline rows alone, fewer samples
+--tiny                              every row, so small that its figure means nothing: does the benchmark itself work?
 --json build/bench.json             where the rows go; beside it the same as Markdown (bench.md)
 --markdown                          print the table as Markdown, medians alone
 --strict                            exit with 1 if a target is missed
+
+A row that fails is a row with the reason; the others are measured, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -37,10 +41,12 @@ from benchmarks import (
     spark_join,
     wire,
 )
-from benchmarks.measure import Row, machine
-from benchmarks.report import markdown, number, print_table, write_json
+from benchmarks.machine import machine
+from benchmarks.measure import Row
+from benchmarks.report import head_line, markdown, number, print_table, write_json
+from benchmarks.run import Run, Size
 
-GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
+GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.q4096.f4": arrival.rows,
     "arrival.q4096.f4.sustained": arrival.sustained_rows,
     "arrival.q1024.mixed": arrival.mixed_rows,
@@ -52,7 +58,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "push.grpc": wire.push_rows,
     "push.durable": durability.push_rows,
     "recovery": durability.recovery_rows,
-    "invoke.grpc": lambda quick: chain(wire.invoke_rows(quick), calls.invoke_rows(quick)),
+    "invoke.grpc": lambda run: chain(wire.invoke_rows(run), calls.invoke_rows(run)),
     "archive": archive.rows,
     "growth": growth.rows,
     "attacked": attacked.rows,
@@ -69,22 +75,26 @@ NAMED_ONLY = ("spark.",)
 
 
 def main() -> int:
-    """Measure what was asked for. 0, or 1 with --strict and a missed target."""
+    """Measure what was asked for. 0; 1 if a row failed, or with --strict if a target was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure PSoup beside its peers.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
-    parser.add_argument("--quick", action="store_true", help="the headline rows alone, with fewer samples")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="the headline rows alone, with fewer samples")
+    size.add_argument("--tiny", action="store_true", help="every row, too small for a figure: whether they work")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="where rows go")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown, medians alone")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     options = parser.parse_args()
+    run = Run(Size.QUICK if options.quick else Size.TINY if options.tiny else Size.WHOLE, tuple(options.only))
     groups = [group for group in GROUPS if _wanted(group, options.only)]
     if not groups:
         parser.error(f"--only {options.only[0]}: rows begin with {', '.join(GROUPS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended with it
     here = machine()
     progress = Console(stderr=True)
+    progress.print(head_line(here), highlight=False)
     rows: list[Row] = []
-    for row in _measured(groups, options, progress):
+    for row in _measured(groups, run, progress):
         rows.append(row)
         # Written as it goes: a run that is ended keeps what it has measured.
         write_json(options.json, rows, here)
@@ -94,13 +104,16 @@ def main() -> int:
         console.print(markdown(rows, here), highlight=False, markup=False, soft_wrap=True, end="")
     else:
         print_table(rows, here, console if console.is_terminal else Console(width=200))
-    missed = [row.name for row in rows if row.met is False]
+    missed = [row.name for row in rows if row.met is False and not run.tiny]
+    failed = [row.name for row in rows if row.failure]
     if missed:
         progress.print(f"Missed: {', '.join(missed)}")
-    return 1 if missed and options.strict else 0
+    if failed:
+        progress.print(f"Failed: {', '.join(failed)}; {options.json} has the tracebacks")
+    return 1 if failed or (missed and options.strict) else 0
 
 
-def _measured(groups: list[str], options: argparse.Namespace, console: Console) -> Iterator[Row]:
+def _measured(groups: list[str], run: Run, console: Console) -> Iterator[Row]:
     """The rows that were asked for, with a bar of the groups on a terminal, and a line for each row."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
@@ -108,13 +121,24 @@ def _measured(groups: list[str], options: argparse.Namespace, console: Console) 
         for group in groups:
             bar.update(task, description=f"Measuring {group}")
             start = time.monotonic()
-            for row in GROUPS[group](options.quick):
-                if not options.only or any(row.name.startswith(name) for name in options.only):
+            for row in _group(group, run):
+                if row.failure:
+                    yield row
+                    console.print(f"{row.name}: failed, {row.failure}", markup=False)
+                elif run.wants(row.name):
                     yield row
                     theirs = "not here" if row.peer_sample is None else f"{row.ratio:.2f}x"
                     console.print(f"{row.name}: {number(row.sample.median)} {row.unit}, {theirs} {row.peer}")
             console.print(f"[dim]{group} took {time.monotonic() - start:.0f} s[/]")
             bar.advance(task)
+
+
+def _group(group: str, run: Run) -> Iterator[Row]:
+    """The rows of a group; what fails outside of its parts is a row that is named like the group."""
+    try:
+        yield from GROUPS[group](run)
+    except Exception as error:
+        yield Row.failed(group, error, traceback.format_exc())
 
 
 def _wanted(group: str, only: list[str]) -> bool:

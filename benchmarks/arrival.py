@@ -22,6 +22,7 @@ from benchmarks.measure import Rate, Row, Sample, Target, beside, in_turns
 from benchmarks.peers import Missing, made, pathway
 from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
+from benchmarks.run import Run
 from benchmarks.workload import ATTRIBUTES, CREATE, DOMAIN, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
 from psoup.maintenance import Installable
@@ -37,27 +38,31 @@ FEW = 512
 """Queries that Pathway gets."""
 
 
-def _headline() -> list[Query]:
-    return make_queries(4_096, 4)
+def _headline(run: Run) -> list[Query]:
+    return make_queries(run.of(4_096, 4_096, 16), 4)
 
 
-def rows(quick: bool) -> Iterator[Row]:
+def rows(run: Run) -> Iterator[Row]:
     """4,096 queries of four factors beside every peer."""
     targets = (Target(value_at_least=3e6), Target(value_at_least=5e6))
-    yield from paper("arrival.q4096.f4", _headline(), targets, samples=3 if quick else 5, streaming=not quick)
+    name, samples, streaming = "arrival.q4096.f4", run.of(5, 3, 1), run.of(True, False, False)
+    measured = partial(paper, name, _headline(run), targets, samples=samples, streaming=streaming)
+    yield from run.part(measured, name, f"{name}.two")
 
 
-def mixed_rows(quick: bool) -> Iterator[Row]:
+def mixed_rows(run: Run) -> Iterator[Row]:
     """1,024 queries, 1 to 8 factors mixed."""
-    queries = [query for factors in range(1, 9) for query in make_queries(128, factors)]
-    yield from paper("arrival.q1024.mixed", queries, (Target(value_at_least=6e6), None), samples=3 if quick else 5)
+    queries = [query for factors in range(1, 9) for query in make_queries(run.of(128, 128, 2), factors)]
+    name, targets = "arrival.q1024.mixed", (Target(value_at_least=6e6), None)
+    yield from run.part(partial(paper, name, queries, targets, samples=run.of(5, 3, 1)), name, f"{name}.two")
 
 
-def sustained_rows(quick: bool) -> Iterator[Row]:
+def sustained_rows(run: Run) -> Iterator[Row]:
     """The headline over 64 chunks a sample, sealing, expiry and index upkeep inside."""
     targets = (Target(value_at_least=2e6), Target(value_at_least=3.5e6))
-    chunks = 8 if quick else 64
-    yield from paper("arrival.q4096.f4.sustained", _headline(), targets, 1 if quick else 3, chunks)
+    name = "arrival.q4096.f4.sustained"
+    measured = partial(paper, name, _headline(run), targets, run.of(3, 1, 1), run.of(64, 8, 2))
+    yield from run.part(measured, name, f"{name}.two")
 
 
 def paper(

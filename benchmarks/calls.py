@@ -20,9 +20,11 @@ from pathlib import Path
 import grpc
 import numpy as np
 
+from benchmarks import processes
 from benchmarks.empty_service import EMPTY
 from benchmarks.measure import Row, Sample, Target
-from benchmarks.processes import empty_service, served
+from benchmarks.processes import empty_service
+from benchmarks.run import Run
 from benchmarks.wire import ANSWER_ROWS, BATCH, CHUNK, as_ipc, typical
 from benchmarks.workload import CREATE, STREAM, batches, make_columns
 from psoup_client import Client
@@ -32,60 +34,63 @@ INVOKE = "/psoup.v1.QueryService/Invoke"
 INVOKE_MANY = "/psoup.v1.QueryService/InvokeMany"
 PUSH = "/psoup.v1.IngestService/Push"
 MANY = 256
-SECONDS = 1.0
-"""Of one turn."""
+TURN_SECONDS = 1.0
 
 LIMIT = [("grpc.max_receive_message_length", 16 * 1024 * 1024), ("grpc.use_local_subchannel_pool", 1)]
 
 
-def invoke_rows(quick: bool) -> Iterator[Row]:
+def invoke_rows(run: Run) -> Iterator[Row]:
     """Throughput of invocations."""
-    rounds = 2 if quick else 5
+    yield from run.part(lambda: _invoked(run), "invoke.grpc.service", "invoke.grpc.many.service")
+
+
+def _invoked(run: Run) -> Iterator[Row]:
     columns = make_columns(CHUNK)
     query = typical(columns)
     matched = np.flatnonzero(query.mask(columns))[-ANSWER_ROWS:]
-    with served(Path(), durable=False) as there, Client(there.address) as client, empty_service() as empty:
+    with processes.served(Path(), durable=False) as there, Client(there.address) as client, empty_service() as empty:
         client.create_stream(CREATE)
         handle = client.register(query.statement(CHUNK - int(matched[0])))
         for table in batches(columns, BATCH):
             client.push(STREAM, table)
         assert len(handle.invoke()) == ANSWER_ROWS
         one = queries_pb2.InvokeRequest(query_id=handle.id).SerializeToString()
-        ours, theirs = _beside_empty(there.address, INVOKE, one, empty, 16, rounds)
+        ours, theirs = _beside_empty(there.address, INVOKE, one, empty, 16, run)
         yield Row("invoke.grpc.service", ours, "calls/s", "empty call", theirs, Target(at_least=0.75))
         asked = queries_pb2.InvokeManyRequest(query_ids=[handle.id] * MANY, max_bytes=3 << 20)
         given = client.connection.queries.InvokeMany(asked)
         assert len(given.outcomes) == MANY
         assert all(len(outcome.answer.arrow_ipc) for outcome in given.outcomes)
         many = asked.SerializeToString()
-        ours, theirs = _beside_empty(there.address, INVOKE_MANY, many, empty, 1, rounds)
+        ours, theirs = _beside_empty(there.address, INVOKE_MANY, many, empty, 1, run)
         target = Target(value_at_least=15_000)
         yield Row("invoke.grpc.many.service", ours.scaled(MANY), "answers/s", "empty call", theirs, target)
 
 
-def push_rows(quick: bool, folder: Path) -> Iterator[Row]:
+def push_rows(run: Run, folder: Path) -> Iterator[Row]:
     """Single tuples from 50 clients into a directory."""
-    with served(folder) as there, Client(there.address) as client, empty_service() as empty:
+    with processes.served(folder) as there, Client(there.address) as client, empty_service() as empty:
         client.create_stream(CREATE)
         table = batches(make_columns(1), 1)[0]
         request = ingest_pb2.PushRequest(stream=STREAM, arrow_ipc=as_ipc(table)).SerializeToString()
-        ours, theirs = _beside_empty(there.address, PUSH, request, empty, 50, 2 if quick else 5)
+        ours, theirs = _beside_empty(there.address, PUSH, request, empty, 50, run)
         query = client.register(f"SELECT * FROM {STREAM} WHERE a0 = {table.column('a0')[0].as_py()}")
         assert len(query.invoke()) > 0
     yield Row("push.durable.50x1", ours, "calls/s", "empty call", theirs, Target(at_least=0.6))
 
 
 def _beside_empty(
-    address: str, method: str, request: bytes, empty: str, clients: int, rounds: int
+    address: str, method: str, request: bytes, empty: str, clients: int, run: Run
 ) -> tuple[Sample, Sample]:
     """Calls a second of ours and of empty ones, in turns; the first of each is warm-up."""
+    turn = run.of(TURN_SECONDS, TURN_SECONDS, 0.02)
 
     async def measured() -> tuple[list[float], list[float]]:
         async with _Callers(address, method, clients) as ours, _Callers(empty, EMPTY, clients) as theirs:
             rates: tuple[list[float], list[float]] = ([], [])
-            for _ in range(rounds + 1):
-                rates[0].append(await ours.rate(request, SECONDS))
-                rates[1].append(await theirs.rate(b"", SECONDS))
+            for _ in range(run.of(5, 2, 1) + 1):
+                rates[0].append(await ours.rate(request, turn))
+                rates[1].append(await theirs.rate(b"", turn))
             return rates
 
     ours, theirs = asyncio.run(measured())

@@ -26,9 +26,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import calls
+from benchmarks import calls, processes
 from benchmarks.measure import Row, Sample, Target, seconds
-from benchmarks.processes import resident, served
+from benchmarks.processes import resident
+from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup_client import Client
 
@@ -40,23 +41,26 @@ BATCH = 16_384
 WINDOW = 32_768
 COVER_SECONDS = 60
 FACTORS = 8
+KINDS = "first", "covered", "memory"
 
 
-def push_rows(quick: bool) -> Iterator[Row]:
+def push_rows(run: Run) -> Iterator[Row]:
     """Pushes that are on disk before they are acknowledged."""
     for producers, batch, count in ((1, 1_024, 128), (20, 50, 64)):
-        yield _pushed(producers, batch, count, 3 if quick else 5)
+        name, few = f"push.durable.{producers}x{batch}", run.of(count, count, 2)
+        yield from run.part(lambda: [_pushed(name, producers, batch, few, run)], name)  # noqa: B023 called at once
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
-        yield from calls.push_rows(quick, Path(folder))
+        yield from run.part(lambda: calls.push_rows(run, Path(folder)), "push.durable.50x1")
 
 
-def recovery_rows(quick: bool) -> Iterator[Row]:
+def recovery_rows(run: Run) -> Iterator[Row]:
     """16 M tuples take a minute to write, so not when it has to be quick."""
-    if not quick:
-        yield from recovery(TUPLES, STANDING)
+    tuples, standing = run.of((TUPLES, STANDING), (0, 0), (CYCLE + 2 * BATCH, 64))
+    if tuples:
+        yield from run.part(lambda: recovery(tuples, standing), *(f"recovery.{kind}" for kind in KINDS))
 
 
-def _pushed(producers: int, batch: int, count: int, samples: int) -> Row:
+def _pushed(name: str, producers: int, batch: int, count: int, run: Run) -> Row:
     """`count` batches from each producer a sample."""
     tables = batches(make_columns(batch * count), batch)
     amount = producers * batch * count
@@ -64,17 +68,17 @@ def _pushed(producers: int, batch: int, count: int, samples: int) -> Row:
         clients = []
         for durable in (True, False):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-bench-")))
-            client = stack.enter_context(Client(stack.enter_context(served(folder, durable=durable)).address))
+            client = stack.enter_context(Client(stack.enter_context(processes.served(folder, durable=durable)).address))
             client.create_stream(f"{CREATE} RETENTION {4 * CYCLE} ROWS")
             client.register_many([query.statement(batch) for query in make_queries(QUERIES, 4)])
             clients.append(client)
         rates: list[list[float]] = [[], []]
-        for _ in range(samples + 1):
+        for _ in range(run.of(5, 3, 1) + 1):
             for client, own in zip(clients, rates, strict=True):
                 own.append(amount / seconds(lambda: _push(client, tables, producers)))  # noqa: B023 called at once
         disk, memory = (Sample.of(own[1:]) for own in rates)
     target = Target(at_least=0.7)
-    return Row(f"push.durable.{producers}x{batch}", disk, "tuples/s", "in memory", memory, target)
+    return Row(name, disk, "tuples/s", "in memory", memory, target)
 
 
 def _push(client: Client, tables: list[pa.Table], producers: int) -> None:
@@ -103,7 +107,7 @@ def recovery(tuples: int, standing: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         ids = _written(Path(folder), tuples, queries)
         start = time.perf_counter()
-        with served(Path(folder)) as there, Client(there.address) as client:
+        with processes.served(Path(folder)) as there, Client(there.address) as client:
             _compare(client, ids[0], queries[0], columns, tuples)
             first = time.perf_counter() - start
             share = _covered(client, ids)
@@ -123,7 +127,7 @@ def recovery(tuples: int, standing: int) -> Iterator[Row]:
 def _written(folder: Path, tuples: int, queries: list[Query]) -> list[str]:
     """A directory with so many tuples and queries; the IDs of the queries."""
     tables = batches(make_columns(CYCLE), BATCH)
-    with served(folder) as there, Client(there.address, timeout=120) as client:
+    with processes.served(folder) as there, Client(there.address, timeout=120) as client:
         client.create_stream(CREATE)
         with client.producer(STREAM, batch_rows=BATCH) as producer:
             for number in range(tuples // BATCH):

@@ -21,6 +21,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.machine import processor
 from benchmarks.report import number
 
 AXES = {
@@ -50,6 +51,7 @@ def draw(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
         {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "psoup"}
     )
     written: list[Path] = []
+    rows = [row for row in rows if not row.get("failure")]
     for series in AXES:
         points = [row for row in rows if row["details"].get("series") == series]
         if points:
@@ -162,7 +164,7 @@ def _marker(name: str) -> str:
 
 def _machine(rows: Sequence[dict[str, Any]]) -> str:
     machine = rows[0]["machine"]
-    return f"{machine['cpu']}, {machine['cores']} cores, commit {machine['commit']}, {machine['date']}"
+    return f"{processor(machine)}, commit {machine['commit']}, {machine['date']}"
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:

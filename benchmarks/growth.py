@@ -27,6 +27,7 @@ from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
 from benchmarks.peers.join import DuckDBJoin as DuckDBEqual
 from benchmarks.peers.join import NumPyBySymbol, NumPySorted, PolarsJoin
 from benchmarks.peers.join import Peer as Joiner
+from benchmarks.run import Run
 from benchmarks.workload import Query, batches, make_columns, make_queries
 
 Costs = tuple[Sample, list[tuple[str, Sample]]]
@@ -41,21 +42,29 @@ SUPERLINEAR = 1.3
 """A ratio to the proportional cost from which on growth is called superlinear: what is below is noise."""
 
 
-def rows(quick: bool) -> Iterator[Row]:
+def rows(run: Run) -> Iterator[Row]:
     """All series; the quick ones are two points each."""
-    yield from series("growth.queries.eq", QUERIES[:2] if quick else QUERIES, _equalities)
-    yield from series("growth.queries.f4", PAPER_QUERIES[:2] if quick else PAPER_QUERIES, _paper_queries)
-    yield from series("growth.factors", FACTORS[:2] if quick else FACTORS, _factors)
-    yield from series("growth.match", MATCHES[:2] if quick else MATCHES, _matches)
-    yield from series("growth.window", WINDOWS[:2] if quick else WINDOWS, _window, "us")
+    standing = run.of(4_096, 4_096, 8)
+    yield from series(run, "growth.queries.eq", run.of(QUERIES, QUERIES[:2], (50, 100)), _equalities)
+    yield from series(run, "growth.queries.f4", run.of(PAPER_QUERIES, PAPER_QUERIES[:2], (4, 8)), _paper_queries)
+    yield from series(run, "growth.factors", run.of(FACTORS, FACTORS[:2], (1, 8)), partial(_factors, standing))
+    yield from series(run, "growth.match", run.of(MATCHES, MATCHES[:2], (10, 500_000)), partial(_matches, standing))
+    yield from series(run, "growth.window", run.of(WINDOWS, WINDOWS[:2], WINDOWS[:2]), _window, "us")
 
 
-def series(name: str, points: Sequence[int], measured: Callable[[int], Costs], unit: str = "ns") -> Iterator[Row]:
-    before: tuple[int, Sample] | None = None
-    for x in points:
+def series(
+    run: Run, name: str, points: Sequence[int], measured: Callable[[int], Costs], unit: str = "ns"
+) -> Iterator[Row]:
+    """A part for each point; the cost of the point before is what the next is compared with."""
+    costs: dict[int, Sample] = {}
+
+    def rows_at(x: int) -> Iterator[Row]:
         ours, peers = measured(x)
-        yield from point(name, x, ours, peers, before, unit)
-        before = (x, ours)
+        yield from point(name, x, ours, peers, next(reversed(costs.items()), None), unit)
+        costs[x] = ours
+
+    for x in points:
+        yield from run.part(partial(rows_at, x), f"{name}.{x}")
 
 
 def point(
@@ -77,10 +86,10 @@ def _equalities(queries: int) -> Costs:
     return _crowd(work, [*makers, lambda: DuckDBEqual(bounds, BATCH)], CHUNK)
 
 
-def _matches(millionths: int) -> Costs:
+def _matches(queries: int, millionths: int) -> Costs:
     random = np.random.default_rng([4, millionths])
     width = scale.WIDE * millionths // 1_000_000
-    low = random.integers(0, scale.WIDE - width, 4_096)
+    low = random.integers(0, scale.WIDE - width, queries)
     data = np.stack([np.zeros(CHUNK, np.int64), random.integers(0, scale.WIDE, CHUNK), np.zeros(CHUNK, np.int64)])
     work = scale.Workload(scale.BY_RANGE, np.stack([low, low + width], axis=1), data)
     some = 64 if millionths > 10_000 else 1_024
@@ -103,8 +112,8 @@ def _paper_queries(queries: int) -> Costs:
     return paper(make_queries(queries, 4))
 
 
-def _factors(factors: int) -> Costs:
-    return paper(make_queries(4_096, factors))
+def _factors(queries: int, factors: int) -> Costs:
+    return paper(make_queries(queries, factors))
 
 
 def paper(queries: list[Query]) -> Costs:

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.measure import Row, Sample, Target, beside, seconds
 from benchmarks.peers import made
 from benchmarks.peers.scan import Peer, in_order, other_scans, quick_scans
+from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup.local import LocalPSoup
 
@@ -33,14 +34,17 @@ TARGETS = {HEADLINE: Target(value_at_most=50), (MILLION, 4): Target(at_least=10)
 QUERIES = 128
 
 
-def rows(quick: bool) -> Iterator[Row]:
+def rows(run: Run) -> Iterator[Row]:
     """Rows for each shape; those with a target stand beside every peer."""
-    for window, factors in (HEADLINE,) if quick else SHAPES:
+    for window, factors in run.of(SHAPES, (HEADLINE,), SHAPES):
         label = "1m" if window == MILLION else str(window)
+        name = f"invoke.w{label}.f{factors}"
         everything = (window, factors) in TARGETS
         target = TARGETS.get((window, factors))
-        repeats = 5 if quick or window == MILLION else 11
-        yield from shape(f"invoke.w{label}.f{factors}", window, factors, repeats, target, everything=everything)
+        repeats = run.of(5 if window == MILLION else 11, 5, 1)
+        reach, queries = run.of(window, window, min(window, CHUNK)), run.of(QUERIES, QUERIES, 3)
+        measured = partial(shape, name, reach, factors, repeats, target, queries, everything=everything)
+        yield from run.part(measured, name)
 
 
 def shape(

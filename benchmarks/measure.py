@@ -7,14 +7,9 @@ peer's is taken the same way in the same process and run. Nothing here knows PSo
 from __future__ import annotations
 
 import math
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -104,6 +99,9 @@ class Target:
         return ", ".join(parts)
 
 
+REASON = 300
+"""Characters of a failure that the table shows; the file has all of it."""
+
 COSTS = ("s", "ms", "us", "ns", "MB", "bytes")
 """Units of which less is better."""
 
@@ -125,6 +123,16 @@ class Row:
     target: Target | None = None
     note: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    failure: str = ""
+
+    @classmethod
+    def failed(cls, name: str, error: Exception, trace: str = "") -> Row:
+        """The row of what could not be measured: there is no figure, and `failure` says why in a line."""
+        lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
+        reason = " ".join(line for line in lines if line)
+        nothing = Sample(math.nan, math.nan, math.nan, 0)
+        note = f"{name} failed: {reason[:REASON]}"
+        return cls(name, nothing, "", "", None, None, note, {"traceback": trace}, reason)
 
     @property
     def ratio(self) -> float:
@@ -137,7 +145,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached; None without one."""
+        """Whether the target is reached; None without one, or without a figure."""
         return None if self.target is None else self.target.met(self.sample.median, self.ratio)
 
     @property
@@ -150,17 +158,18 @@ class Row:
         theirs = self.peer_sample
         return {
             "name": self.name,
-            "value": self.sample.median,
+            "value": None if self.failure else self.sample.median,
             "unit": self.unit,
             "peer": self.peer,
             "peer_value": None if theirs is None else theirs.median,
             "ratio": None if theirs is None else self.ratio,
             "target": None if self.target is None else self.target.text(self.unit),
             "met": self.met,
-            "spread": asdict(self.sample),
+            "spread": None if self.failure else asdict(self.sample),
             "peer_spread": None if theirs is None else asdict(theirs),
             "note": self.note,
             "details": self.details,
+            "failure": self.failure or None,
         }
 
 
@@ -197,40 +206,3 @@ def beside(
         yield Row(name, ours, unit, peer, sample, target if peer == held else None, note, details)
     for absent in missing:
         yield Row(name, ours, unit, absent.name, None, None, f"{absent.name} is not here: {absent.why}", details)
-
-
-def machine() -> dict[str, Any]:
-    """What this ran on, as far as it bears on the figures."""
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    packages = ("numpy", "numba", "pyarrow", "grpcio", "duckdb", "polars", "apsw", "chdb", "pathway")
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return {
-        "cpu": model,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "packages": {name: version for name in packages if (version := _version(name))},
-        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "load_at_start": round(load, 2),
-        "commit": _commit(),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str:
-    try:
-        command = ["git", "rev-parse", "--short", "HEAD"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"

@@ -19,6 +19,7 @@ import polars as pl
 from benchmarks.arrival import Cores
 from benchmarks.invocation import in_turns
 from benchmarks.measure import Row, Sample, Target, beside, seconds
+from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries, to_table
 from psoup.local import LocalPSoup
 
@@ -31,10 +32,11 @@ BATCH = 65_536
 QUERIES = 8
 
 
-def rows(quick: bool) -> Iterator[Row]:
+def rows(run: Run) -> Iterator[Row]:
     """A minute to load, so not when it has to be quick."""
-    if not quick:
-        yield from measured("register.one.w16m", TUPLES)
+    name, tuples = "register.one.w16m", run.of(TUPLES, 0, BATCH)
+    if tuples:
+        yield from run.part(partial(measured, name, tuples), name)
 
 
 def measured(name: str, tuples: int) -> Iterator[Row]:

@@ -28,6 +28,7 @@ import pyarrow as pa
 import sqlglot
 
 from benchmarks.measure import Row, Sample, Target, seconds
+from benchmarks.run import Run
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 
@@ -42,16 +43,20 @@ BYTES_TARGET = 250
 _CREATE = "CREATE STREAM trades (symbol TEXT, price BIGINT)"
 
 
-def rows(quick: bool) -> Iterator[Row]:
+def rows(run: Run) -> Iterator[Row]:
     """The rows of the table; the million only if there is time for it."""
-    runs = 1 if quick else 3
-    yield _row("register.100k", 100_000, 0, runs)
-    yield _row("register.100k.chunk", 100_000, 65_000, runs)
-    if not quick:
-        million = _row("register.q1m", 1_000_000, 0, 1)
-        yield million
-        for peer, sample in (("DuckDB, PREPARE of each", _prepared()), ("sqlglot, parse alone", _parsed())):
-            yield replace(million, peer=f"{peer}, {ONE_BY_ONE}", peer_sample=sample, target=None)
+    runs, some = run.of(3, 1, 1), run.of(100_000, 100_000, 200)
+    for name, tuples in (("register.100k", 0), ("register.100k.chunk", run.of(65_000, 65_000, 300))):
+        yield from run.part(lambda: [_row(name, some, tuples, runs)], name)  # noqa: B023 called at once
+    if not run.quick:
+        yield from run.part(lambda: _million(run.of(1_000_000, 0, 200)), "register.q1m")
+
+
+def _million(queries: int) -> Iterator[Row]:
+    million = _row("register.q1m", queries, 0, 1)
+    yield million
+    for peer, sample in (("DuckDB, PREPARE of each", _prepared()), ("sqlglot, parse alone", _parsed())):
+        yield replace(million, peer=f"{peer}, {ONE_BY_ONE}", peer_sample=sample, target=None)
 
 
 def _row(name: str, queries: int, tuples: int, runs: int) -> Row:

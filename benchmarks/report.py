@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.measure import Row, Sample
+from benchmarks.machine import instructions, processor
+from benchmarks.measure import REASON, Row, Sample
+
+SHOWN = 60
+"""Characters of a failure in the table; below it stands more."""
 
 
 def write_json(path: Path, rows: Sequence[Row], machine: dict[str, Any]) -> None:
@@ -21,8 +26,9 @@ def write_json(path: Path, rows: Sequence[Row], machine: dict[str, Any]) -> None
 
 
 def print_table(rows: Sequence[Row], machine: dict[str, Any], console: Console) -> None:
-    """The table, the machine below it, and what there is to say of some rows."""
+    """The table with the processor at its head, the machine below it, and what there is to say of some rows."""
     title = f"PSoup beside its peers, {machine['date']}: medians (10th to 90th percentile), same run"
+    title += f"\n{head_line(machine)}"
     table = Table(title=title, title_justify="left")
     for name in ("row", "PSoup", "unit", "peer", "peer's", "ratio", "target", "met"):
         table.add_column(name, justify="right" if name in ("PSoup", "peer's", "ratio") else "left", no_wrap=True)
@@ -39,11 +45,17 @@ def print_table(rows: Sequence[Row], machine: dict[str, Any], console: Console) 
         console.print(note, highlight=False)
 
 
+def head_line(machine: dict[str, Any]) -> str:
+    """The processor and the instructions in use: without them a figure says nothing."""
+    return f"{processor(machine)}; {instructions(machine)}"
+
+
 def machine_line(machine: dict[str, Any]) -> str:
     """What the figures were measured on, in a line."""
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     return (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+        f"{head_line(machine)}; {machine['memory_gib']} GiB, huge pages {machine['huge_pages'] or 'unknown'}, "
+        f"{machine['system']}, "
         f"Python {machine['python']}, {packages}; load at start {machine['load_at_start']}; "
         f"commit {machine['commit']}, {machine['date']}"
     )
@@ -51,6 +63,8 @@ def machine_line(machine: dict[str, Any]) -> str:
 
 def _cells(row: Row, same: bool) -> tuple[str, ...]:
     """A line; what is the `same` as in the line above is left out."""
+    if row.failure:
+        return row.name, "[red]failed[/]", "", escape(row.failure[:SHOWN]), "", "", "", "[red]no[/]"
     met = {None: "", True: "[green]yes[/]", False: "[red]no[/]"}[row.met]
     target = row.target.text(row.unit) if row.target else ""
     theirs = row.peer_sample
@@ -68,8 +82,13 @@ def _cells(row: Row, same: bool) -> tuple[str, ...]:
 
 def markdown(rows: Sequence[Row], machine: dict[str, Any] | None = None) -> str:
     """The table as Markdown: medians and ratios alone; with `machine` what it was measured on below it."""
-    lines = ["| row | PSoup | peer | ratio | target | met |", "|---|---|---|---|---|---|"]
+    lines = [] if machine is None else [f"{head_line(machine)}", ""]
+    lines += ["| row | PSoup | peer | ratio | target | met |", "|---|---|---|---|---|---|"]
     for row in rows:
+        if row.failure:
+            reason = row.failure[:REASON].replace("|", "\\|")
+            lines.append(f"| `{row.name}` | failed | {reason} | | | no |")
+            continue
         ours = f"{number(row.sample.median)} {row.unit}"
         theirs = "not here" if row.peer_sample is None else f"{number(row.peer_sample.median)} {row.unit}"
         ratio = "" if row.peer_sample is None else f"{row.ratio:.2f}"

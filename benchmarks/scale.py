@@ -24,6 +24,7 @@ from benchmarks.arrival import Cores
 from benchmarks.measure import Rate, Row, Sample, Target, beside, in_turns
 from benchmarks.peers import Missing, made, pathway
 from benchmarks.peers.join import Integers, NumPyBySymbol, Peer, range_joins, symbol_joins
+from benchmarks.run import Run
 from psoup.events import Push
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
@@ -114,28 +115,49 @@ class Crowd:
         return np.array(self.local.matches("s", last - back), np.int64) - self.first_id
 
 
-def rows_of_100k(quick: bool) -> Iterator[Row]:
+def rows_of_100k(run: Run) -> Iterator[Row]:
     """100,000 queries."""
-    with closing(Cores()) as cores:
-        yield from _by_symbol("arrival.q100k.eq", by_symbol(100_000, False), cores, CHUNK, Target(value_at_least=8e6))
+    name = "arrival.q100k.eq"
+    queries, tuples = run.of(100_000, 100_000, 200), run.of(CHUNK, CHUNK, 2 * BATCH)
+    yield from run.part(lambda: _by_symbol(name, queries, tuples, (None, Target(value_at_least=8e6))), *_forms(name))
 
 
-def rows_of_1m(quick: bool) -> Iterator[Row]:
-    """A million queries: minutes to load, so not when it has to be quick."""
-    if quick:
+def rows_of_1m(run: Run) -> Iterator[Row]:
+    """A million queries: minutes to load, so not when it has to be quick, unless they are named."""
+    if run.quick and not run.only:
         return
-    with closing(Cores()) as cores:
-        million = by_symbol(1_000_000, False)
-        yield from _by_symbol(
-            "arrival.q1m.eq", million, cores, CHUNK, Target(value_at_least=2e6), Target(value_at_least=1.2e6)
-        )
-        yield from _zipf("arrival.q1m.zipf", by_symbol(1_000_000, True), cores)
-        yield from _by_range("arrival.q1m.range", by_range(1_000_000), cores)
+    queries, tuples = run.of(1_000_000, 1_000_000, 300), run.of(CHUNK, CHUNK, 2 * BATCH)
+    targets = Target(value_at_least=1.2e6), Target(value_at_least=2e6)
+    name = "arrival.q1m.eq"
+    streaming = run.of(True, False, False)
+    yield from run.part(lambda: _by_symbol(name, queries, tuples, targets, streaming=streaming), *_forms(name))
+    zipf, ranges = "arrival.q1m.zipf", "arrival.q1m.range"
+    yield from run.part(lambda: _zipf(zipf, queries), zipf, f"{zipf}.two")
+    yield from run.part(lambda: _by_range(ranges, queries), ranges, f"{ranges}.two", f"{ranges}.b64")
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    """The rows of one workload."""
+    return name, f"{name}.two", f"{name}.b64", f"{name}.b64.run"
 
 
 def _by_symbol(
-    name: str, work: Workload, cores: Cores, tuples: int, two: Target | None, one: Target | None = None
+    name: str, queries: int, tuples: int, targets: tuple[Target | None, Target], *, streaming: bool = False
 ) -> Iterator[Row]:
+    with closing(Cores()) as cores:
+        yield from _symbols(name, by_symbol(queries, False), cores, tuples, targets, streaming=streaming)
+
+
+def _symbols(
+    name: str,
+    work: Workload,
+    cores: Cores,
+    tuples: int,
+    targets: tuple[Target | None, Target],
+    *,
+    streaming: bool,
+) -> Iterator[Row]:
+    one, two = targets
     crowd = Crowd(work, cores)
     peers, missing = made(symbol_joins(work.bounds))
     large, small = work.batches(BATCH, tuples), work.batches(SMALL, tuples // 8)
@@ -143,7 +165,7 @@ def _by_symbol(
     rates, theirs = beside_joins(crowd, work, peers, turns, [tuples] * 2, BATCH)
     crowd.arrive(large)
     check(crowd, work, peers, tuples)
-    if one:
+    if streaming:
         theirs, missing = _with_pathway(work, theirs, missing)
     yield from beside(name, rates[0], "tuples/s", theirs, missing, one)
     yield from beside(f"{name}.two", rates[1], "tuples/s", theirs, missing, two)
@@ -167,7 +189,12 @@ def _with_pathway(
         return theirs, [*missing, absent]
 
 
-def _zipf(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
+def _zipf(name: str, queries: int) -> Iterator[Row]:
+    with closing(Cores()) as cores:
+        yield from _skewed(name, by_symbol(queries, True), cores)
+
+
+def _skewed(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
     crowd = Crowd(work, cores)
     tuples = 2 * BATCH
     peers, missing = made(symbol_joins(work.bounds, rows=256))
@@ -182,7 +209,12 @@ def _zipf(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
     close(peers)
 
 
-def _by_range(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
+def _by_range(name: str, queries: int) -> Iterator[Row]:
+    with closing(Cores()) as cores:
+        yield from _ranges(name, by_range(queries), cores)
+
+
+def _ranges(name: str, work: Workload, cores: Cores) -> Iterator[Row]:
     crowd = Crowd(work, cores)
     tuples = 2 * BATCH
     peers, missing = made(range_joins(work.bounds))

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from benchmarks.measure import machine
+from benchmarks.machine import machine
 from benchmarks.processes import Served, resident, served
 from benchmarks.report import machine_line, number
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries

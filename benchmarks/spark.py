@@ -7,23 +7,23 @@ feed     Parquet files, four in each micro-batch, by Structured Streaming into a
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
+from benchmarks import processes
 from benchmarks.measure import Row, Sample, Target
-from benchmarks.processes import service
+from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, Columns, make_columns, make_queries, to_table
 from psoup_client import Client
 
 FILE_ROWS = 262_144
 FILES = 4
-BATCH_ROWS = FILES * FILE_ROWS
 KEPT = 4 * 65_536
 QUERIES = 1_024
 WARM_UP = 2
@@ -32,21 +32,35 @@ WARM_UP = 2
 CORES = 2
 
 
-def feed_rows(quick: bool) -> Iterator[Row]:
+def feed_rows(run: Run) -> Iterator[Row]:
     """One stream, files of 262,144 tuples of eight integers."""
-    count = WARM_UP + (3 if quick else 8)
+    yield from run.part(lambda: _feed(run), "spark.feed.q1024.durable")
+
+
+@contextmanager
+def spark_session() -> Iterator[Any]:
+    """A session on CORES cores, stopped at the end. Raises NoJava."""
+    from psoup_spark import session
+
+    spark = session(f"local[{CORES}]", conf={"spark.driver.memory": "1g"})
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _feed(run: Run) -> Iterator[Row]:
+    count, file_rows = run.of((WARM_UP + 8, FILE_ROWS), (WARM_UP + 3, FILE_ROWS), (WARM_UP + 1, 1_024))
     files = count * FILES
-    if shutil.which("java") is None:
-        yield Row("spark.feed.q1024.durable", Sample.of([0.0]), "tuples/s", "SDK producer", None, note="no Java here")
-        return
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
-        columns = make_columns(FILE_ROWS)
+        columns = make_columns(file_rows)
         (Path(folder) / "in").mkdir()
         for number in range(files):
             _write(columns, Path(folder) / "in" / f"{number:03d}.parquet")
-        theirs = _pushed(Path(folder) / "in")
-        ours = _fed(Path(folder), files)
-    note = f"spark.feed: {count - WARM_UP} batches of {BATCH_ROWS:,} tuples, local[{CORES}], each committed to the disk"
+        theirs = _pushed(Path(folder) / "in", file_rows)
+        ours = _fed(Path(folder), files, file_rows)
+    batch = f"{count - WARM_UP} batches of {FILES * file_rows:,} tuples"
+    note = f"spark.feed: {batch}, local[{CORES}], each committed to the disk"
     yield Row(
         "spark.feed.q1024.durable", ours, "tuples/s", "SDK producer", theirs, Target(value_at_least=100_000), note
     )
@@ -59,40 +73,36 @@ def _write(columns: Columns, path: Path) -> None:
 @contextmanager
 def _service() -> Iterator[Client]:
     """A service on disk with the queries standing."""
-    with service(durable=True) as address, Client(address) as client:
+    with processes.service(durable=True) as address, Client(address) as client:
         client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
         client.register_many([query.statement(4_096) for query in make_queries(QUERIES, 4)])
         yield client
 
 
-def _fed(folder: Path, files: int) -> Sample:
+def _fed(folder: Path, files: int, file_rows: int) -> Sample:
     """Tuples a second of each batch after the first ones."""
-    from psoup_spark import feed, session
+    from psoup_spark import feed
 
-    spark = session(f"local[{CORES}]", conf={"spark.driver.memory": "1g"})
     ends: list[float] = []
-    try:
-        with _service() as client:
-            source = str(folder / "in")
-            schema = spark.read.parquet(source).schema
-            rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES).parquet(source)
-            fed = feed(
-                rows,
-                STREAM,
-                checkpoint=folder / "checkpoint",
-                address=client.address,
-                trigger={"availableNow": True},
-                progress=lambda number, result: ends.append(time.perf_counter()),
-            )
-            fed.wait()
-            assert fed.result.accepted == files * FILE_ROWS, fed.result
-            client.wait_for(fed.result.sequence)
-    finally:
-        spark.stop()
-    return Sample.of([BATCH_ROWS / (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)])
+    with spark_session() as spark, _service() as client:
+        source = str(folder / "in")
+        schema = spark.read.parquet(source).schema
+        rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES).parquet(source)
+        fed = feed(
+            rows,
+            STREAM,
+            checkpoint=folder / "checkpoint",
+            address=client.address,
+            trigger={"availableNow": True},
+            progress=lambda number, result: ends.append(time.perf_counter()),
+        )
+        fed.wait()
+        assert fed.result.accepted == files * file_rows, fed.result
+        client.wait_for(fed.result.sequence)
+    return Sample.of([FILES * file_rows / (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)])
 
 
-def _pushed(folder: Path) -> Sample:
+def _pushed(folder: Path, file_rows: int) -> Sample:
     """The same without Spark."""
     rates = []
     with _service() as client, client.producer(STREAM) as producer:
@@ -100,5 +110,5 @@ def _pushed(folder: Path) -> Sample:
             start = time.perf_counter()
             producer.push(pq.read_table(path))
             producer.flush()
-            rates.append(FILE_ROWS / (time.perf_counter() - start))
+            rates.append(file_rows / (time.perf_counter() - start))
     return Sample.of(rates[WARM_UP:])

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import processes
 from benchmarks.measure import Row, Sample, Target
-from benchmarks.processes import service
+from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, make_columns, make_queries, to_table
 from psoup.columns import Batch, columns_from_arrow
 from psoup.sql import create_stream
@@ -31,15 +32,19 @@ BEFORE_S = 4.0
 """Seconds of invocations before."""
 
 
-def attach_rows(quick: bool) -> Iterator[Row]:
+def attach_rows(run: Run) -> Iterator[Row]:
     """The percentile while it is done, beside that before."""
-    chunks = CHUNKS // 5 if quick else CHUNKS
-    with service(durable=True) as address, Client(address) as client:
+    yield from run.part(lambda: _attached(run), "spark.attach.p99")
+
+
+def _attached(run: Run) -> Iterator[Row]:
+    chunks, alone = run.of((CHUNKS, BEFORE_S), (CHUNKS // 5, BEFORE_S), (2, 0.02))
+    with processes.service(durable=True) as address, Client(address) as client:
         client.create_stream(CREATE)
         handles = client.register_many([query.statement(4_096) for query in make_queries(QUERIES, 4)])
         client.push(STREAM, to_table(make_columns(LIVE)))
         queries = [client.query(query.id) for query in handles]
-        before = _asked(queries, lambda: time.sleep(BEFORE_S))
+        before = _asked(queries, lambda: time.sleep(alone))
         first = before_first(client)
         sites = [begin(client, STREAM, f"job {number}") for number in range(JOBS)]
         for site in sites:

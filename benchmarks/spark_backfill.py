@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import spark_expression
+from benchmarks import processes, spark_expression
 from benchmarks.measure import Row, Sample, Target
-from benchmarks.processes import service
+from benchmarks.run import Run
+from benchmarks.spark import spark_session
 from benchmarks.workload import CREATE, STREAM, Query, make_columns, make_queries, to_table
 from psoup.beforehand import Beforehand
 from psoup.columns import Batch, columns_from_arrow
@@ -40,13 +41,15 @@ CORES = 2
 _TIME = {"_time": "timestamp_micros(at)"}
 
 
-def backfill_rows(quick: bool) -> Iterator[Row]:
+def backfill_rows(run: Run) -> Iterator[Row]:
     """Tuples of eight integers, in no order."""
-    count = int(os.environ.get("PSOUP_BENCH_TUPLES", FILES * 65_536 * (1 if quick else 6)))
-    if shutil.which("java") is None:
-        yield Row("spark.backfill.q4096", Sample.of([0.0]), "tuples/s", "Spark filters", None, note="no Java here")
-        return
-    queries = make_queries(QUERIES, 4)
+    yield from run.part(lambda: _backfilled(run), "spark.backfill.q4096", "spark.backfill.overhead")
+
+
+def _backfilled(run: Run) -> Iterator[Row]:
+    whole = FILES * CHUNK_ROWS
+    count = int(os.environ.get("PSOUP_BENCH_TUPLES", run.of(6 * whole, whole, 4_096)))
+    queries = make_queries(run.of(QUERIES, QUERIES, 32), 4)
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         place = Path(folder)
         (place / "in").mkdir()
@@ -54,9 +57,9 @@ def backfill_rows(quick: bool) -> Iterator[Row]:
             _write(place / "in" / f"{number}.parquet", count, number)
         alone = _alone(place, queries)
         ours, filters = _by_spark(place, queries)
-        one_rate, ending = spark_expression.measure(place / "in", 2_048 if quick else 16_384, QUERIES)
+        one_rate, ending = spark_expression.measure(place / "in", run.of(16_384, 2_048, 64), len(queries))
     note = f"spark.backfill: {count:,} tuples, local[{CORES}], sorted, every query evaluated, written and attached"
-    scaled = f"Spark filters, {FILTERS} of {QUERIES:,}, scaled"
+    scaled = f"Spark filters, {FILTERS} of {len(queries):,}, scaled"
     rate, theirs, one = (Sample.of([count / seconds]) for seconds in (ours, filters, alone))
     yield Row("spark.backfill.q4096", rate, "tuples/s", scaled, theirs, Target(at_least=80), note)
     peer = f"one Spark expression, {ending}"
@@ -72,12 +75,11 @@ def _write(path: Path, count: int, number: int) -> None:
 
 def _by_spark(place: Path, queries: list[Query]) -> tuple[float, float]:
     """Seconds of the backfill, and those that filters would take."""
-    from psoup_spark import backfill, session
+    from psoup_spark import backfill
 
-    spark = session(f"local[{CORES}]", conf={"spark.driver.memory": "1g"})
-    try:
+    with spark_session() as spark:
         frame = spark.read.parquet(str(place / "in"))
-        with service(durable=True) as address, Client(address) as client:
+        with processes.service(durable=True) as address, Client(address) as client:
             client.create_stream(CREATE)
             client.register_many([query.statement(4_096) for query in queries])
             later = {"_time": "timestamp_micros(at + 1000000000)"}
@@ -86,9 +88,7 @@ def _by_spark(place: Path, queries: list[Query]) -> tuple[float, float]:
             done = backfill(frame, STREAM, job="history", mapping=_TIME, address=address)
             ours = time.perf_counter() - start
         assert done.rows == frame.count(), done
-        return ours, _filtered(frame, queries, place / "found") * QUERIES / FILTERS
-    finally:
-        spark.stop()
+        return ours, _filtered(frame, queries, place / "found") * len(queries) / FILTERS
 
 
 def _filtered(frame: Any, queries: list[Query], target: Path) -> float:

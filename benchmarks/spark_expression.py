@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.workload import make_queries
 
@@ -43,16 +44,21 @@ def _main(folder: str, rows: str, queries: str) -> None:
     from psoup_spark import session
 
     spark = session("local[2]", conf={"spark.driver.memory": "1g"})
+    print(evaluate(spark, folder, int(rows), int(queries)))
+    spark.stop()
+
+
+def evaluate(spark: Any, folder: str, rows: int, queries: int) -> float:
+    """Seconds of one expression for so many queries over the first rows of the files."""
     matched = ", ".join(
-        f"IF({query.predicate()}, {number}, NULL)" for number, query in enumerate(make_queries(int(queries), 4))
+        f"IF({query.predicate()}, {number}, NULL)" for number, query in enumerate(make_queries(queries, 4))
     )
-    frame = spark.read.parquet(folder).limit(int(rows))
+    frame = spark.read.parquet(folder).limit(rows)
     frame.count()
     start = time.perf_counter()
     found = frame.selectExpr(f"array_compact(array({matched})) AS found")
     found.write.mode("overwrite").parquet(str(Path(folder).with_name("one")))
-    print(time.perf_counter() - start)
-    spark.stop()
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

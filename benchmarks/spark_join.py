@@ -7,7 +7,6 @@ join     Parquet files in batches of 524,288 tuples, on two cores: cast, sorted,
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks import processes
 from benchmarks.measure import Row, Sample
-from benchmarks.processes import service
+from benchmarks.run import Run
+from benchmarks.spark import spark_session
 from benchmarks.workload import CREATE, STREAM, make_columns, make_queries, to_table
 from psoup_client import Client
 
@@ -33,34 +34,33 @@ Told = Callable[[int, Any], None]
 _FIRST = 1_700_000_000_000_000
 
 
-def join_rows(quick: bool) -> Iterator[Row]:
+def join_rows(run: Run) -> Iterator[Row]:
     """One stream of eight integers and a time; tuples of a batch in no order."""
-    name, count = "spark.join.q4096", 3 if quick else 6
-    if shutil.which("java") is None:
-        yield Row(name, Sample.of([0.0]), "tuples/s", "spark feed", None, note="no Java here")
-        return
+    yield from run.part(lambda: _joined(run), "spark.join.q4096")
+
+
+def _joined(run: Run) -> Iterator[Row]:
+    count, size, queries = run.of((6, BATCH_ROWS, QUERIES), (3, BATCH_ROWS, QUERIES), (2, 1_024, 16))
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         place = Path(folder)
         (place / "in").mkdir()
         for number in range(count):
-            _write(place / "in" / f"{number}.parquet", number)
-        ours, theirs = _measured(place)
-    note = f"spark.join: {count - 1} batches of {BATCH_ROWS:,} tuples, local[{CORES}], sorted, evaluated, attached"
-    yield Row(name, ours, "tuples/s", "spark feed", theirs, note=note)
+            _write(place / "in" / f"{number}.parquet", number, size)
+        ours, theirs = _measured(place, size, queries)
+    note = f"spark.join: {count - 1} batches of {size:,} tuples, local[{CORES}], sorted, evaluated, attached"
+    yield Row("spark.join.q4096", ours, "tuples/s", "spark feed", theirs, note=note)
 
 
-def _write(path: Path, number: int) -> None:
-    times = _FIRST + number * BATCH_ROWS + np.random.default_rng(number).permutation(BATCH_ROWS)
+def _write(path: Path, number: int, size: int) -> None:
+    times = _FIRST + number * size + np.random.default_rng(number).permutation(size)
     at = pa.array(times, pa.timestamp("us", "UTC"))
-    pq.write_table(to_table(make_columns(BATCH_ROWS)).append_column("at", at), path, row_group_size=BATCH_ROWS // CORES)
+    pq.write_table(to_table(make_columns(size)).append_column("at", at), path, row_group_size=size // CORES)
     os.utime(path, (number, number))  # Spark takes files in this order
 
 
-def _measured(place: Path) -> tuple[Sample, Sample]:
+def _measured(place: Path, size: int, queries: int) -> tuple[Sample, Sample]:
     """Tuples a second of the job, and of a feed."""
     import psoup_spark
-
-    spark = psoup_spark.session(f"local[{CORES}]", conf={"spark.driver.memory": "1g"})
 
     def join(rows: Any, address: str, told: Told) -> int:
         job = psoup_spark.join(
@@ -74,20 +74,18 @@ def _measured(place: Path) -> tuple[Sample, Sample]:
         job.wait()
         return job.result.accepted
 
-    try:
-        return _rates(spark, place, join), _rates(spark, place, feed)
-    finally:
-        spark.stop()
+    with spark_session() as spark:
+        return _rates(spark, place, join, size, queries), _rates(spark, place, feed, size, queries)
 
 
-def _rates(spark: Any, place: Path, run: Callable[[Any, str, Told], int]) -> Sample:
+def _rates(spark: Any, place: Path, work: Callable[[Any, str, Told], int], size: int, queries: int) -> Sample:
     """Tuples a second of each batch but the first, into a service of its own."""
     ends: list[float] = []
-    with service(durable=True) as address, Client(address) as client:
+    with processes.service(durable=True) as address, Client(address) as client:
         client.create_stream(_CREATE)
-        client.register_many([query.statement(4_096) for query in make_queries(QUERIES, 4)])
+        client.register_many([query.statement(4_096) for query in make_queries(queries, 4)])
         source = str(place / "in")
         rows = spark.readStream.schema(spark.read.parquet(source).schema).option("maxFilesPerTrigger", 1)
-        taken = run(rows.parquet(source), address, lambda number, result: ends.append(time.perf_counter()))
-        assert taken == len(ends) * BATCH_ROWS, taken
-    return Sample.of([BATCH_ROWS / (b - a) for a, b in pairwise(ends)])
+        taken = work(rows.parquet(source), address, lambda number, result: ends.append(time.perf_counter()))
+        assert taken == len(ends) * size, taken
+    return Sample.of([size / (b - a) for a, b in pairwise(ends)])

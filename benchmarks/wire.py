@@ -18,9 +18,11 @@ import grpc
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import processes
 from benchmarks.empty_service import EMPTY, MESSAGE_LIMIT, SWALLOW
 from benchmarks.measure import Row, Sample, Target, seconds
-from benchmarks.processes import empty_service, service
+from benchmarks.processes import empty_service
+from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, Columns, Query, batches, make_columns, make_queries
 from psoup_client import Client
 from psoup_client import Query as Handle
@@ -36,30 +38,35 @@ ANSWER_ROWS = 100
 CLIENTS = 16
 
 
-def push_rows(quick: bool) -> Iterator[Row]:
+def push_rows(run: Run) -> Iterator[Row]:
     """One producer, streaming form: in memory, and with every batch on disk before it is acknowledged."""
-    columns = make_columns(ROUND * BATCH)
+    columns = make_columns(run.of(ROUND, ROUND, 2) * BATCH)
     tables = batches(columns, BATCH)
     with empty_service() as address:
-        peer = _swallow(address, tables, 5)
-    samples = 3 if quick else 5
+        peer = _swallow(address, tables, run.of(5, 5, 1))
+    samples = run.of(5, 3, 1)
     many = Target(value_at_least=1_000_000, at_least=0.5)
     for count, durable, target in ((1_024, False, None), (4_096, False, many), (1_024, True, None)):
-        if quick and count > 1_024:
+        if run.quick and count > 1_024:
             continue
-        ours = _pushed(count, columns, tables, samples, durable=durable)
         note = "each batch is on disk before it is acknowledged" if durable else "the service keeps all in memory"
         name = f"push.grpc.q{count}{'.durable' if durable else ''}"
-        yield Row(name, ours, "tuples/s", "empty stream", peer, target, f"{name}: {note}")
+
+        def measured() -> Iterator[Row]:
+            standing = run.of(count, count, count // 64)  # noqa: B023 called at once
+            ours = _pushed(standing, columns, tables, samples, durable=durable)  # noqa: B023
+            yield Row(name, ours, "tuples/s", "empty stream", peer, target, f"{name}: {note}")  # noqa: B023
+
+        yield from run.part(measured, name)
 
 
 def _pushed(count: int, columns: Columns, tables: list[pa.Table], samples: int, *, durable: bool) -> Sample:
     """Tuples a second into a service with `count` queries; some of the answers are checked."""
     queries = make_queries(count, 4)
-    with service(durable=durable) as address, Client(address) as client:
+    with processes.service(durable=durable) as address, Client(address) as client:
         client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
         standing = client.register_many([query.statement(BATCH) for query in queries])
-        rates = [ROUND * BATCH / seconds(lambda: _push(client, tables)) for _ in range(samples + 1)]
+        rates = [len(tables) * BATCH / seconds(lambda: _push(client, tables)) for _ in range(samples + 1)]
         last = columns[:, -BATCH:]
         for query, handle in zip(queries[:64], standing, strict=False):
             _compare(handle, last[:, query.mask(last)])
@@ -80,7 +87,7 @@ def _swallow(address: str, tables: list[pa.Table], samples: int) -> Sample:
     with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", MESSAGE_LIMIT)]) as channel:
         stream = channel.stream_stream(SWALLOW)
         for _ in range(samples + 1):
-            rates.append(ROUND * BATCH / seconds(lambda: [None for _ in stream(iter(payloads))]))
+            rates.append(len(tables) * BATCH / seconds(lambda: [None for _ in stream(iter(payloads))]))
     return Sample.of(rates[1:])
 
 
@@ -92,13 +99,17 @@ def as_ipc(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def invoke_rows(quick: bool) -> Iterator[Row]:
+def invoke_rows(run: Run) -> Iterator[Row]:
     """Many clients at once, one alone, and one that asks for many answers in a call."""
-    calls = 500 if quick else 2_000
+    yield from run.part(lambda: _invoked(run), "invoke.grpc", "invoke.grpc.many", "invoke.grpc.one")
+
+
+def _invoked(run: Run) -> Iterator[Row]:
+    calls, rounds, warm_up = run.of((2_000, 6, 100), (500, 6, 100), (4, 2, 1))
     columns = make_columns(CHUNK)
     query = typical(columns)
     matched = np.flatnonzero(query.mask(columns))[-ANSWER_ROWS:]
-    with service() as address, Client(address) as client, empty_service() as empty_address:
+    with processes.service() as address, Client(address) as client, empty_service() as empty_address:
         client.create_stream(CREATE)
         handle = client.register(query.statement(CHUNK - int(matched[0])))
         for table in batches(columns, BATCH):
@@ -107,17 +118,17 @@ def invoke_rows(quick: bool) -> Iterator[Row]:
         with grpc.insecure_channel(empty_address) as channel:
             empty = channel.unary_unary(EMPTY)
             turns: list[Callable[[], object]] = [lambda: empty(b""), handle.invoke]
-            crowd = [[CLIENTS * calls / 4 / _crowd(turn, calls // 4) for turn in turns] for _ in range(6)]
-            lone = [[1e6 * seconds(turn) for turn in turns] for _ in range(calls + 100)]
+            crowd = [[CLIENTS * calls / 4 / _crowd(turn, calls // 4) for turn in turns] for _ in range(rounds)]
+            lone = [[1e6 * seconds(turn) for turn in turns] for _ in range(calls + warm_up)]
         handles = [handle] * calls
-        many = [calls / seconds(lambda: list(client.invoke_many(handles))) for _ in range(6)]
+        many = [calls / seconds(lambda: list(client.invoke_many(handles))) for _ in range(rounds)]
     theirs, ours = (Sample.of(list(values)) for values in zip(*crowd[1:], strict=True))
     yield Row("invoke.grpc", ours, "calls/s", "empty call", theirs, Target(at_least=0.75), f"{CLIENTS} clients")
     note = "answers of one call after the other; the peer is a call for each"
     yield Row(
         "invoke.grpc.many", Sample.of(many[1:]), "calls/s", "empty call", theirs, Target(value_at_least=15_000), note
     )
-    theirs, ours = (Sample.of(list(values)) for values in zip(*lone[100:], strict=True))
+    theirs, ours = (Sample.of(list(values)) for values in zip(*lone[warm_up:], strict=True))
     yield Row("invoke.grpc.one", ours, "us", "empty call", theirs, Target(at_most=2), "one client")
 
 

@@ -1,9 +1,10 @@
 """The benchmarks: the distributions of the workload, the arithmetic of the rows, and that answers are checked."""
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,21 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import arrival, growth, invocation, report, scale
-from benchmarks.measure import Row, Sample, Target, beside, machine
+from benchmarks.machine import machine
+from benchmarks.measure import Row, Sample, Target, beside
 from benchmarks.peers import Missing, join, made
 from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery
 from benchmarks.peers.postgres import PostgresServer
 from benchmarks.peers.scan import in_order, other_scans, quick_scans
+from benchmarks.run import Run, Size
 from benchmarks.workload import batches, make_columns, make_queries
 
 SMALL = {
-    "arrival": lambda quick: arrival.paper("arrival.q16.f2", make_queries(16, 2), samples=1),
-    "invoke": lambda quick: invocation.shape("invoke.w4096.f2", 4_096, 2, 1, Target(at_least=1e9), 4, everything=True),
-    "growth": lambda quick: growth.series(
-        "growth.factors", (1, 2), lambda factors: growth.paper(make_queries(8, factors))
+    "arrival": lambda run: arrival.paper("arrival.q16.f2", make_queries(16, 2), samples=1),
+    "invoke": lambda run: invocation.shape("invoke.w4096.f2", 4_096, 2, 1, Target(at_least=1e9), 4, everything=True),
+    "growth": lambda run: growth.series(
+        run, "growth.factors", (1, 2), lambda factors: growth.paper(make_queries(8, factors))
     ),
 }
 """Rows of each kind, small enough for a test; the second misses its target."""
@@ -93,8 +96,8 @@ def test_peers_of_many_queries_agree_with_numpy(work: scale.Workload, makers: Ca
         peer.close()
 
 
-def test_an_answer_that_differs_ends_the_run() -> None:
-    columns, queries = make_columns(arrival.CHUNK), make_queries(4, 2)
+def test_an_answer_that_differs_is_an_error() -> None:
+    columns, queries = make_columns(2 * arrival.BATCH), make_queries(4, 2)
     engine = arrival.Loaded(queries, batches(columns, arrival.BATCH))
     engine.arrive()
     arrival.check(engine, queries, [NumPyPerQuery(queries)], columns)
@@ -164,11 +167,56 @@ def test_a_run_prints_a_table_and_writes_rows_of_every_kind(
     assert {"DuckDB", "Polars", "PyArrow", "SQLite"} <= {row["peer"] for row in rows if row["name"] == names[0]}
     printed = capsys.readouterr().out
     assert all(name in printed for name in names)
-    assert (tmp_path / "bench.md").read_text().startswith("| row | PSoup | peer |")
+    processor, _, header, *_ = (tmp_path / "bench.md").read_text().splitlines()
+    assert header.startswith("| row | PSoup | peer |")
+    here = rows[0]["machine"]
+    assert {here["cpu_kind"], *here["numpy_uses"], *here["numba_uses"]} <= set(re.split(r"[ ;(),]+", processor))
+    assert processor in printed.replace("\n", " ")
     some = tmp_path / "some.json"
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "arrival", "--markdown", "--json", str(some)])
     assert command.main() == 0
     assert {row["name"] for row in json.loads(some.read_text())} == set(names[:2])
+
+
+def test_a_row_that_fails_says_why_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(run: Run) -> Iterator[Row]:
+        yield from run.part(lambda: first(run), "one", "one.two")
+        yield from run.part(lambda: [Row("other", sample(1), "us", "peer", sample(2))], "other")
+
+    def first(run: Run) -> Iterator[Row]:
+        yield Row("one", sample(1), "us", "peer", sample(2))
+        raise ValueError("too many | of\nthem")
+
+    def broken(run: Run) -> Iterator[Row]:
+        raise OSError("no disk")
+
+    monkeypatch.setattr(command, "GROUPS", {"one": rows, "third": broken, "last": SMALL["growth"]})
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--json", str(tmp_path / "bench.json")])
+    assert command.main() == 1
+    found = json.loads((tmp_path / "bench.json").read_text(), parse_constant=pytest.fail)
+    failed = {row["name"]: row["failure"] for row in found if row["failure"]}
+    assert failed == {"one.two": "ValueError: too many | of them", "third": "OSError: no disk"}
+    assert {"one", "other", "growth.factors.1"} <= {row["name"] for row in found} - failed.keys()
+    assert "in first" in next(row["details"]["traceback"] for row in found if row["name"] == "one.two")
+    assert "| `one.two` | failed | ValueError: too many \\| of them | | | no |" in (tmp_path / "bench.md").read_text()
+    told = capsys.readouterr()
+    assert "Failed: one.two, third" in told.err
+    assert "one.two failed: ValueError: too many | of them" in told.out
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "other", "--json", str(tmp_path / "bench.json")])
+    monkeypatch.setattr(command, "GROUPS", {"o": rows})
+    assert command.main() == 0  # what was not asked for is not measured
+
+
+def test_a_part_is_measured_if_one_of_its_rows_was_asked_for() -> None:
+    def given(*only: str) -> list[str]:
+        rows = [Row("a.b", sample(1), "us", "peer", None), Row("a.b.two", sample(1), "us", "peer", None)]
+        return [row.name for row in Run(Size.TINY, only).part(lambda: rows, "a.b", "a.b.two")]
+
+    assert given() == given("a") == given("a.b.two") == given("a.b.two.three") == ["a.b", "a.b.two"]
+    assert given("a.c") == given("b") == []
 
 
 def test_rows_that_do_not_exist_are_refused(

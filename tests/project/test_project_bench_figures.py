@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from benchmarks import figures, growth
-from benchmarks.measure import Row, Sample, Target, machine
+from benchmarks.machine import machine
+from benchmarks.measure import Row, Sample, Target
 from benchmarks.report import write_json
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import one, registration
+from benchmarks.run import Run
 
 
 def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +18,7 @@ def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPat
 def test_a_row_says_what_a_query_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"seconds": 2.0, "cpu": 1.0, "each": 0.5, "bytes": 100.0, "bill": {}}
     monkeypatch.setattr(registration, "_measured", lambda queries, tuples: one)
-    first, filled, million, prepared, parsed = registration.rows(quick=False)
+    first, filled, million, prepared, parsed = registration.rows(Run())
     assert [row.name for row in (prepared, parsed)] == ["register.q1m"] * 2
     assert prepared.peer_sample is not None
     assert parsed.peer_sample is not None

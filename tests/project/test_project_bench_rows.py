@@ -1,0 +1,48 @@
+"""Every row of the benchmarks is measured once, at a size at which its figure means nothing: they work, and their
+answers are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import durability, registration
+from psoup_testing.bench import failures, names, run_bench
+
+ROWS = """
+    arrival.q4096.f4 arrival.q4096.f4.two arrival.q4096.f4.sustained arrival.q4096.f4.sustained.two
+    arrival.q1024.mixed arrival.q1024.mixed.two
+    arrival.q100k.eq arrival.q100k.eq.two arrival.q100k.eq.b64 arrival.q100k.eq.b64.run
+    arrival.q1m.eq arrival.q1m.eq.two arrival.q1m.eq.b64 arrival.q1m.eq.b64.run
+    arrival.q1m.zipf arrival.q1m.zipf.two arrival.q1m.range arrival.q1m.range.two arrival.q1m.range.b64
+    register.100k register.100k.chunk register.q1m register.one.w16m
+    invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
+    push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable
+    push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
+    invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
+    archive.q.w1m archive.zone.w1m archive.q.w100m archive.zone.w100m
+    growth.queries.eq.50 growth.queries.eq.100 growth.queries.f4.4 growth.queries.f4.8 growth.factors.1 growth.factors.8
+    growth.match.10 growth.match.500000 growth.window.1024 growth.window.4096
+"""
+"""What a whole run has, but for the points of `growth`, of which a tiny one has two each."""
+
+
+def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_measured", registration.measure)  # processes of their own start slowly
+    monkeypatch.setattr(registration, "BLOCK", 64)
+    monkeypatch.setattr(registration, "ONE_BY_ONE", 20)
+    code, rows = run_bench(monkeypatch, tmp_path / "bench.json", "--tiny")
+    assert failures(rows) == {}
+    assert code == 0
+    assert names(rows) == tuple(ROWS.split())
+    found = {row["name"]: row for row in rows}
+    assert 0 < found["recovery.first"]["value"] < found["recovery.covered"]["value"]
+    tuples = recovered() * 64 / 2**20
+    assert tuples < found["recovery.memory"]["peer_value"] < 2 * tuples  # and their results
+    assert all(row["value"] > 0 for row in rows if not row["name"].startswith("register."))
+
+
+def recovered() -> int:
+    """Tuples of the rows `recovery` of a tiny run."""
+    return durability.CYCLE + 2 * durability.BATCH
