@@ -24,14 +24,17 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import processes
 from benchmarks.attacks import ATTACKS
 from benchmarks.measure import Row, Sample, Target
-from benchmarks.processes import Served, free_port, resident, served
+from benchmarks.processes import Served, free_port, resident
+from benchmarks.run import Run
 from psoup_client import Client, Query
 
 MEMORY_MIB = 1_024
@@ -48,17 +51,22 @@ INVOCATIONS = 50.0
 STREAM = "neighbour"
 
 
-def rows(quick: bool) -> Iterator[Row]:
-    """Every attack, or three of them."""
-    for name in QUICK if quick else ATTACKS:
-        yield from attacked(name, ALONE_SECONDS, ATTACKED_SECONDS)
+def rows(run: Run) -> Iterator[Row]:
+    """Every attack, or three of them; tiny: one, for a moment."""
+    alone, under = run.of((ALONE_SECONDS, ATTACKED_SECONDS), (ALONE_SECONDS, ATTACKED_SECONDS), (0.2, 0.2))
+    for name in run.of(tuple(ATTACKS), QUICK, ("half_messages",)):
+        names = [f"attacked.{name}.{kind}" for kind in ("invoke", "push", "memory")]
+        yield from run.part(partial(attacked, name, alone, under), *names)
 
 
 def attacked(name: str, alone_seconds: float, attacked_seconds: float) -> Iterator[Row]:
     """The rows of one attack."""
     port = free_port()
     settings = {"PSOUP_MEMORY_MIB": str(MEMORY_MIB), "PSOUP_METRICS_PORT": str(port)}
-    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, served(Path(folder), settings=settings) as there:
+    with (
+        tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder,
+        processes.served(Path(folder), settings=settings) as there,
+    ):
         neighbour = Neighbour(there)
         neighbour.live(alone_seconds / 5)  # warm-up
         alone = neighbour.live(alone_seconds)

@@ -24,8 +24,9 @@ ROWS = """
     archive.q.w1m archive.zone.w1m archive.q.w100m archive.zone.w100m
     growth.queries.eq.50 growth.queries.eq.100 growth.queries.f4.4 growth.queries.f4.8 growth.factors.1 growth.factors.8
     growth.match.10 growth.match.500000 growth.window.1024 growth.window.4096
+    attacked.half_messages.invoke attacked.half_messages.push attacked.half_messages.memory
 """
-"""What a whole run has, but for the points of `growth`, of which a tiny one has two each."""
+"""What a whole run has, but for the points of `growth`, of which a tiny one has two each, and all attacks but one."""
 
 
 def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 import benchmarks.__main__ as command
 from benchmarks import processes
+from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 
@@ -39,7 +40,12 @@ def names(rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _served(folder: Path, *, durable: bool = True) -> Iterator[processes.Served]:
+def _served(
+    folder: Path, *, durable: bool = True, settings: Mapping[str, str] | None = None
+) -> Iterator[processes.Served]:
     store = DurableStore(folder) if durable else None
-    with serving(store=store) as service:
+    given: dict[str, Any] = {
+        name.removeprefix("PSOUP_").lower(): int(value) for name, value in (settings or {}).items()
+    }
+    with serving(Settings(port=0, **given), store=store) as service:
         yield processes.Served(service.address, os.getpid(), folder, io.StringIO())
