@@ -75,6 +75,9 @@ class EngineConfig:
     block_queries: int = 131_072
     """Queries that one call may register."""
 
+    block_bytes: int = 256 * 1024**2
+    """Bytes of statements and values that one call may register."""
+
     columnar_queries: int = 256
     """Queries of a block by template from which on they are kept as columns: fewer are not worth a part of an index."""
 
@@ -83,6 +86,9 @@ class EngineConfig:
 
     batch_rows: int = 1_048_576
     """Tuples that one push may have."""
+
+    batch_bytes: int = 2 * 1024**3
+    """Bytes that the rows of one push, or of a batch in parts, may take in the columns of their stream."""
 
     staged_rows: int = 16_777_216
     """Tuples that one batch that comes in parts may have."""

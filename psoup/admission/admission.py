@@ -11,17 +11,17 @@ prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 from psoup.admission.attachment import Target, check_heartbeat, check_push, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
-from psoup.admission.budget import Budget, block_charge, text_charge
+from psoup.admission.binding import Binding, takes_long
+from psoup.admission.budget import Budget
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
-from psoup.admission.registration import bind_many, bind_one, block_digest, check_block, is_digest
-from psoup.admission.requests import is_text
+from psoup.admission.registration import Place, check_block, decide_register, decide_register_many
 from psoup.admission.windows import check_archive
 from psoup.config import EngineConfig
 from psoup.errors import (
@@ -45,7 +45,6 @@ from psoup.events import (
     Push,
     PushAcknowledgement,
     Pushed,
-    QueriesAcknowledgement,
     QueryAcknowledgement,
     Recall,
     Register,
@@ -62,7 +61,10 @@ from psoup.events import (
 )
 from psoup.history import Attach, Attached
 from psoup.model import time_text
-from psoup.sql.bound import BoundBlock
+
+
+def _anything(event: Event) -> None:
+    """A log that takes any event."""
 
 
 class Admission:
@@ -98,18 +100,43 @@ class Admission:
         """Bytes that the queries that stand are charged."""
         return self._budget.queries
 
-    def prepare(self, command: Command, now: int) -> Prepared:
+    def binding(self, command: Command) -> Binding | None:
+        """What of a command should be done before it is prepared, on any one thread; None if that is not worth it.
+
+        Raises InvalidInput for a block that will be refused whatever it says. Called as `prepare` is.
+        """
+        if not takes_long(command):
+            return None
+        assert isinstance(command, Register | RegisterMany)
+        if isinstance(command, RegisterMany):
+            check_block(command, self._config)
+        return Binding(self._tenant(command.tenant), command, self._config, self._budget, beside=True)
+
+    def stands(self, binding: Binding) -> bool:
+        """Whether what was bound may still be used; else it is to be bound anew. O(streams of the command)."""
+        return binding.stands(self._tenant(binding.command.tenant))
+
+    def prepare(
+        self,
+        command: Command,
+        now: int,
+        ready: Callable[[Event], object] = _anything,
+        binding: Binding | None = None,
+    ) -> Prepared:
         """Accept or refuse `command` at clock time `now` (microseconds).
 
         Raises a PSoupError and leaves the state as it was, or returns what to log and what to answer. An event that is
         returned counts as having happened: it must be logged and applied, or the admission thrown away. Any other
-        exception means that the state is broken.
+        exception means that the state is broken. `ready` is shown the event before it counts: what it raises is a
+        refusal like any other (a log that cannot hold the event). `binding`: of this command, if there is one.
         """
         try:
-            prepared = self._decide(command, now)
+            prepared = self._decide(command, now, binding)
+            if prepared.event is not None:
+                ready(prepared.event)
         except PSoupError:
             raise
-        except Exception as problem:  # a defect costs one command, as nothing has changed yet
+        except Exception as problem:  # a defect, or no memory for it, costs one command, as nothing has changed yet
             raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
         if prepared.event is not None:
             self._adopt(prepared.event)
@@ -170,7 +197,7 @@ class Admission:
 
     # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
 
-    def _decide(self, command: Command, now: int) -> Prepared:
+    def _decide(self, command: Command, now: int, binding: Binding | None) -> Prepared:
         match command:
             case Push():
                 return self._decide_push(command, now)
@@ -180,10 +207,8 @@ class Admission:
                 return self._decide_attach(command, now)
             case Heartbeat():
                 return self._decide_heartbeat(command, now)
-            case Register():
-                return self._decide_register(command, now)
-            case RegisterMany():
-                return self._decide_register_many(command, now)
+            case Register() | RegisterMany():
+                return self._decide_registration(command, now, binding)
             case Unregister():
                 return self._decide_unregister(command)
             case CreateStream():
@@ -289,43 +314,16 @@ class Admission:
         event = WatermarkRaised(self._sequence + 1, stream.tenant, stream.stream_id, command.time, now)
         return Prepared(HeartbeatAcknowledgement(event.sequence, False, event.watermark), event)
 
-    def _decide_register(self, command: Register, now: int) -> Prepared:
+    def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         tenant = self._tenant(command.tenant)
-        same = partial(is_text, command.sql)
-        earlier = tenant.requests.earlier(command.request_id, same, self._queries)
-        if earlier is not None:
-            return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
-
-        query = bind_one(tenant, command.sql)
-        self._budget.check_queries(text_charge(query), 1)
-        stream = tenant.stream(query.stream)
-        event = Registered(
-            self._sequence + 1, stream.tenant, stream.stream_id, self._next_query, query, command.request_id, now
-        )
-        return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
-
-    def _decide_register_many(self, command: RegisterMany, now: int) -> Prepared:
-        tenant = self._tenant(command.tenant)
-        check_block(command, self._config)
-        earlier = tenant.requests.earlier(command.request_id, partial(is_digest, command), self._queries)
-        if earlier is not None:
-            return Prepared(QueriesAcknowledgement(earlier.sequence, True, earlier.first_id, earlier.count))
-        queries, rows = bind_many(tenant, command, self._config.columnar_queries)
-        self._budget.check_queries(block_charge(queries), len(queries))
-        names = [queries.template.stream] if isinstance(queries, BoundBlock) else [query.stream for query in queries]
-        event = RegisteredMany(
-            self._sequence + 1,
-            command.tenant,
-            self._next_query,
-            [tenant.stream(name).stream_id for name in names],
-            queries,
-            command.request_id,
-            block_digest(command) if command.request_id else b"",
-            now,
-            "" if command.rows is None else command.statements[0],
-            rows,
-        )
-        return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
+        if isinstance(command, RegisterMany):
+            check_block(command, self._config)
+        if binding is None:
+            binding = Binding(tenant, command, self._config, self._budget)
+        place = Place(self._sequence + 1, self._next_query, now)
+        if isinstance(command, Register):
+            return decide_register(binding, command, tenant, self._queries, self._budget, place)
+        return decide_register_many(binding, command, tenant, self._queries, self._budget, place)
 
     def _decide_unregister(self, command: Unregister) -> Prepared:
         stream_id = self._queries.get(command.query_id)

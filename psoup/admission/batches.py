@@ -46,6 +46,7 @@ def read_columns(
             rows=table.num_rows,
             limit=limit,
         )
+    _check_growth(spec, table, config.batch_bytes)
     try:
         table.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowIndexError) as problem:
@@ -55,6 +56,23 @@ def read_columns(
         if column.type.kind is Kind.TEXT:
             _check_text(attribute.name, column, config.text_bytes)
     return columns
+
+
+def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int) -> None:
+    """Refuse rows that grow too much in the columns of their stream, before they do.
+
+    A column that is missing has a value for each row there, and a byte is eight. O(columns).
+    """
+    kinds = [attribute.type.kind for attribute in spec.schema.attributes]
+    grown = table.num_rows * sum(1 if kind is Kind.BOOLEAN else 8 for kind in kinds)
+    if grown + table.nbytes * (Kind.TEXT in kinds) > limit:
+        raise InvalidBatch(
+            f"the batch takes {grown:,} bytes in the {len(kinds):,} columns of stream {spec.name!r};"
+            f" {limit:,} is the most, send it in parts",
+            reason="BATCH_TOO_LARGE",
+            found=grown,
+            limit=limit,
+        )
 
 
 def _check_text(name: str, column: Column, limit: int) -> None:

@@ -9,7 +9,6 @@ Plain state; the rules that change it are in `admission`.
 from __future__ import annotations
 
 import difflib
-import itertools
 from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
@@ -38,14 +37,23 @@ class StreamState:
 
 
 @dataclass(slots=True)
+class Statements:
+    """What a thread remembers of the statements of a tenant."""
+
+    templates: dict[str, tuple[Template, StreamSpec]] = field(default_factory=dict)
+    """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
+    forms: Forms = field(default_factory=Forms)
+
+
+@dataclass(slots=True)
 class Tenant:
     """The streams of one tenant by folded name, and the registrations it has asked for by request ID."""
 
     streams: dict[str, StreamState] = field(default_factory=dict)
     requests: Requests = field(default_factory=Requests)
-    templates: dict[str, tuple[Template, StreamSpec]] = field(default_factory=dict)
-    """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
-    forms: Forms = field(default_factory=Forms)
+    statements: Statements = field(default_factory=Statements)
+    statements_beside: Statements = field(default_factory=Statements)
+    """Of the thread that binds what takes long."""
 
     def find(self, name: str) -> StreamState | None:
         """The stream of that name, in any case. O(1)."""
@@ -62,4 +70,5 @@ class Tenant:
 
     def names(self) -> list[str]:
         """The names of some streams, for suggestions."""
-        return [state.spec.name for state in itertools.islice(self.streams.values(), _NAMES_COMPARED)]
+        states = list(self.streams.values())  # in one go: another thread may ask while streams come and go
+        return [state.spec.name for state in states[:_NAMES_COMPARED]]

@@ -46,6 +46,10 @@ class Requests:
         """Request IDs and what they registered, oldest first."""
         yield from self._asked.items()
 
+    def knows(self, request_id: str) -> bool:
+        """Whether there was a call with this ID of which something stands; from any thread."""
+        return request_id in self._asked
+
     def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> Asked | None:
         """What an earlier call with this ID registered, all of which stands; None if there was none, or it is gone.
 

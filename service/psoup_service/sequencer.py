@@ -5,6 +5,7 @@
                                            (small pushes that follow each other: together, if none is refused;
                                            they wait for what is being written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
+    binder   r6                            a registration that takes long is bound beside, and comes back to be decided
 
 It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
 fails, nothing of the group is acknowledged and the stage ends: admission already counts events that nobody knows.
@@ -16,12 +17,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psoup.admission import Admission
+from psoup.admission.binding import Binding
 from psoup.admission.together import MOST, MOST_BYTES, is_small, join, may_join, share
 from psoup.clock import Clock
-from psoup.errors import PSoupError, ResourceExhausted
+from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events import (
     Acknowledgement,
     Command,
@@ -33,6 +35,7 @@ from psoup.events import (
     RegisterMany,
 )
 from psoup.history import Attach
+from psoup_service.binder import Binder
 from psoup_service.committer import Committer, Group
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
@@ -42,6 +45,9 @@ from psoup_storage.contract import Store
 
 GROUP_SECONDS = 0.005
 """After so much preparing a group is closed, so that many registrations do not hold back the answers to pushes."""
+
+MOST_BINDINGS = 3
+"""A registration whose streams are changed again and again while it is bound is refused after so many times."""
 
 _GROWING = (Push, Register, RegisterMany, CreateStream, Attach)
 """What a store without room refuses; to drop and to unregister is the way out of that."""
@@ -54,6 +60,10 @@ class Submission:
     command: Command
     size: int
     answer: asyncio.Future[Acknowledgement]
+    binding: Binding | None = None
+    """What the binder has made of it."""
+    bindings: int = 0
+    """How often it was bound."""
 
 
 class Sequencer(Stage):
@@ -77,6 +87,9 @@ class Sequencer(Stage):
         self._room = room
         self._error = error
         self._committer = Committer(store, writer, room, error, failed, self._written)
+        self._binder = Binder(self._come_back, failed)
+        self._beside = 0
+        """Submissions that the binder has."""
         self._waiting: deque[Submission] = deque()
         self._group: list[Submission] = []
         self._ended = False
@@ -92,7 +105,8 @@ class Sequencer(Stage):
         return self._committer.events
 
     def start(self) -> None:
-        """Start both threads; a store without a disk needs only one."""
+        """Start the threads; a store without a disk needs no committer."""
+        self._binder.start()
         if self._store.durable:
             self._committer.start()
         super().start()
@@ -101,13 +115,16 @@ class Sequencer(Stage):
         """End after the work in hand, or (`finish`) after the last command that waits is answered."""
         super().stop(finish=finish)
         if not finish:
+            self._binder.stop(finish=False)
             self._committer.stop(finish=False)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for both threads."""
+        """Wait for all threads."""
         end = None if timeout is None else time.monotonic() + timeout
         ended = super().join(timeout)
-        return self._committer.join(None if end is None else max(0.0, end - time.monotonic())) and ended
+        for stage in (self._binder, self._committer):
+            ended = stage.join(None if end is None else max(0.0, end - time.monotonic())) and ended
+        return ended
 
     def put(self, submission: Submission) -> None:
         """Take a command in, to be answered later. From any thread."""
@@ -118,6 +135,23 @@ class Sequencer(Stage):
                     self.condition.notify()
                 return
         self._refuse([submission])
+
+    def _come_back(self, submission: Submission) -> None:
+        """A submission has been bound, or given up; it has waited, and is next. From the binder's thread."""
+        with self.condition:
+            self._beside -= 1
+            if not self._ended:
+                self._waiting.appendleft(submission)
+                self.condition.notify()
+                return
+        self._refuse([submission])
+
+    def wait_for_work(self) -> bool:
+        """As every stage; to finish means to wait for what the binder has, too."""
+        with self.condition:
+            while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
+                self.condition.wait()
+            return self.has_work() and (self._finishing or not self._stopping)
 
     def has_work(self) -> bool:
         """Whether commands wait. A small push does so while something is written: others will be in its event."""
@@ -141,6 +175,7 @@ class Sequencer(Stage):
             left = [*self._group, *self._waiting]
             self._waiting.clear()
         self._refuse(left)
+        self._binder.stop(finish=False)
         self._committer.give_up()
         self._committer.stop(finish=self._finishing)
 
@@ -188,7 +223,9 @@ class Sequencer(Stage):
         self, submission: Submission, group: Group, refused: list[tuple[Submission, PSoupError]]
     ) -> None:
         try:
-            prepared = self._prepare(submission.command, submission.size)
+            if self._put_beside(submission):
+                return
+            prepared = self._prepare(submission.command, submission.size, submission.binding)
         except PSoupError as refusal:
             if isinstance(refusal, ResourceExhausted):  # the next one may find room
                 self._writer.make_room(self._clock.now())
@@ -200,11 +237,29 @@ class Sequencer(Stage):
         else:
             group.events.append((prepared.event, submission.size))
 
-    def _prepare(self, command: Command, size: int) -> Prepared:
+    def _put_beside(self, submission: Submission) -> bool:
+        """Give a registration that takes long to the binder, anew if its streams have changed; whether that was done.
+
+        Raises what `binding` raises, and Unavailable if the caller has left meanwhile.
+        """
+        known = submission.binding
+        if known is not None and submission.answer.cancelled():
+            raise Unavailable("the caller has left", reason="CANCELLED")
+        if known is not None and (submission.bindings >= MOST_BINDINGS or self._admission.stands(known)):
+            return False
+        binding = self._admission.binding(submission.command)
+        if binding is None:
+            return False
+        with self.condition:
+            self._beside += 1
+        self._binder.put(replace(submission, binding=binding, bindings=submission.bindings + 1), binding)
+        return True
+
+    def _prepare(self, command: Command, size: int, binding: Binding | None = None) -> Prepared:
         if isinstance(command, _GROWING):
             self._committer.check_room()
             self._store.check_room(size)
-        return self._admission.prepare(command, self._clock.now())
+        return self._admission.prepare(command, self._clock.now(), self._store.make_ready, binding)
 
     def _refuse(self, submissions: list[Submission]) -> None:
         self._room.leave(len(submissions), sum(submission.size for submission in submissions))

@@ -1,6 +1,6 @@
 """The contract between the service and whatever keeps its events.
 
-    sequencer:  prepare, prepare, prepare ──> append([e1, e2, e3]) ──> acknowledge all three      (group commit)
+    sequencer:  prepare, make_ready, prepare, make_ready ──> append([e1, e2]) ──> acknowledge both      (group commit)
     start-up:   for event in read(): admission.replay(event); engine.apply([event])
 
 What a caller may rely on: after `append` returns, its events come back from `read`, whole and in order, as far as the
@@ -59,6 +59,14 @@ class Store(Protocol):
         """Raise ResourceExhausted if events of about `size` bytes can be foreseen not to fit. O(1), any thread.
 
         Back-pressure before anything is decided: `append` itself has no way to refuse.
+        """
+        ...
+
+    def make_ready(self, event: Event) -> None:
+        """Do all of the next `append` of `event` that depends on what is in it, and keep that until then.
+
+        Called before the event counts as having happened: whatever this raises refuses one command, and nothing has
+        changed. So an event cannot fail a store; only its medium can. Any thread, beside `append`; O(bytes).
         """
         ...
 

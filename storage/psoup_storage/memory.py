@@ -62,6 +62,9 @@ class MemoryStore:
     def check_room(self, size: int) -> None:
         """There is always room here; the memory budget is admission's."""
 
+    def make_ready(self, event: Event) -> None:
+        """Nothing: an event is kept as it is."""
+
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events`; O(1) each. Raises Internal out of order, after a failure, and when closed."""
         if self._broken:

@@ -2,22 +2,22 @@
 
     sequence  kind        stream  body (JSON)                    refused (int64 …)  tuples (Arrow IPC)  last_time
            1  stream           1  sql, tenant, time
-           2  query            1  text, query, request, …             (queries: texts, or a template and rows)
+           2  query            1  text, query, request, …
            3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
+           4  queries          1  first, template, request …                        a block: see `blocks`
 
 Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
 not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
-can still be verified. A change of this form is a new format of the directory (`database.FORMAT`).
+can still be verified. Whatever a client may make large is in the tuples, which the table has in slices (`log`): a body
+has a statement at most. A change of this form is a new format of the directory (`database.FORMAT`).
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,14 +41,11 @@ from psoup.events import (
 from psoup.history import Attached, Extent
 from psoup.model import StreamSpec
 from psoup.query import StandingQuery
-from psoup.sql import alter_stream, create_statement, create_stream, prepare
-from psoup.sql.bound import BoundBlock
+from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.forms import Forms
-from psoup.sql.values import columns_of_rows
+from psoup_storage.durable.blocks import decode_block, encode_block
 
 _INT64 = np.dtype("<i8")
-_COLUMNAR = 256
-"""Rows of a block from which on they are read as columns, as they are when they come."""
 
 
 class Row(NamedTuple):
@@ -59,7 +56,7 @@ class Row(NamedTuple):
     stream: int
     body: str
     refused: bytes | None
-    tuples: bytes | None
+    tuples: bytes | memoryview | None
     last_time: int | None
     checksum: int
 
@@ -126,12 +123,7 @@ def _encode_push(event: Pushed) -> Row:
 
 
 def _encode_many(event: RegisteredMany) -> Row:
-    if event.template:
-        block = event.queries
-        rows = block.rows() if isinstance(block, BoundBlock) else event.rows
-        queries: dict[str, Any] = {"template": event.template, "rows": rows}
-    else:
-        queries = {"texts": [query.text for query in event.queries]}
+    form, content = encode_block(event)
     streams = list(event.stream_ids)
     if len(set(streams)) == 1:
         del streams[1:]
@@ -139,9 +131,14 @@ def _encode_many(event: RegisteredMany) -> Row:
         event.sequence,
         "queries",
         streams[0] if len(streams) == 1 else 0,
+        None,
+        content,
         first=event.first_id,
+        count=len(event.queries),
         streams=streams,
-        **queries,
+        form=form,
+        crc=zlib.crc32(content),
+        template=event.template,
         request=event.request_id,
         digest=event.digest.hex(),
         tenant=event.tenant,
@@ -154,41 +151,14 @@ def _row(
     kind: str,
     stream: int,
     refused: bytes | None = None,
-    tuples: bytes | None = None,
+    tuples: memoryview | None = None,
     last_time: int | None = None,
     /,
     **facts: Any,
 ) -> Row:
-    body = json.dumps(facts, separators=(",", ":"), default=_write_value)
+    body = json.dumps(facts, separators=(",", ":"))
     row = Row(sequence, kind, stream, body, refused, tuples, last_time, 0)
     return row._replace(checksum=_checksum(row))
-
-
-def _write_value(value: object) -> list[str]:
-    """A parameter that JSON has no form for."""
-    match value:
-        case datetime.datetime():
-            return ["time", value.isoformat()]
-        case datetime.date():
-            return ["date", value.isoformat()]
-        case Decimal():
-            return ["decimal", str(value)]
-        case _:
-            raise TypeError(f"no parameter is a {type(value).__name__}")
-
-
-def _read_value(value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    kind, text = value
-    return _VALUES[kind](text)
-
-
-_VALUES: dict[str, Callable[[str], Any]] = {
-    "time": datetime.datetime.fromisoformat,
-    "date": datetime.date.fromisoformat,
-    "decimal": Decimal,
-}
 
 
 def _checksum(row: Row) -> int:
@@ -199,14 +169,14 @@ def _checksum(row: Row) -> int:
 # Tuples --------------------------------------------------------------------------------------------------------
 
 
-def encode_tuples(batch: Batch) -> bytes:
+def encode_tuples(batch: Batch) -> memoryview:
     """The columns as one Arrow IPC record batch without its schema, which the stream's definition gives."""
     arrays = [column.to_arrow() for column in batch.columns]
     names = [str(position) for position in range(len(arrays))]
-    return bytes(memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()))
+    return memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()).cast("B")
 
 
-def decode_tuples(spec: StreamSpec, tuples: bytes, times: Array | int) -> Batch:
+def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | int) -> Batch:
     """The batch of `encode_tuples`; `times` are its physical IDs, or the one that all rows have."""
     types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
     schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
@@ -318,20 +288,10 @@ class Decoder:
         return lambda name: spec if name.lower() == spec.name.lower() else None
 
     def _queries(self, row: Row, facts: dict[str, Any]) -> RegisteredMany:
-        streams, template, rows = facts["streams"], facts.get("template", ""), list[list[Any]]()
-        queries: Sequence[StandingQuery]
-        if template:
-            rows = [[_read_value(value) for value in values] for values in facts["rows"]]
-            ready = prepare(template, self._only(streams[0]))
-            columns = columns_of_rows(rows, len(ready.names)) if len(rows) >= _COLUMNAR else None
-            block = None if columns is None else ready.block(columns)
-            if block is not None:
-                queries, rows = block, []
-            else:
-                queries = [ready.bind(values) for values in rows]
-        else:
-            places = streams if len(streams) > 1 else streams * len(facts["texts"])
-            queries = [self._bind(stream, text) for stream, text in zip(places, facts["texts"], strict=True)]
+        if "crc" in facts:
+            _check_tuples(row, facts)
+        streams, template = facts["streams"], facts.get("template", "")
+        queries, rows = decode_block(facts, row.tuples, self._bind, self._only)
         return RegisteredMany(
             row.sequence,
             facts["tenant"],
@@ -369,16 +329,21 @@ class Decoder:
         if all_stored or not facts["rows"]:
             columns = tuple(empty_column(attribute.type) for attribute in spec.schema.attributes)
             return Batch(columns, np.zeros(0, np.int64))
-        if row.tuples is None:
-            raise damaged(row.sequence, "its tuples are missing")
-        if zlib.crc32(row.tuples) != facts["crc"]:
-            raise damaged(row.sequence, "the checksum of its tuples is wrong")
         assert row.last_time is not None
-        batch = decode_tuples(spec, row.tuples, row.last_time)
+        batch = decode_tuples(spec, _check_tuples(row, facts), row.last_time)
         times = _times_of(spec, batch.columns)
         batch = batch if times is None else replace(batch, times=times)
         behind = None if edge is None else edge.split(batch.times)
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
+
+
+def _check_tuples(row: Row, facts: dict[str, Any]) -> bytes | memoryview:
+    """The tuples of a row, if they are as they were written; raises Internal."""
+    if row.tuples is None:
+        raise damaged(row.sequence, "its tuples are missing")
+    if zlib.crc32(row.tuples) != facts["crc"]:
+        raise damaged(row.sequence, "the checksum of its tuples is wrong")
+    return row.tuples
 
 
 def altered(spec: StreamSpec, sql: str) -> StreamSpec:

@@ -1,14 +1,16 @@
 """The database of a data directory: how SQLite is opened, what is in it, and when it is trusted.
 
     meta   format, incarnation, created          one row each
-    log    the events, by sequence               see `codec`, `forgetting`
+    log    the events, by sequence               see `codec`, `log`, `forgetting`
+    slices of events that are large              see `log`
     chunks the stored chunks                     see `chunks`
     stored what else is known of a stream's forgotten events
 
 One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
 which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors.
-After any error nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown then).
-One is no failure: a disk without room for a write, of which nothing is kept and which may be tried again.
+After an error of the disk nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown
+then). Without room for a write nothing of it is kept, and it may be tried again; any other error in a transaction (a
+value that is too large, memory that ran out) undoes that one, and costs nobody else anything.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ import apsw
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, disk_full
+from psoup_storage.durable.log import SLICES
 from psoup_storage.durable.seals import SEALS, broken_seals, register
 from psoup_storage.durable.shrinking import shrink
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
 from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
-FORMAT = 4
+FORMAT = 5
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -38,6 +41,20 @@ CHECKPOINT_BYTES = 16 * 1024 * 1024
 
 PAGE_BYTES = 16 * 1024
 """Of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step when it goes."""
+
+_DISK = (
+    OSError,
+    apsw.IOError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.PermissionsError,
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.ProtocolError,
+)
+"""Errors after which nobody knows what the disk has."""
 
 _APPLICATION = 0x50536F75  # "PSou"
 _SCHEMA = """
@@ -64,7 +81,11 @@ _ARCHIVE = "".join(
     f"ALTER TABLE chunks ADD COLUMN {column};"
     for column in ("first_time INTEGER", "memory INTEGER", "footer INTEGER", "footer_crc INTEGER", "zones TEXT")
 )
-_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: SEALS}
+_QUERIES = """
+CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
+CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
+"""
+_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: SEALS, 4: SLICES + _QUERIES}
 """What leads from each older format to the next."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that a directory of this format is made of."""
@@ -119,14 +140,18 @@ class Database:
     def transaction(self) -> Iterator[apsw.Connection]:
         """Everything inside or nothing of it, on the disk when the block is left.
 
-        Raises Internal if it cannot be, and from then on; ResourceExhausted, reason DISK_FULL, if there is no room:
-        nothing is kept then, and the next one may find some.
+        Raises Internal if it cannot be, and from then on if it was the disk; ResourceExhausted, reason DISK_FULL, if
+        there is no room: nothing is kept then, and the next one may find some. Any other exception of the block comes
+        out as Internal, reason NOT_WRITTEN; nothing has happened then.
         """
         with self._lock:
             self.refuse_if_failed()
+            inside = False
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
+                inside = True
                 yield self._connection
+                inside = False
                 self._connection.execute("COMMIT")
                 self._checkpoint_if_due()
             except apsw.FullError as problem:
@@ -136,8 +161,10 @@ class Database:
                     raise self._cannot("written", problem) from problem
                 raise disk_full(self._directory.path, str(problem)) from problem
             except BaseException as problem:
-                self.failure = f"{type(problem).__name__}: {problem}"
                 self._roll_back()
+                harmless = inside and isinstance(problem, Exception) and not isinstance(problem, _DISK)
+                if not harmless or self._connection.in_transaction:
+                    self.failure = f"{type(problem).__name__}: {problem}"
                 if isinstance(problem, PSoupError):
                     raise
                 raise self._cannot("written", problem) from problem
@@ -271,7 +298,7 @@ class Database:
             return self._damaged(str(problem))
         return Internal(
             f"the store in {self._directory.path} cannot be {done}: {type(problem).__name__}: {problem}",
-            reason="STORAGE_FAILED",
+            reason="STORAGE_FAILED" if self.failure or done != "written" else "NOT_WRITTEN",
             data_dir=str(self._directory.path),
         )
 

@@ -29,6 +29,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events import Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
 from psoup.history import Attached
 from psoup.model import StreamSpec, time_text
+from psoup_storage.durable import log
 from psoup_storage.durable.chunks import FOLDER, ChunkRow, decode_chunk
 from psoup_storage.durable.codec import Decoder, Edge, Row
 from psoup_storage.durable.covering import FOLDER as COVERS
@@ -188,8 +189,8 @@ class Examination:
         last = {stream: rows[-1] for stream, rows in self._chunks.items() if not rows[-1].attached}
         edges = {stream: Edge(row.last_time, row.ties) for stream, row in last.items()}
         decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
-        for values in connection.execute(f"SELECT {', '.join(Row._fields)} FROM log ORDER BY sequence"):
-            row = Row(*values)
+        sliced = bool(connection.execute("PRAGMA table_info(slices)").get)
+        for row in log.read(connection.execute, sliced=sliced):
             self.report.count("events")
             try:
                 event = decoder.decode(row)

@@ -29,7 +29,7 @@ from psoup.history import Attached
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.covers import StoredFile
-from psoup_storage.durable import forgetting
+from psoup_storage.durable import forgetting, log
 from psoup_storage.durable.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.attaching import Adopted, adopt, placed
 from psoup_storage.durable.backup import PREFIX, Frozen, freeze
@@ -52,8 +52,6 @@ from psoup_storage.history import read_manifest
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
 _LOOK_SECONDS = 0.2
-_COLUMNS = ", ".join(Row._fields)
-_PLACES = ", ".join("?" * len(Row._fields))
 _MANIFEST = ", ".join(ChunkRow._fields)
 _NEW_CHUNK = f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
 _FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
@@ -101,6 +99,8 @@ class DurableStore:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
             opened.pop_all()
         self._hot_bytes = hot_bytes
+        self._ready: dict[int, Row] = {}
+        """Rows that were made of events which have not been appended yet, by sequence."""
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
         """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
@@ -141,26 +141,34 @@ class DurableStore:
             why = f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
             raise disk_full(self.path, why, reserve=self._reserve)
 
+    def make_ready(self, event: Event) -> None:
+        """Encode an event for `append`. O(bytes)."""
+        self._ready[event.sequence] = encode(event)
+
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events` in one transaction. Raises ResourceExhausted without room for them: none is kept.
 
-        Raises Internal for any other error, and ever after.
+        Raises Internal for any other error, and ever after if it was the disk's.
         """
         self._database.refuse_if_failed()
         if not events:
             return
+        last = self._last
+        for event in events:
+            if event.sequence <= last:
+                self._database.failure = f"event {event.sequence} came after event {last}"
+                self._database.refuse_if_failed()
+            last = event.sequence
+        rows = [self._ready.get(event.sequence) or encode(event) for event in events]
         with self._database.transaction() as connection:
-            last = self._last
-            for event in events:
-                if event.sequence <= last:
-                    raise Internal(f"the store takes no events: event {event.sequence} came after event {last}")
-                last = event.sequence
-            connection.executemany(f"INSERT INTO log ({_COLUMNS}) VALUES ({_PLACES})", map(encode, events))
+            log.write(connection, rows)
             attached = [event for event in events if isinstance(event, Attached)]
             files = [file for event in attached for file in self._attach(connection, event)]
             dropped = [event.stream_id for event in events if isinstance(event, StreamDropped)]
             files += [file for stream in dropped for file in forget_stream(connection, stream)]
         self._last = last
+        for event in events:
+            self._ready.pop(event.sequence, None)
         for event in attached:
             self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
         self._remove(files)
@@ -213,8 +221,8 @@ class DurableStore:
         """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
         edges = {stream: Edge(row.last_time, row.ties) for stream, row in self._stored.items()}
         decoder = Decoder(edges, self._restore)
-        for values in self._database.query(f"SELECT {_COLUMNS} FROM log ORDER BY sequence"):
-            event = decoder.decode(Row(*values))
+        for row in log.read(self._database.query):
+            event = decoder.decode(row)
             if event.sequence > after:
                 yield event
 

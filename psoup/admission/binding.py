@@ -1,0 +1,264 @@
+"""Statements and values to bound queries, in steps: what of a registration takes long, and needs nobody else's turn.
+
+    RegisterMany(statements)          each parsed: a step each
+    RegisterMany([template], rows)    parsed once, then only values are put in: columns at once, or a step for each row
+                    └─ the first that is wrong refuses the block, and says which it is
+
+Looks only: at what the names of streams mean, which may change before the queries are registered. So a binding says
+whether it still `stands`. It may be made on another thread than admission's, while that one goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from psoup.admission.budget import Budget, block_charge, text_charge
+from psoup.admission.catalog import Tenant
+from psoup.admission.windows import check_window
+from psoup.collector import without_collector
+from psoup.config import EngineConfig
+from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
+from psoup.events import Command, Register, RegisterMany
+from psoup.model import StreamSpec
+from psoup.query import Parameter, StandingQuery
+from psoup.sql import Template, prepare
+from psoup.sql.bound import BoundBlock
+from psoup.sql.values import (
+    Columns,
+    column_bytes,
+    columns_of_rows,
+    columns_of_table,
+    numbers_of_text,
+    rows_of_columns,
+)
+
+LONG_TEXT = 1_024
+"""Characters of statements from which on binding them takes longer than giving them to another thread: a form that was
+not seen before takes 10 microseconds a character."""
+LONG_BLOCK = 256
+"""Queries of a block of one statement from which on the same holds."""
+
+_TEMPLATES = 16
+"""Prepared statements that are kept for a tenant."""
+
+Rows = Sequence[Sequence[Parameter]]
+
+
+def takes_long(command: Command) -> bool:
+    """Whether a command should be bound beside the others."""
+    match command:
+        case Register():
+            return len(command.sql) > LONG_TEXT
+        case RegisterMany():
+            return command.count > LONG_BLOCK or sum(map(len, command.statements)) > LONG_TEXT
+        case _:
+            return False
+
+
+class Binding:
+    """The queries of one command, in the making. One thread at a time.
+
+    `beside`: on another thread than admission's, which has memories of its own of statements. `budget`: looked at on
+    the way, so that what finds no room ends early.
+    """
+
+    def __init__(
+        self,
+        tenant: Tenant,
+        command: Register | RegisterMany,
+        config: EngineConfig,
+        budget: Budget,
+        *,
+        beside: bool = False,
+    ) -> None:
+        self.command = command
+        self.queries: Sequence[StandingQuery] = ()
+        self.rows: Rows = ()
+        """What the queries of a template were made of, as tuples; () if these are a `BoundBlock`."""
+        self.charge = 0
+        """Bytes that the queries are charged."""
+        self._digest = b""
+        self._tenant = tenant
+        self._columnar = config.columnar_queries
+        self._budget = budget
+        self._beside = beside
+        self._statements = tenant.statements_beside if beside else tenant.statements
+        self._specs: dict[str, StreamSpec | None] = {}
+        """What the names of streams meant."""
+        self._problem: PSoupError | None = None
+        self._done = False
+        self._steps = self._work()
+
+    def advance(self, go_on: Callable[[], bool] = lambda: True) -> bool:
+        """Take steps while `go_on` says so; whether nothing is left to be done. Raises nothing: `check` does."""
+        try:
+            with without_collector():
+                for _ in self._steps:
+                    if not go_on():
+                        return False
+        except PSoupError as problem:
+            self._problem = problem
+        except Exception as problem:  # a defect, or no memory for it, costs one command
+            self._problem = Internal(f"{type(self.command).__name__} failed inside PSoup: {type(problem).__name__}")
+            self._problem.__cause__ = problem
+        self._done = True
+        return True
+
+    def check(self) -> None:
+        """Raise what was wrong with the command."""
+        assert self._done, "the binding has not ended"
+        if self._problem is not None:
+            raise self._problem
+
+    def stands(self, tenant: Tenant) -> bool:
+        """Whether the names of streams still mean what they did; nothing is known of a command that was repeated."""
+        if self._problem is not None:
+            return True
+        return bool(len(self.queries)) and all(_spec(tenant, name) is spec for name, spec in self._specs.items())
+
+    def digest(self) -> bytes:
+        """16 bytes that identify what a block asks for, without its request ID. O(bytes), once."""
+        assert isinstance(self.command, RegisterMany)
+        self._digest = self._digest or block_digest(self.command)
+        return self._digest
+
+    def is_digest(self, digest: bytes) -> bool:
+        """Whether a `digest` is the block's, or what logs of earlier releases have for it."""
+        command = self.command
+        assert isinstance(command, RegisterMany)
+        if digest == self.digest():
+            return True
+        if not isinstance(command.rows, pa.Table):
+            return False
+        rows = rows_of_columns(columns_of_table(command.rows), command.rows.column_names)
+        return digest == block_digest(replace(command, rows=rows))
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _work(self) -> Iterator[None]:
+        command = self.command
+        if isinstance(command, RegisterMany) and command.request_id:
+            self.digest()
+            yield
+        if self._beside and self._tenant.requests.knows(command.request_id):
+            return  # it will be answered as before
+        if isinstance(command, Register):
+            yield from self._bind_texts([command.sql], None)
+        elif command.rows is None:
+            yield from self._bind_texts(command.statements, command.number)
+        else:
+            yield from self._bind_rows(command, command.rows)
+
+    def _lookup(self, name: str) -> StreamSpec | None:
+        spec = self._specs[name] = _spec(self._tenant, name)
+        return spec
+
+    def _bind_texts(self, texts: Sequence[str], number: int | None) -> Iterator[None]:
+        queries = []
+        for place, sql in enumerate(texts):
+            try:
+                queries.append(self._bind(sql))
+            except (InvalidInput, OutOfRange) as problem:
+                raise problem if number is None else _of(number + place, problem) from problem
+            self._count(text_charge(queries[-1]), len(texts))
+            yield
+        self.queries = queries
+
+    def _bind(self, sql: str) -> StandingQuery:
+        query = self._statements.forms.query(sql, self._lookup, self._tenant.names())
+        if query.text != sql:  # a retry is recognised by the text as it was sent
+            query = replace(query, text=sql)
+        check_window(query.window, self._tenant.stream(query.stream).spec)
+        return query
+
+    def _bind_rows(self, command: RegisterMany, rows: Rows | pa.Table) -> Iterator[None]:
+        """From `columnar_queries` rows on they are a `BoundBlock` where that can be."""
+        template = self._template(command.statements[0])
+        yield
+        columns: Columns | None = None
+        if isinstance(rows, pa.Table):
+            columns = columns_of_table(rows)
+        elif command.count >= self._columnar:
+            columns = columns_of_rows(rows, len(template.names))
+        yield
+        if columns is not None and command.count >= self._columnar:
+            block = _block(template, columns, command.names)
+            if block is not None:
+                self._count(block_charge(block), len(block))
+                self.queries = block
+                return
+        if isinstance(rows, pa.Table):
+            assert columns is not None
+            rows = rows_of_columns(columns, rows.column_names)
+        yield from self._bind_each(template, command, rows)
+
+    def _bind_each(self, template: Template, command: RegisterMany, given: Rows) -> Iterator[None]:
+        order = template.order(command.names) if command.names else None
+        queries, rows = [], []
+        for number, values in enumerate(given, command.number):
+            row = template.row(values, number)
+            rows.append(row if order is None else tuple([row[position] for position in order]))
+            queries.append(template.bind(rows[-1], number))
+            self._count(text_charge(queries[-1]), len(given))
+            yield
+        self.queries, self.rows = queries, rows
+
+    def _template(self, sql: str) -> Template:
+        """The statement, prepared now or by an earlier call: blocks of one statement share what they have in common."""
+        templates = self._statements.templates
+        known = templates.pop(sql, None)
+        if known is None or self._lookup(known[0].stream) is not known[1]:
+            template = prepare(sql, self._lookup, self._tenant.names())
+            spec = self._tenant.stream(template.stream).spec
+            check_window(template.window, spec)
+            known = (template, spec)
+        templates[sql] = known
+        while len(templates) > _TEMPLATES:
+            del templates[next(iter(templates))]
+        return known[0]
+
+    def _count(self, charge: int, count: int) -> None:
+        self.charge += charge
+        self._budget.check_queries(self.charge, count)
+
+
+def _spec(tenant: Tenant, name: str) -> StreamSpec | None:
+    found = tenant.find(name)
+    return None if found is None else found.spec
+
+
+def _block(template: Template, columns: Columns, names: Sequence[str]) -> BoundBlock | None:
+    """The queries as columns; None if they must be looked at one by one."""
+    if len(columns) != len(template.names):
+        return None
+    if names:
+        columns = tuple(columns[position] for position in template.order(names))
+    return template.block(tuple(map(numbers_of_text, columns, template.types)))
+
+
+def _of(number: int, problem: InvalidInput | OutOfRange) -> InvalidInput | OutOfRange:
+    """The same error, with the query in its message and facts."""
+    problem.message = f"query {number}: {problem.message}"
+    problem.args = (problem.message,)
+    problem.facts["query"] = str(number)
+    return problem
+
+
+def block_digest(command: RegisterMany) -> bytes:
+    """16 bytes that identify what is asked for, without the request ID. O(bytes)."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr(command.names).encode())
+    for sql in command.statements:
+        digest.update(sql.encode("utf-8", "surrogatepass") + b"\0")
+    if isinstance(command.rows, pa.Table):
+        for column in columns_of_table(command.rows):
+            for part in column_bytes(column):
+                digest.update(part)
+        return digest.digest()
+    for row in command.rows or ():
+        digest.update(repr(row).encode("utf-8", "surrogatepass") + b"\1")
+    return digest.digest()

@@ -1,0 +1,80 @@
+"""Binds statements beside the sequencer: what takes long must not hold back what is quick.
+
+    sequencer ──long registration──> [ r1 r2 r3 ] ──a slice of each in turn──> bound ──> sequencer, which decides
+
+A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
+It competes for the interpreter only, which another thread gets after `SWITCH_SECONDS`. A caller who has left is left
+out. Knows nothing of what is decided.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from psoup.admission.binding import Binding
+from psoup_service.stage import Failure, Stage
+
+if TYPE_CHECKING:
+    from psoup_service.sequencer import Submission
+
+SLICE_SECONDS = 0.005
+"""After which the next registration has its turn."""
+
+SWITCH_SECONDS = 0.001
+"""After which a thread that waits for the interpreter gets it: a push passes four threads, and waits at each of them
+for as long; Python's own 5 ms made 20 of a push."""
+
+
+class Binder(Stage):
+    """`bound` is called with each submission when its binding has ended, or is given up, on the binder's thread."""
+
+    def __init__(self, bound: Callable[[Submission], None], failed: Failure) -> None:
+        super().__init__("psoup-binder", failed)
+        self._bound = bound
+        self._works: deque[tuple[Submission, Binding]] = deque()
+        self._ended = False
+
+    def start(self) -> None:
+        """Start the thread; from then on the threads of this process take shorter turns."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        super().start()
+
+    def put(self, submission: Submission, binding: Binding) -> None:
+        """Take a registration in. From any thread."""
+        with self.condition:
+            if not self._ended:
+                self._works.append((submission, binding))
+                self.condition.notify()
+                return
+        self._bound(submission)
+
+    def has_work(self) -> bool:
+        """Whether something is being bound."""
+        return bool(self._works)
+
+    def run(self) -> None:
+        """Bind until stopped."""
+        while self.wait_for_work():
+            submission, binding = self._works[0]
+            if submission.answer.cancelled() or binding.advance(_until(time.perf_counter() + SLICE_SECONDS)):
+                self._works.popleft()
+                self._bound(submission)
+            else:
+                self._works.rotate(-1)
+
+    def wind_up(self) -> None:
+        """Give back what is left."""
+        with self.condition:
+            self._ended = True
+            left = [submission for submission, _ in self._works]
+            self._works.clear()
+        for submission in left:
+            self._bound(submission)
+
+
+def _until(end: float) -> Callable[[], bool]:
+    return lambda: time.perf_counter() < end

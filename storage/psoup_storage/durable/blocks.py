@@ -1,0 +1,115 @@
+"""What a block of queries is made of, as one Arrow IPC stream: its size is that of its texts and values.
+
+    form "values"   0: string ["IBM", "SUN", …]   1: int64 [7, 12, …]      a column for each parameter of the template
+         "rows"     row: ['["IBM",7]', …]                                  rows of mixed types, as JSON
+         "texts"    text: ["SELECT …", …]                                  statements without a template
+
+Logs of formats before the fifth have the same as JSON in the body of the row, where a text of control characters is
+six times as long. What a template or a text means is bound anew when it is read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.events import RegisteredMany
+from psoup.model import StreamSpec
+from psoup.query import Parameter, StandingQuery
+from psoup.sql import prepare
+from psoup.sql.bound import BoundBlock
+from psoup.sql.values import Columns, columns_of_rows, rows_of_columns
+
+COLUMNAR = 256
+"""Rows of a block from which on they are read as columns, as they are when they come."""
+
+Bind = Callable[[int, str], StandingQuery]
+"""The query of a text over the stream of that ID."""
+Only = Callable[[int], Callable[[str], StreamSpec | None]]
+"""How the stream of an ID is found by its name."""
+Rows = Sequence[Sequence[Parameter]]
+
+
+def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
+    """The form of a block, and its bytes. O(bytes)."""
+    if not event.template:
+        return "texts", _ipc(("text",), (pa.array([query.text for query in event.queries], pa.string()),))
+    columns: Columns | None
+    if isinstance(event.queries, BoundBlock):
+        columns = event.queries.columns
+    else:
+        columns = columns_of_rows(event.rows, len(event.rows[0])) if event.rows else None
+    if columns:
+        return "values", _ipc([str(place) for place in range(len(columns))], columns)
+    lines = [json.dumps(row, separators=(",", ":"), default=_write_value) for row in event.rows]
+    return "rows", _ipc(("row",), (pa.array(lines, pa.string()),))
+
+
+def decode_block(
+    facts: dict[str, Any], content: bytes | memoryview | None, bind: Bind, only: Only
+) -> tuple[Sequence[StandingQuery], Rows]:
+    """The queries of a block, and the rows that they were made of, as `RegisteredMany` has them.
+
+    `facts`: the body of its row. Raises what binding raises, and pa.ArrowException.
+    """
+    streams, template = facts["streams"], facts.get("template", "")
+    columns: Columns | None = None
+    if content is not None:
+        table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
+        columns = tuple(column.chunk(0) for column in table.columns)
+    if not template:
+        texts = facts["texts"] if columns is None else columns[0].to_pylist()
+        places = streams if len(streams) > 1 else streams * len(texts)
+        return [bind(stream, text) for stream, text in zip(places, texts, strict=True)], []
+    ready, rows = prepare(template, only(streams[0])), list[Sequence[Parameter]]()
+    if columns is None or facts["form"] == "rows":
+        lines = facts["rows"] if columns is None else map(json.loads, columns[0].to_pylist())
+        rows = [[_read_value(value) for value in values] for values in lines]
+        columns = columns_of_rows(rows, len(ready.names)) if len(rows) >= COLUMNAR else None
+    if columns is not None and len(columns[0]) >= COLUMNAR:
+        block = ready.block(columns)
+        if block is not None:
+            return block, ()
+    if columns is not None and not rows:
+        rows = list(rows_of_columns(columns))
+    return [ready.bind(values) for values in rows], rows
+
+
+def _ipc(names: Sequence[str], columns: Columns) -> memoryview:
+    batch = pa.RecordBatch.from_arrays(list(columns), list(names))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue()).cast("B")
+
+
+def _write_value(value: object) -> list[str]:
+    """A parameter that JSON has no form for."""
+    match value:
+        case datetime.datetime():
+            return ["time", value.isoformat()]
+        case datetime.date():
+            return ["date", value.isoformat()]
+        case Decimal():
+            return ["decimal", str(value)]
+        case _:
+            raise TypeError(f"no parameter is a {type(value).__name__}")
+
+
+def _read_value(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, text = value
+    return _VALUES[kind](text)
+
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "time": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "decimal": Decimal,
+}

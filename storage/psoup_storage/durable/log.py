@@ -1,0 +1,69 @@
+"""The table `log` with what of its rows is large beside it, in slices: no row and no statement is ever long.
+
+    log     4711  push     … tuples: 8 MiB, then NULL once they are stored
+    slices  4711  0        the next 8 MiB
+            4711  1        the rest
+    log     4712  queries  … tuples: NULL
+    slices  4712  0        the block: its row stays short, as what it says of its queries changes (`forgetting`)
+
+SQLite takes no value over a billion bytes, and copies each several times. An event is written in one transaction, and
+the checksum in its body is that of all slices together: there is all of it, or it is damaged. A trigger has slices go
+with what they belong to, whoever deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from psoup_storage.durable.codec import Row
+
+SLICE_BYTES = 8 * 1024 * 1024
+"""Of an event's tuples in one row at most."""
+
+SLICES = """
+CREATE TABLE slices (
+    sequence INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (sequence, number)
+) STRICT;
+CREATE TRIGGER log_deleted AFTER DELETE ON log
+BEGIN DELETE FROM slices WHERE sequence = OLD.sequence; END;
+CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
+BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
+"""
+
+_FIELDS = ", ".join(Row._fields)
+_INSERT = f"INSERT INTO log ({_FIELDS}) VALUES ({', '.join('?' * len(Row._fields))})"
+_NEW_SLICE = "INSERT INTO slices (sequence, number, content) VALUES (?, ?, ?)"
+_ROWS = f"SELECT {_FIELDS}, {{slices}} FROM log ORDER BY sequence"
+_COUNT = "(SELECT count(*) FROM slices WHERE slices.sequence = log.sequence)"
+_CONTENT = "SELECT content FROM slices WHERE sequence = ? ORDER BY number"
+
+Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
+"""Runs a SELECT with values."""
+
+
+def write(connection: apsw.Connection, rows: Iterable[Row]) -> None:
+    """Insert rows, inside a transaction. O(bytes)."""
+    for row in rows:
+        tuples = row.tuples
+        if tuples is None or (row.kind == "push" and len(tuples) <= SLICE_BYTES):
+            connection.execute(_INSERT, row)
+            continue
+        content = memoryview(tuples)
+        first = SLICE_BYTES if row.kind == "push" else 0
+        connection.execute(_INSERT, row._replace(tuples=content[:first] if first else None))
+        places = range(first, len(content), SLICE_BYTES)
+        slices = ((row.sequence, n, content[at : at + SLICE_BYTES]) for n, at in enumerate(places))
+        connection.executemany(_NEW_SLICE, slices)
+
+
+def read(query: Query, *, sliced: bool = True) -> Iterator[Row]:
+    """All rows in order, each with its slices. `sliced`: whether the directory has a format that knows them."""
+    for *values, count in query(_ROWS.format(slices=_COUNT if sliced else "0"), ()):
+        row = Row(*values)
+        if count:
+            parts = [content for (content,) in query(_CONTENT, (row.sequence,))]
+            row = row._replace(tuples=b"".join([row.tuples, *parts] if row.tuples is not None else parts))
+        yield row
