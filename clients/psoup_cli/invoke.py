@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from psoup_cli.common import Address, Timeout, WaitFor, connect, message, unreadable
-from psoup_cli.files import read_lines
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
+from psoup_cli.parameters import read_lines
 from psoup_client import Answer, AnswerStream, PSoupError
 from psoup_client.times import to_micros
 from psoup_client.wording import counted

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
+from collections import deque
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
-from psoup_cli.files import format_of, open_rows
+from psoup_cli.files import Piece, format_of, open_rows
 from psoup_cli.output import iso, print_json
 from psoup_client import Client, InvalidData, Producer, PSoupError, PushResult, ResourceExhausted
-from psoup_client.wording import counted
+from psoup_client.wording import counted, verb
 
 
 class FileFormat(StrEnum):
@@ -87,55 +90,77 @@ def push(
 
 def _push_file(client: Client, stream: str, file: str, kind: str, nulls: tuple[str, ...]) -> PushResult:
     info = client.describe(stream)
+    places = _Places(file)
     with client.producer(stream) as producer, _bar() as progress:
         task = progress.add_task(f"{info.name}", total=Path(file).stat().st_size if file != "-" else None)
-        rows = 0
         try:
-            for piece, position in open_rows(file, kind, info, nulls):
-                producer.push(piece)
-                rows += len(piece)
-                progress.update(task, completed=position)
+            for piece in open_rows(file, kind, info, nulls):
+                places.add(piece, producer.result)
+                producer.push(piece.rows)
+                progress.update(task, completed=piece.position)
                 if file == "-":
                     producer.flush()  # whoever types or tails wants his rows in now
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
-            raise _located(problem, producer, file, rows) from None
+            raise places.named(problem, _taken(producer)) from None
 
 
 def _push_whole(
     client: Client, stream: str, file: str, kind: str, nulls: tuple[str, ...], batch_id: str | None
 ) -> PushResult:
     info = client.describe(stream)
-    rows = 0
+    places = _Places(file)
     with _bar() as progress:
         task = progress.add_task(f"{info.name}", total=Path(file).stat().st_size if file != "-" else None)
         try:
             with client.stage(stream, producer=batch_id) as stage:
-                for piece, position in [] if stage.result else open_rows(file, kind, info, nulls):
-                    stage.add(piece)
-                    rows += len(piece)
-                    progress.update(task, completed=position)
+                for piece in [] if stage.result else open_rows(file, kind, info, nulls):
+                    places.add(piece, PushResult())
+                    stage.add(piece.rows)
+                    progress.update(task, completed=piece.position)
         except (InvalidData, ResourceExhausted) as problem:
-            raise _placed(problem, file, rows, "No row was taken.") from None
+            raise places.named(problem, "No row was taken.") from None
     assert stage.result is not None
     return stage.result
 
 
-def _located(problem: PSoupError, producer: Producer, file: str, rows: int) -> PSoupError:
-    """The same problem with the row's place in the file, after what was sent before it has arrived."""
+def _taken(producer: Producer) -> str:
+    """What became of the rows before the one at fault, when what was sent before it has arrived."""
     try:
         taken = producer.flush().accepted
     except (InvalidData, ResourceExhausted):
         taken = producer.result.accepted
-    return _placed(problem, file, rows, f"{taken:,} rows before it were taken.")
+    return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."
 
 
-def _placed(problem: PSoupError, file: str, rows: int, outcome: str) -> PSoupError:
-    """`rows`: of the file before the piece that does not fit."""
-    row = problem.facts.get("row", "")
-    place = f" (row {rows + int(row)} of the file, counted from 0)" if row.isdigit() and rows else ""
-    message = f"{file}: {problem.message}{place}\n{outcome}"
-    return type(problem)(message, reason=problem.reason, facts=problem.facts)
+class _Places:
+    """Where the rows of a file are that were sent, and not replied to yet."""
+
+    def __init__(self, file: str) -> None:
+        self._file = "standard input" if file == "-" else file
+        self._pieces: deque[tuple[int, Callable[[int], str]]] = deque()
+        self._rows = 0
+
+    def add(self, piece: Piece, replied: PushResult) -> None:
+        """The next piece; those that were replied to are forgotten."""
+        done = replied.accepted + replied.late + replied.ahead
+        while len(self._pieces) > 1 and self._pieces[1][0] <= done:
+            self._pieces.popleft()
+        self._pieces.append((self._rows, piece.place))
+        self._rows += len(piece.rows)
+
+    def named(self, problem: PSoupError, outcome: str) -> PSoupError:
+        """The same problem, with the place in the file instead of the row, and what became of the others."""
+        row, pushed = problem.facts.get("row", ""), problem.facts.get("pushed_row", "")
+        message = re.sub(r"^part '[^']*': ", "", problem.message)  # ours: the file knows nothing of parts
+        if row.isdigit() and self._pieces:
+            first, place = self._pieces[-1]
+            if pushed.isdigit():  # refused by the service: perhaps of an earlier piece
+                first, place = next(p for p in reversed(self._pieces) if p[0] <= int(pushed))
+            found = place(int(pushed) - first if pushed.isdigit() else int(row))
+            message, count = re.subn(rf"\brow {row}\b", found, message, count=1)
+            message = message if count else f"{found}: {message}"
+        return type(problem)(f"{self._file}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
 
 
 def summary(result: PushResult) -> str:

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from psoup_cli.common import Address, AsJson, Timeout, connect, message, unreadable
-from psoup_cli.files import read_parameters, read_statements
 from psoup_cli.output import print_json
+from psoup_cli.parameters import Parameters, read_parameters, read_statements
 from psoup_cli.queries import facts
 from psoup_client import Client, PSoupError
+from psoup_client.wording import counted, verb
 
 
 def register(
@@ -77,7 +78,7 @@ def _register_many(
     where: tuple[str | None, float | None],
 ) -> None:
     try:
-        statement, rows = _what(sql, params, file)
+        statement, given = _what(sql, params, file)
     except (OSError, ValueError) as problem:
         raise typer.BadParameter(unreadable(problem)) from None
     done = 0
@@ -90,10 +91,12 @@ def _register_many(
             bar.update(task, completed=count, total=total)
 
         try:
-            _print_parts(client, statement, rows, request_id, as_json, progress)
+            rows = None if statement is None else given.rows
+            _print_parts(client, given.rows if statement is None else statement, rows, request_id, as_json, progress)
         except PSoupError as problem:
-            raise _after(problem, done, request_id) from None
-    message(f"{done:,} {'query' if done == 1 else 'queries'} registered.")
+            source = "standard input" if file == "-" and not params else str(params or file)
+            raise _after(given.placed(problem, source), done, request_id) from None
+    message(f"{counted(done, 'query')} registered.")
 
 
 def _print_parts(
@@ -113,16 +116,19 @@ def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError
     if not done:
         return problem
     rest = "leave these out" if request_id is None else "give the same --request-id and the same queries up to there"
-    before = f"{done:,} queries before it were registered, the IDs are above; to register the rest, {rest}."
+    before = (
+        f"{counted(done, 'query')} before it {verb(done, 'was', 'were')} registered, the"
+        f" {verb(done, 'ID is', 'IDs are')} above; to register the rest, {rest}."
+    )
     return type(problem)(f"{problem.message}\n{before}", reason=problem.reason, facts=problem.facts)
 
 
-def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | list[str], Any]:
-    """The statements, or one and its rows. Raises ValueError or OSError."""
+def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | None, Parameters]:
+    """A statement and its rows, or None and the statements. Raises ValueError or OSError."""
     if file is None:
         statement = sys.stdin.read() if sql == "-" else str(sql)
     elif params is None:
-        return read_statements(file), None
+        return None, read_statements(file)
     elif file == "-":
         statement = sys.stdin.read()
     else:

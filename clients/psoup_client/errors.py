@@ -23,6 +23,8 @@ stable word in its `google.rpc.ErrorInfo` (`reason`) makes it finer. The message
 
 from __future__ import annotations
 
+import re
+
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
@@ -240,3 +242,15 @@ class _Details:
 
 def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdigit() else 0
+
+
+def after_rows(problem: PSoupError, rows: int) -> PSoupError:
+    """The same error of a part of some rows, its row counted among all: `rows` came before the part."""
+    row = problem.facts.get("row", "")
+    if not rows or not row.isdigit():
+        return problem
+    among = str(int(row) + rows)
+    message = re.sub(rf"\brow {row}\b", f"row {among}", problem.message, count=1)
+    return type(problem)(
+        message, reason=problem.reason, facts={**problem.facts, "row": among}, retry_after=problem.retry_after
+    )

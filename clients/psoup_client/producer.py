@@ -89,6 +89,7 @@ class Producer:
         self._sent = 0  # how many of the window's first batches the present call has taken
         self._next = number
         self._acknowledged = number
+        self._rows = 0
         self._result = PushResult()
         self._error: PSoupError | None = None
         self._closing = False
@@ -233,6 +234,7 @@ class Producer:
             self._window_used -= len(payload.data)
             self._sent -= 1
             self._acknowledged = number + 1
+            self._rows += payload.rows
             self._result = self._result.plus(reply)
             self._changed.notify_all()
         self._client.note_sequence(reply.sequence)
@@ -240,7 +242,10 @@ class Producer:
             self._on_reply(self._result)
 
     def _fail(self, problem: PSoupError) -> None:
+        """The end. A row that was refused is one of the first batch without a reply: say where it is among all."""
         with self._changed:
+            if problem.facts.get("row", "").isdigit():
+                problem.facts["pushed_row"] = str(self._rows + int(problem.facts["row"]))
             self._error = problem
             self._changed.notify_all()
 

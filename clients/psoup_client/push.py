@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from psoup_client.connection import Connection
-from psoup_client.errors import FailedPrecondition
+from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.payload import Payload
 from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
@@ -77,10 +77,14 @@ class DirectPusher:
 
     def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:
         """Send the batches in order; raises PSoupError at the first that is not taken."""
-        result = PushResult()
+        result, rows = PushResult(), 0
         with self._lock:
             for payload in payloads:
-                result = result.plus(self._send(payload, timeout))
+                try:
+                    result = result.plus(self._send(payload, timeout))
+                except PSoupError as problem:
+                    raise after_rows(problem, rows) from None
+                rows += payload.rows
         return result
 
     def _send(self, payload: Payload, timeout: float | None) -> Any:

@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from psoup_client.errors import PSoupError, after_rows
 from psoup_client.payload import split
 from psoup_client.push import PushResult
 from psoup_proto.v1 import staging_pb2
@@ -71,12 +72,17 @@ class Stage:
             return []
         table = self._client.convert(self.stream, data)
         part = f"{next(self._numbers):08d}" if part is None else part
-        names = []
+        names: list[str] = []
+        rows = 0
         for place, payload in enumerate(split(table)):
             name = f"{part}/{place:06d}"
             request = staging_pb2.AddPartRequest(stage=self.id, part=name, arrow_ipc=payload.data)
-            self._client.connection.call(self._client.connection.staging.AddPart, request, timeout)
+            try:
+                self._client.connection.call(self._client.connection.staging.AddPart, request, timeout)
+            except PSoupError as problem:
+                raise after_rows(problem, rows) from None
             names.append(name)
+            rows += payload.rows
         return names
 
     def commit(self, parts: Sequence[str] = (), *, timeout: float | None = None) -> PushResult:

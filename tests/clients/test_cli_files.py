@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from psoup_cli.csv_records import read_records
 from psoup_cli.files import open_rows
 from psoup_client import Client, InvalidData, StreamInfo
+from psoup_testing.command import Psoup
 
 
 @pytest.fixture
@@ -20,8 +24,8 @@ def info(client: Client) -> StreamInfo:
 
 def rows(path: Path, format: str, info: StreamInfo, *nulls: str) -> list[dict[str, Any]]:
     found = []
-    for piece, _ in open_rows(str(path), format, info, ("", *nulls)):
-        found += piece if isinstance(piece, list) else piece.to_pylist()
+    for piece in open_rows(str(path), format, info, ("", *nulls)):
+        found += piece.rows if isinstance(piece.rows, list) else piece.rows.to_pylist()
     return found
 
 
@@ -38,11 +42,11 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("Order ID,naïve\n1,x\n".encode("latin-1"), "not UTF-8"),
-        (b"Order ID,price\n1,NA\n", "row 1 .*column 'price', 'NA': The string 'NA'.*--null"),
-        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"row 3 \(the first below .* 'price', '1.555': .* data loss"),
-        (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "row 2 .* 'price', '12345678901'"),
-        (b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000, "row 30,001 .* 'Order ID', 'x7'"),
-        (b"Order ID,price\n1\n", "cannot be read as csv: CSV parse error: Expected 2 columns"),
+        (b"Order ID,price\n1,NA\n", "line 2, column 'price', 'NA': The string 'NA'.*--null"),
+        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, column 'price', '1.555': .* data loss"),
+        (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901'"),
+        (b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000, "line 30002, column 'Order ID', 'x7'"),
+        (b"Order ID,price\n1\n", "line 2: this cannot be read as csv: Expected 2 columns"),
     ],
 )
 def test_csv_that_does_not_fit(info: StreamInfo, tmp_path: Path, content: bytes, message: str) -> None:
@@ -67,9 +71,116 @@ def test_a_pipe_gives_what_has_come(info: StreamInfo, monkeypatch: pytest.Monkey
         monkeypatch.setattr(sys, "stdin", stdin)
         pieces = open_rows("-", "json", info, ())
         pipe.write(b'{"Order ID": 1}\n\n{"Order ID": 2}\n{"Ord')
-        assert next(pieces)[0] == [{"Order ID": 1}, {"Order ID": 2}]
+        assert next(pieces).rows == [{"Order ID": 1}, {"Order ID": 2}]
         pipe.write(b'er ID": 3}\n[4]')
-        assert next(pieces)[0] == [{"Order ID": 3}]
+        assert next(pieces).rows == [{"Order ID": 3}]
         pipe.close()
         with pytest.raises(InvalidData, match="line 5 is a JSON list"):
             next(pieces)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        # the quote of line 3 swallows what follows
+        ('naive,price\n"a",1\n"b,2\nc,3\nd,4\n', "line 3: the quote that opens here is not closed before the end"),
+        ('naive,price\n"a\nb",1\n\n"c,2\n', "line 5: the quote that opens here"),
+        ('price,naive\n1,"a ""b\n2,c\n', "line 2: the quote that opens here"),
+        ('price,naive\n1,"""\n2,c\n', "line 2: the quote that opens here"),
+        ('price,naive\r\n1,x\r\n2,"y\r\n3,z\r\n', "line 3: the quote that opens here"),
+        ('"price,naive\n1,x\n', "line 1: the quote that opens here"),
+        ('\ufeff"naive","price\n1,x\n', "line 1: the quote that opens here"),
+        # it is closed by the quote that opens another
+        ('price,naive\n1,"a\n2,"b"\n3,c\n', "line 2: the quote that opens here is closed on line 3, where text"),
+        ('price,naive\n1,5" pipe\n2,"b\n', "line 3: the quote that opens here is not closed"),
+    ],
+)
+def test_a_quote_without_an_end_is_an_error(info: StreamInfo, tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "open.csv"
+    path.write_text(content, newline="")
+    with pytest.raises(InvalidData, match=message) as caught:
+        rows(path, "csv", info)
+    assert caught.value.reason == "UNCLOSED_QUOTE"
+
+
+def test_quotes_that_are_text_are_let_be(info: StreamInfo, tmp_path: Path) -> None:
+    path = tmp_path / "inches.csv"
+    path.write_text('Order ID,naïve\n1,5" pipe\n2,"6"" pipe, long"\n3,""\n4,"a" b\n', newline="")
+    found = [row["naïve"] for row in rows(path, "csv", info)]
+    assert found == ['5" pipe', '6" pipe, long', "", "a b"]
+
+
+def test_records_are_whole_however_the_bytes_come() -> None:
+    """Every way to cut some bytes in two gives the same records, on the lines where they are."""
+    content = b'a,b\n\n1,"x\ny"\r\n\r\n2,"p ""q"""\n3,5"\n"4\n\n",z\n5,end'
+    for cut in range(len(content)):
+        parts = iter([content[:cut], content[cut:], b""] if cut else [content, b""])
+        found = list(read_records(lambda size, parts=parts: next(parts)))
+        assert b"".join(records.data for records in found) == content
+        assert [line for records in found for line in records.lines()] == [1, 3, 6, 7, 8, 11], cut
+
+
+def test_pieces_are_cut_between_records(info: StreamInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of several lines at the edges of what is read at once, and a bad value far behind them."""
+    monkeypatch.setattr("psoup_cli.csv_records.PIECE_BYTES", 100)
+    path = tmp_path / "long.csv"
+    lines = ["Order ID,naïve", *(f'{n},"{n}\n{"x" * (n % 60)}\n"' for n in range(300))]
+    path.write_text("\n".join(lines) + "\n")
+    assert [row["Order ID"] for row in rows(path, "csv", info)] == list(range(300))
+    path.write_text("\n".join([*lines, "\n", "bad,x"]) + "\n")
+    with pytest.raises(InvalidData, match="line 904, column 'Order ID', 'bad'"):
+        rows(path, "csv", info)
+
+
+def test_a_row_that_does_not_fit_is_named_by_its_line(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    """Refused by the SDK, or by the service: in a CSV and in JSON lines it is the line, in other files the row."""
+    (tmp_path / "t.csv").write_text('id,name,at\n1,"a\nb",2024-05-01\n\n2,c,2024-05-02\n3,d,\n')
+    ran = psoup("push", stream, "t.csv")
+    assert (ran.code, ran.err) == (
+        1,
+        "psoup: t.csv: line 6: 'at' is NULL, but the stream says NOT NULL\n0 rows before it were taken.\n",
+    )
+    (tmp_path / "t.jsonl").write_text('\n{"id": 1, "at": "2024-05-01"}\n\n{"id": "x", "at": "2024-05-02"}\n')
+    assert "t.jsonl: line 4: 'x'" in psoup("push", stream, "t.jsonl", "--whole").err
+    pq.write_table(
+        pa.table({"id": [1, 2, None], "at": pa.array([0, 1, 2], pa.timestamp("us"))}), tmp_path / "t.parquet"
+    )
+    assert "t.parquet: row 3: 'id' is NULL" in psoup("push", stream, "t.parquet").err
+    ran = psoup("push", stream, "-", "--format", "csv", stdin=b'id,at\n1,"2024')
+    assert "standard input: line 2: the quote that opens here is not closed before the end of the file" in ran.err
+
+
+def test_a_row_that_the_service_refuses_is_named_by_its_line(
+    psoup: Psoup, client: Client, make_stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psoup_cli.csv_records.PIECE_BYTES", 2_000)
+    stream = make_stream("(n BIGINT, t TIMESTAMP, x TEXT) TIMESTAMP BY t")
+    lines = [f"{n},2024-05-01T00:{n // 60:02}:{n % 60:02}Z,x" for n in range(2_000)]
+    lines[1_234] = "1234,,x"  # SDK lets NULL in a nullable column go; the service needs a time
+    for name in ("t.csv", "t2.csv"):
+        (tmp_path / name).write_text("n,t,x\n" + "\n".join(lines) + "\n")
+    ran = psoup("push", stream, "t.csv")
+    assert ran.code == 1
+    assert "t.csv: line 1236: 't' is NULL, but it is the stream's TIMESTAMP BY" in ran.err
+    taken = int(ran.err.splitlines()[-1].split()[0].replace(",", ""))
+    assert 0 < taken <= 1_234
+    assert client.describe(stream, wait_for=0).late == 0
+    ran = psoup("push", stream, "t2.csv", "--whole")
+    assert "t2.csv: line 1236: 't' is NULL" in ran.err
+
+
+def test_parameters_are_named_by_their_line(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    sql = f"SELECT id FROM {stream} WHERE id = $id AND name = $name"
+    (tmp_path / "p.csv").write_text('id,name\n1,"two\nlines"\n\nx,b\n')
+    ran = psoup("register", sql, "--params", "p.csv")
+    assert ran.code == 1
+    assert "psoup: p.csv, line 5: parameter $id of query 2 is 'x'" in ran.err
+    (tmp_path / "p.csv").write_text('id,name\n1,"two\n2,b\n')
+    ran = psoup("register", sql, "--params", "p.csv")
+    assert ran.code == 2
+    assert "p.csv, line 2: the quote that opens here is not closed" in " ".join(ran.err.replace("│", " ").split())
+    (tmp_path / "p.jsonl").write_text('{"id": 1, "name": "a"}\n\n{"id": "x", "name": "b"}\n')
+    ran = psoup("register", sql, "--params", "p.jsonl")
+    assert "p.jsonl: the values of parameter id cannot be sent together: int (line 1), str (line 3);" in ran.err
+    (tmp_path / "q.sql").write_text(f"-- first\n\nSELECT id FROM {stream}\nSELECT nothing FROM {stream}\n")
+    assert "psoup: q.sql, line 4: query 2: " in psoup("register", "--file", "q.sql").err

@@ -1,0 +1,88 @@
+"""CSV as tables, and the line of what cannot be read.
+
+Arrow reads a piece of whole records at a time (`csv_records`); where it cannot, the first record that is at fault is
+found by halving, and the message names its line, its column and its value.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from psoup_cli.csv_records import Records, read_records
+from psoup_client import InvalidData
+
+
+@dataclass(frozen=True, slots=True)
+class CsvPiece:
+    """Some rows, and the bytes that they were read from."""
+
+    table: pa.Table
+    records: Records
+
+
+def csv_pieces(
+    read: Callable[[int], bytes], options: Callable[[list[str]], pyarrow.csv.ConvertOptions]
+) -> Iterator[CsvPiece]:
+    """The tables of a CSV; `options` of its columns say how text is read. Raises InvalidData that names the line."""
+    pieces = read_records(read)
+    header = next(pieces, None)
+    if header is None or not header.data.strip():
+        return
+    names = pyarrow.csv.read_csv(io.BytesIO(header.data.lstrip(b"\r\n") + b"\n")).column_names
+    convert = options(names)
+    for records in pieces:
+        if not records.data.strip():
+            continue
+        try:
+            yield CsvPiece(_table(records.data, names, convert), records)
+        except pa.ArrowInvalid as problem:
+            raise _refusal(records, names, convert, problem) from problem
+
+
+def _table(data: bytes, names: list[str], convert: pyarrow.csv.ConvertOptions) -> pa.Table:
+    read = pyarrow.csv.ReadOptions(column_names=names, block_size=len(data) + 1)
+    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    return pyarrow.csv.read_csv(io.BytesIO(data), read, parse, convert)
+
+
+def _refusal(
+    records: Records, names: list[str], convert: pyarrow.csv.ConvertOptions, problem: pa.ArrowInvalid
+) -> InvalidData:
+    """What is wrong with the first record that cannot be read."""
+    starts = [int(start) for start in records.starts()]
+    bounds = [*starts, len(records.data)]
+
+    def fault(low: int, high: int) -> str:
+        try:
+            _table(records.data[bounds[low] : bounds[high]], names, convert)
+        except pa.ArrowInvalid as found:
+            return str(found)
+        return ""
+
+    low, high = 0, len(starts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fault(low, middle) else (middle, high)
+    said = fault(low, high) or str(problem)
+    return _told(records.line_of(low), said.splitlines()[0], names, records.data[bounds[low] : bounds[low + 1]])
+
+
+def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
+    said = re.sub(r"^(In CSV |CSV parse error: |Row #\d+: )+", "", said)
+    found = re.match(r"column #(\d+): (?:Row #\d+: )?(.*)", said)
+    if found is None:
+        return InvalidData(f"line {line}: this cannot be read as csv: {said}", facts={"line": str(line)})
+    name, what = names[int(found[1])], found[2].removesuffix(".")
+    value = _table(record, names, pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())))
+    shown: Any = value.column(int(found[1]))[0].as_py().decode(errors="backslashreplace")
+    return InvalidData(
+        f"line {line}, column {name!r}, {shown!r}: {what}; if that stands for NULL, name it with --null",
+        facts={"line": str(line), "column": name},
+    )

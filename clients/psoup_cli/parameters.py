@@ -1,0 +1,107 @@
+"""Files of queries: statements, IDs, and rows of parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from psoup_cli.csv_files import csv_pieces
+from psoup_cli.files import format_of, json_of
+from psoup_client import InvalidData, PSoupError
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Rows as `Client.register_many` takes them. `lines`: those of the file where they begin, if it is a text."""
+
+    rows: Any
+    lines: list[int]
+
+    def placed(self, problem: PSoupError, file: str) -> PSoupError:
+        """The same problem; if it is of a query or of rows, with the lines they come from."""
+        if not self.lines:
+            return problem
+        message = re.sub(r"\brow (\d+)\b", lambda row: self._line(int(row[1])), problem.message)
+        query = problem.facts.get("query", "")
+        if message == problem.message and not query.isdigit():
+            return problem
+        place = f"{file}, {self._line(int(query))}" if query.isdigit() else file
+        return type(problem)(f"{place}: {message}", reason=problem.reason, facts=problem.facts)
+
+    def _line(self, number: int) -> str:
+        return f"line {self.lines[min(number, len(self.lines)) - 1]}"
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text ("-": standard input), without empty ones."""
+    return [line for line, _ in _numbered(path)]
+
+
+def read_statements(path: str) -> Parameters:
+    """One statement a line ("-": standard input), without empty lines and lines of comment."""
+    found = [(line, number) for line, number in _numbered(path) if not line.startswith("--")]
+    if not found:
+        raise ValueError(f"{path} holds no statements; write one on each line")
+    return Parameters([line for line, _ in found], [number for _, number in found])
+
+
+def _numbered(path: str) -> list[tuple[str, int]]:
+    with contextlib.nullcontext(sys.stdin) if path == "-" else open(path, encoding="utf-8") as file:
+        return [(line.strip(), number) for number, line in enumerate(file, 1) if line.strip()]
+
+
+def read_parameters(path: str) -> Parameters:
+    """Rows of parameters: a table, or of JSON lines a list of objects or arrays. Text of a CSV stays text.
+
+    Raises ValueError that names the place.
+    """
+    format = format_of(path, None)
+    try:
+        if format == "json":
+            with open(path, encoding="utf-8") as lines:
+                found = [(_json_values(line, number), number) for number, line in enumerate(lines, 1) if line.strip()]
+            return Parameters([row for row, _ in found], [number for _, number in found])
+        if format == "parquet":
+            return Parameters(pq.read_table(path), [])
+        if format == "arrow":
+            with open(path, "rb") as file, pa.ipc.open_stream(file) as batches:
+                return Parameters(batches.read_all(), [])
+        return _csv(path)
+    except InvalidData as problem:
+        raise ValueError(f"{path}, {problem.message}") from problem
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise ValueError(f"{path} cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
+
+
+def _csv(path: str) -> Parameters:
+    def options(names: list[str]) -> pyarrow.csv.ConvertOptions:
+        return pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+
+    tables: list[pa.Table] = []
+    lines: list[int] = []
+    with open(path, "rb") as file:
+        for piece in csv_pieces(file.read, options):
+            tables.append(piece.table)
+            lines += piece.records.lines()
+    if not tables:
+        raise ValueError(f"{path} holds no rows below its header")
+    return Parameters(pa.concat_tables(tables), lines)
+
+
+def _json_values(line: str, number: int) -> Any:
+    row = json_of(line, number)
+    if not isinstance(row, dict | list):
+        raise InvalidData(f"line {number} is a JSON {type(row).__name__}; write an object or an array on each line")
+    return row
