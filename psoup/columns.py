@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.errors import InvalidBatch
+from psoup.kernels.gather import take_texts
 from psoup.model import DataType, Kind, Schema
 
 Array = npt.NDArray[Any]
@@ -93,12 +94,12 @@ class Column:
         error = None if self.error is None else self.error[rows]
         if self.type.kind is not Kind.TEXT:
             return Column(self.type, self.values[rows], valid, None, error)
-        lengths = np.diff(self.values)[rows]
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        source = np.repeat(self.values[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
         assert self.data is not None
-        return Column(self.type, offsets, valid, self.data[source], error)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(self.values[1:][rows] - self.values[:-1][rows], out=offsets[1:])
+        text: Array = np.empty(int(offsets[-1]), np.uint8)
+        take_texts(self.values, self.data, np.ascontiguousarray(rows, np.int64), offsets, text)
+        return Column(self.type, offsets, valid, text, error)
 
     def order_keys(self) -> Array:
         """int64[n] that order as the values do; NULL rows have an arbitrary key. Not for TEXT. O(n)."""

@@ -12,18 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
-from psoup.answer.matches import ChunkMatches, chunk_matches, matches_in
+from psoup.answer.found import Matches, packed
+from psoup.answer.gathering import by_ids, groups, ids_of
+from psoup.answer.matches import matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
-from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.answer.outputs import Group, computed
-from psoup.answer.records import ClauseRecord, QueryRecord
-from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.columns import Array, Column, arrow_type, concat_columns
+from psoup.answer.records import QueryRecord
+from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.answer.sorting import Sorting, over_rows
+from psoup.archive import Chunk
+from psoup.columns import Column, arrow_type
 from psoup.config import TextLimits
-from psoup.errors import OutOfRange, ResourceExhausted
+from psoup.errors import OutOfRange
 from psoup.expressions.tree import Expr
 from psoup.model import Kind, WindowClause, time_text
 from psoup.reading import ReadBudget
@@ -31,6 +33,8 @@ from psoup.stems.chunk import ChunkView
 from psoup.stems.windows import WindowRange, apply_window, as_of_window, refuse_truncation
 
 _MAX_ROWS = 65_536
+_DISK_ROWS = 16_384
+"""Rows that a sorted answer gathers at once from files."""
 _BATCH_BYTES = 1 << 30
 """Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
 
@@ -58,24 +62,6 @@ class Completeness:
     window_kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Kept matches of one chunk that are looked up when they are asked for; rows start to stop of it are wanted."""
-
-    entry: ChunkEntry
-    clause: ClauseRecord
-    start: int
-    stop: int
-
-    @property
-    def offsets(self) -> Array:
-        """As those of ChunkMatches. O(result + words)."""
-        return chunk_matches(self.entry, self.clause, self.start, self.stop).offsets
-
-
-Matches = ChunkMatches | Found
-
-
 class Answer:
     """The answer of one invocation; holds its snapshot until it is dropped."""
 
@@ -95,19 +81,15 @@ class Answer:
         self._sort_rows = sort_rows
         self._texts = texts
 
-    def lean(self, snapshot: Snapshot) -> Answer:
-        """The same answer, from the same snapshot, without 8 bytes for each row: for one that may wait for its reader.
-
-        Kept matches are looked up again, chunk by chunk.
-        """
-        clause = snapshot.clause(self.record.sqc_id)
-        found = [
-            Found(m.entry, clause, int(m.offsets[0]), int(m.offsets[-1]) + 1)
-            if isinstance(m, ChunkMatches) and m.covered and len(m.offsets)
-            else m
-            for m in self._found
-        ]
+    def lean(self) -> Answer:
+        """The same answer in little memory, for one that may wait for its reader: it holds chunks, but no results."""
+        found = [packed(match) for match in self._found if match.count]
         return Answer(self.record, found, self.completeness, self._sort_rows, self.budget, self._texts)
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """The chunks that the answer holds as long as it is there."""
+        return [match.data for match in self._found]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -124,16 +106,16 @@ class Answer:
     @property
     def matched(self) -> int:
         """Tuples of the window that satisfy WHERE: the rows of the answer, before DISTINCT and LIMIT."""
-        return sum(len(m.offsets) for m in self._found)
+        return sum(match.count for match in self._found)
 
     @property
     def ends(self) -> tuple[int, int] | None:
         """The tuple IDs of the first and the last match, in stream order; None if nothing matches."""
-        found = [m for m in self._found if len(m.offsets)]
+        found = [match for match in self._found if match.count]
         if not found:
             return None
         first, last = found[0], found[-1]
-        return first.entry.data.first_id + int(first.offsets[0]), last.entry.data.first_id + int(last.offsets[-1])
+        return first.data.first_id + int(first.offsets[0]), last.data.first_id + int(last.offsets[-1])
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget."""
@@ -151,7 +133,7 @@ class Answer:
             yield from self._arranged(max_rows)
             return
         form = form_of(query.select)
-        for group in _groups(self._found, max_rows, query.limit):
+        for group in groups(self._found, max_rows, query.limit):
             self.budget.check()
             here = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]
             if form is not None and len(here) == len(group):
@@ -165,25 +147,24 @@ class Answer:
         return pa.Table.from_batches(batches) if batches else self.schema.empty_table()
 
     def _arranged(self, max_rows: int) -> Iterator[pa.RecordBatch]:
-        query = self.record.query
-        if self.matched > self._sort_rows:
-            raise ResourceExhausted(
-                f"ORDER BY or DISTINCT over {self.matched:,} rows is more than the {self._sort_rows:,} that one "
-                "invocation may hold; narrow the window or the WHERE clause",
-                reason="SORT_BUDGET",
-                rows=self.matched,
-            )
-        wanted = [o.expr for o in query.select] + [key.expr for key in query.order]
-        groups = [part for g in _groups(self._found, _MAX_ROWS, None) for part in self._computed(wanted, g)]
-        if not groups:
-            return
-        columns = [concat_columns(parts) for parts in zip(*groups, strict=True)]
-        outputs, keys = columns[: len(query.select)], columns[len(query.select) :]
-        rows = distinct_rows(outputs) if query.distinct else np.arange(len(columns[0]), dtype=np.int64)
-        rows = sorted_rows(keys, query.order, rows)[: query.limit]
-        for start in range(0, len(rows), max_rows):
-            part = rows[start : start + max_rows]
-            yield self._batch([column.take(part) for column in outputs])
+        """The rows in their order: their IDs are held, and each piece is gathered when it is asked for."""
+        query, now, budget = self.record.query, self.completeness.now, self.budget
+        outputs = [output.expr for output in query.select]
+        sorting = Sorting(query, budget, self._sort_rows)
+        if self.matched > self._sort_rows and not sorting.reducible:
+            raise over_rows(self.matched, self._sort_rows)
+        try:
+            for group in groups(self._found, _MAX_ROWS):
+                budget.check()
+                sorting.add_all(ids_of(group), self._computed(sorting.wanted, group))
+            ids = sorting.order()
+            if any(not match.data.in_memory for match in self._found):
+                max_rows = max(max_rows, _DISK_ROWS)
+            for start in range(0, len(ids), max_rows):
+                piece = ids[start : start + max_rows]
+                yield from map(self._batch, by_ids(outputs, self.chunks, piece, now, self._texts, budget))
+        finally:
+            sorting.close()
 
     def _computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
         return computed(outputs, group, self.completeness.now, self._texts)
@@ -262,24 +243,6 @@ def _completeness(
         errors=errors,
         window_kind=window.kind,
     )
-
-
-def _groups(found: Sequence[Matches], max_rows: int, limit: int | None) -> Iterator[Group]:
-    """The matches in order, in groups of at most `max_rows`, `limit` in all."""
-    group: Group = []
-    room, left = max_rows, limit
-    for match in found:
-        offsets = match.offsets if left is None else match.offsets[:left]
-        left = None if left is None else left - len(offsets)
-        while len(offsets):
-            group.append((match.entry.data, offsets[:room]))
-            room -= len(group[-1][1])
-            offsets = offsets[len(group[-1][1]) :]
-            if not room:
-                yield group
-                group, room = [], max_rows
-    if group:
-        yield group
 
 
 def _cut(message: Message, most: int) -> Iterator[Message]:

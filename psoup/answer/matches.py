@@ -15,7 +15,7 @@ import numpy as np
 from psoup.answer.members import since
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, StreamView
-from psoup.archive import ArchivedChunk
+from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
@@ -45,6 +45,16 @@ class ChunkMatches:
     offsets: Array
     errors: int
     covered: bool
+
+    @property
+    def data(self) -> Chunk:
+        """The chunk's tuples."""
+        return self.entry.data
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.offsets)
 
 
 def matches_in(

@@ -1,20 +1,26 @@
 """ORDER BY and DISTINCT over the columns of one answer.
 
 Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
-set apart; then rows are sorted or grouped by ranks alone.
+set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.sorting`). Equal rows keep their order, so
+the first of each group is the one that came first. The budget is asked after each pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
-from psoup.model import Kind
+from psoup.kernels.sorting import digit_pass, mark_changes
+from psoup.model import TEXT, Kind
 from psoup.query import OrderKey
+from psoup.reading import UNBOUNDED, ReadBudget
+
+_FEW = 8_192
+"""Rows up to which a digit has 8 bits: with more its table is larger than what is sorted."""
 
 
 def ranks(column: Column) -> Array:
@@ -30,27 +36,68 @@ def ranks(column: Column) -> Array:
     return rank[codes] if len(rank) else np.zeros(len(column), np.int64)
 
 
-def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], rows: Array) -> Array:
-    """`rows` (int64 positions) sorted by the key columns; equal rows keep their order. O(k log k) per key."""
-    if not order:
-        return rows
-    levels = []
-    for column, key in zip(keys, order, strict=True):
-        rank = ranks(column)[rows]
-        nulls = np.zeros(len(rows), np.bool_) if column.valid is None else ~column.valid[rows]
-        levels.append(~nulls if key.nulls_first else nulls)
-        levels.append(np.where(nulls, 0, ~rank if key.descending else rank))
-    return rows[np.lexsort(levels[::-1])]
-
-
-def distinct_rows(columns: Sequence[Column]) -> Array:
-    """The first row of every distinct combination, in the order the rows came, int64. NULLs are equal here."""
-    rows = len(columns[0])
-    fields = {}
-    for number, column in enumerate(columns):
-        fields[f"rank{number}"] = pa.array(ranks(column))
+def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], budget: ReadBudget) -> Array:
+    """The rows (uint32[n]) sorted by the key columns; equal rows keep their order. O(n) for each 11 bits of a key."""
+    rows = np.arange(len(keys[0]), dtype=np.uint32)
+    for column, key in zip(reversed(keys), reversed(order), strict=True):
+        rank = ranks(column)
+        rows = sorted_by(~rank if key.descending else rank, rows, budget)
         if column.valid is not None:
-            fields[f"null{number}"] = pa.array(column.valid)
-    table = pa.table({**fields, "row": pa.array(np.arange(rows))})
-    groups = table.group_by(list(fields), use_threads=False).aggregate([("row", "min")])
-    return np.sort(groups.column("row_min").to_numpy())
+            rows = sorted_by((column.valid if key.nulls_first else ~column.valid).astype(np.int64), rows, budget)
+    return rows
+
+
+def sorted_by(keys: Array, rows: Array, budget: ReadBudget) -> Array:
+    """`rows` (uint32[k]) sorted by `keys` (int64, at their places); those with equal keys keep their order."""
+    if len(rows) < 2:
+        return rows
+    budget.check()
+    least = int(keys.min())
+    bits = (int(keys.max()) - least).bit_length()
+    width = 8 if len(rows) <= _FEW else 11
+    ends: Array = np.empty(1 << width, np.int64)
+    spare: Array = np.empty(len(rows), np.uint32)
+    owned = False
+    for shift in range(0, bits, width):
+        budget.check()
+        digit_pass(keys, least, shift, rows, ends, spare)
+        rows, spare = spare, rows if owned else np.empty(len(rows), np.uint32)
+        owned = True
+    return rows
+
+
+def distinct_rows(columns: Sequence[Column], budget: ReadBudget) -> Array:
+    """The first row of every distinct combination, in the order the rows came, int64. NULLs are equal here."""
+    count = len(columns[0])
+    rows: Array = np.arange(count, dtype=np.uint32)
+    levels = list(_levels(columns))
+    for level in levels:
+        rows = sorted_by(level, rows, budget)
+    changed: Array = np.zeros(count, np.uint8)
+    changed[:1] = 1
+    for level in levels:
+        budget.check()
+        mark_changes(level, rows, changed)
+    first: Array = np.zeros(count, np.bool_)
+    first[rows[changed.view(np.bool_)]] = True
+    return np.flatnonzero(first)
+
+
+def compile_kernels() -> None:
+    """Compile for keys of memory and of disks, which may not be written, so that the first sort does not wait."""
+    rows: Array = np.arange(3, dtype=np.uint32)
+    for writeable in (True, False):
+        keys: Array = np.arange(3, dtype=np.int64)
+        texts: Array = np.zeros(3, np.uint8)
+        keys.flags.writeable = texts.flags.writeable = writeable
+        sorted_by(keys, rows, UNBOUNDED)
+        mark_changes(keys, rows, np.zeros(3, np.uint8))
+        Column(TEXT, keys, data=texts).take(np.arange(2))
+
+
+def _levels(columns: Sequence[Column]) -> Iterator[Array]:
+    """What rows are told apart by."""
+    for column in columns:
+        yield ranks(column)
+        if column.valid is not None:
+            yield column.valid.astype(np.int64)

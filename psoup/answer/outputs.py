@@ -36,7 +36,7 @@ def computed(outputs: list[Expr], group: Group, now: int | None, texts: TextLimi
     Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together.
     """
     try:
-        columns = _evaluate(outputs, group, now, texts)
+        columns = computed_at_once(outputs, group, now, texts)
     except TooMuchText:
         for half in _halves(group):
             yield from computed(outputs, half, now, texts)
@@ -58,7 +58,7 @@ def _halves(group: Group) -> tuple[Group, Group]:
     return first, rest
 
 
-def _evaluate(outputs: list[Expr], group: Group, now: int | None, texts: TextLimits) -> list[Column]:
+def computed_at_once(outputs: list[Expr], group: Group, now: int | None, texts: TextLimits) -> list[Column]:
     """The output expressions over one group of matches; only the columns they read are gathered.
 
     Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if those of

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from psoup.answer import ordering
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.stems import arrival, search
@@ -34,6 +35,7 @@ def warm_up() -> int:
     """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
     arrival.compile_kernels()
     search.compile_kernels()
+    ordering.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]

@@ -42,6 +42,20 @@ def _run(rng: Rng) -> tuple[Any, Any]:
     return (keys >> 16).astype(np.uint32), (keys & 0xFFFF).astype(np.uint16)
 
 
+def _take_texts(rng: Rng) -> Arguments:
+    ends = np.cumsum([0, *rng.integers(0, 9, 20)]).astype(np.int64)
+    rows = rng.integers(0, 20, int(rng.integers(0, 30)))
+    offsets = np.cumsum([0, *np.diff(ends)[rows]]).astype(np.int64)
+    return ends, rng.integers(0, 256, ends[-1], np.uint8), rows, offsets, np.zeros(offsets[-1], np.uint8)
+
+
+def _digit_pass(rng: Rng) -> Arguments:
+    keys = rng.integers(-(2**63), 2**63 - 1, 40) if rng.random() < 0.5 else rng.integers(-5, 5, 40)
+    rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(np.uint32)
+    shift, ends = int(rng.integers(0, 60)), np.zeros(1 << int(rng.integers(1, 9)), np.int64)
+    return keys, int(keys.min()), shift, rows, ends, np.zeros_like(rows)
+
+
 def _offset_range(rng: Rng) -> Arguments:
     offsets, (low, high) = np.sort(rng.permutation(70)[:40]).astype(np.uint16), _span(rng, 40)
     return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
@@ -319,6 +333,11 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "gather.gather_bits": gathering.gather_bits,
     "gather.gather": gathering.gather,
     "gather.lay_out": gathering.lay_out,
+    "gather.take_texts": _take_texts,
+    "sorting.digit_pass": _digit_pass,
+    "sorting.mark_changes": lambda rng: (
+        rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
+    ),
     "identity.mix_words": lambda rng: (
         rng.integers(0, 2**64, (9, 3), np.uint64), _seeds(rng), rng.integers(0, 2**64, (9, 2), np.uint64),
     ),

@@ -34,7 +34,7 @@ def test_an_answer_that_waits_for_its_reader_holds_no_row_that_it_can_look_up_ag
     gc.collect()
     tracemalloc.start()
     try:
-        pieces = Pieces(soup.invoke(query).lean(soup.engine.snapshot()), Limits().chunk_bytes)
+        pieces = Pieces(soup.invoke(query).lean(), Limits().chunk_bytes)
         for _ in range(3):
             assert pieces.next() is not None
         gc.collect()
@@ -48,7 +48,7 @@ def test_an_answer_that_waits_for_its_reader_holds_no_row_that_it_can_look_up_ag
 def test_pieces_found_again_are_the_answer() -> None:
     soup, query = _soup()
     answer = soup.invoke(query)
-    pieces = Pieces(answer.lean(soup.engine.snapshot()), Limits().chunk_bytes)
+    pieces = Pieces(answer.lean(), Limits().chunk_bytes)
     messages = list(iter(pieces.next, None))
     assert max(len(message.arrow_ipc) for message in messages) < 2.2 * Limits().chunk_bytes
     with pa.ipc.open_stream(b"".join(message.arrow_ipc for message in messages)) as reader:

@@ -72,6 +72,12 @@ def _values(kind: int, three: Array, own: Array) -> Array:
     return np.stack([values, values >> 63], axis=1).ravel() if kind == DECIMAL else values
 
 
+def take_texts(ends: Array, data: Array, rows: Array, offsets: Array, text: Array) -> None:
+    """See the kernel."""
+    for i, row in enumerate(rows.tolist()):
+        text[offsets[i] : offsets[i + 1]] = data[ends[row] : ends[row + 1]]
+
+
 def gather(
     kinds: Array, columns: Array, sources: Array, stride: int, rows: Array, stops: Array, places: Array, out: Array,
     nulls: Array,

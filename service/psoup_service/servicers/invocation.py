@@ -145,9 +145,7 @@ class Invocation:
         budget = backend.host.budget()
         try:
             pieces = await backend.host.evaluate(
-                lambda snapshot, own: answers.Pieces(
-                    wanted.answer(snapshot, own).lean(snapshot), backend.limits.chunk_bytes
-                ),
+                lambda snapshot, own: answers.Pieces(wanted.answer(snapshot, own).lean(), backend.limits.chunk_bytes),
                 budget=budget,
                 tenant=wanted.tenant,
             )

@@ -1,0 +1,143 @@
+"""A sort in the making: the keys of rows as they come, and in the end the tuple IDs in the order of the answer.
+
+    group of matches ──> (IDs, keys) held ──too many?──> only what can still be in the answer (DISTINCT, LIMIT)
+    all of them      ──> IDs, sorted                     keys are let go; 4 or 8 bytes a row are left
+
+Rows themselves are not held: whoever reads the answer gathers them by their IDs, piece by piece. What is held is
+charged to the budget of the read, in rows (`sort_rows`) and in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+
+from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.columns import Array, Column, concat_columns
+from psoup.errors import ResourceExhausted
+from psoup.expressions.tree import Expr
+from psoup.query import StandingQuery
+from psoup.reading import ReadBudget
+
+_REDUCED_FROM = 262_144
+"""Rows from which on it is worth while to look which of them are still of use."""
+_GROWN = 4
+"""How many times as many rows as were of use there must be until that is done again."""
+
+
+class Sorting:
+    """Of one answer. `wanted`: the expressions to evaluate for each group; `close` gives everything back."""
+
+    def __init__(self, query: StandingQuery, budget: ReadBudget, most_rows: int) -> None:
+        self._query = query
+        self._budget = budget
+        self._most_rows = most_rows
+        told_apart = [output.expr for output in query.select] if query.distinct else []
+        self.wanted: list[Expr] = list(dict.fromkeys(chain(told_apart, (key.expr for key in query.order))))
+        self._told_apart = len(dict.fromkeys(told_apart))
+        self._groups: list[tuple[Array, list[Column]]] = []
+        self._rows = 0
+        self._of_use = 0
+        self._held = 0
+
+    def add_all(self, ids: Array, parts: Iterable[list[Column]]) -> None:
+        """A group of matches in parts: their tuple IDs (int64[n]) and, part by part, what `wanted` is for them."""
+        start = 0
+        for keys in parts:
+            stop = start + len(keys[0])
+            self.add(ids[start:stop], keys)
+            start = stop
+
+    def add(self, ids: Array, keys: list[Column]) -> None:
+        """One part."""
+        self._groups.append((ids, keys))
+        self._rows += len(ids)
+        needed = _bytes(ids, keys)
+        if self.reducible and (
+            self._rows > max(_REDUCED_FROM, _GROWN * self._of_use)
+            or self._rows > self._most_rows
+            or self._budget.held + needed > self._budget.sort_bytes
+        ):
+            self._reduce()
+        else:
+            self._hold(needed)
+        if self._rows > self._most_rows:
+            raise over_rows(self._rows, self._most_rows)
+
+    def order(self) -> Array:
+        """The tuple IDs in the order of the answer, int64 or (less the least of them) uint32; see `least`. Once."""
+        if not self._groups:
+            return np.zeros(0, np.int64)
+        ids, keys = self._joined()
+        with_sort = 8 * self._rows * (len(keys) + 1)
+        self._hold(with_sort)
+        rows = self._arranged(keys, self._query.limit)
+        sorted_ids: Array = ids[rows]
+        self._groups = []
+        self._give_back(self._held)
+        self._hold(sorted_ids.nbytes)
+        return sorted_ids
+
+    def close(self) -> None:
+        """Give back what is still held."""
+        self._groups = []
+        self._give_back(self._held)
+
+    @property
+    def reducible(self) -> bool:
+        """Whether a row may turn out not to be in the answer."""
+        return self._query.distinct or self._query.limit is not None
+
+    def _arranged(self, keys: list[Column], limit: int | None) -> Array:
+        """The rows of the answer in its order, among those that are held."""
+        query, kept = self._query, None
+        if query.distinct:
+            kept = distinct_rows(keys[: self._told_apart], self._budget)
+            keys = [column.take(kept) for column in keys]
+        if query.order:
+            places = [self.wanted.index(key.expr) for key in query.order]
+            rows: Array = sorted_rows([keys[k] for k in places], query.order, self._budget)[:limit]
+        else:
+            rows = np.arange(len(keys[0]))[:limit]
+        return rows if kept is None else kept[rows]
+
+    def _reduce(self) -> None:
+        """Hold only rows that can be in the answer, in the order in which they came."""
+        ids, keys = self._joined()
+        self._give_back(self._held)
+        kept: Array = np.zeros(len(ids), np.bool_)
+        kept[self._arranged(keys, self._query.limit)] = True
+        rows = np.flatnonzero(kept)
+        ids, keys = ids[rows], [column.take(rows) for column in keys]
+        self._groups, self._rows, self._of_use = [(ids, keys)], len(rows), len(rows)
+        self._hold(_bytes(ids, keys))
+
+    def _joined(self) -> tuple[Array, list[Column]]:
+        """Everything that is held, as one group."""
+        groups, self._groups = self._groups, []
+        ids = np.concatenate([ids for ids, _ in groups])
+        return ids, [concat_columns(parts) for parts in zip(*(keys for _, keys in groups), strict=True)]
+
+    def _hold(self, size: int) -> None:
+        self._budget.hold(size)
+        self._held += size
+
+    def _give_back(self, size: int) -> None:
+        self._budget.give_back(size)
+        self._held -= size
+
+
+def over_rows(rows: int, most: int) -> ResourceExhausted:
+    """More rows than a sort may hold."""
+    return ResourceExhausted(
+        f"ORDER BY or DISTINCT over {rows:,} rows is more than the {most:,} that one invocation may hold (sort_rows);"
+        " narrow the window or the WHERE clause, or add a LIMIT",
+        reason="SORT_BUDGET",
+        rows=rows,
+    )
+
+
+def _bytes(ids: Array, keys: Sequence[Column]) -> int:
+    return int(ids.nbytes) + sum(column.nbytes for column in keys)

@@ -1,0 +1,175 @@
+"""ORDER BY and DISTINCT: what they hold while they are made and read, what they may hold, and how they end."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.answer import Answer, invoke
+from psoup.answer.ordering import distinct_rows, sorted_rows
+from psoup.columns import Column, column_from_arrow
+from psoup.config import EngineConfig
+from psoup.errors import ResourceExhausted
+from psoup.expressions.tree import AttributeRef
+from psoup.local import LocalPSoup
+from psoup.model import BIGINT, DOUBLE, TEXT, DataType
+from psoup.query import OrderKey
+from psoup.reading import UNBOUNDED, ReadBudget, ReadEnded
+from psoup_service.allowance import SharedBytes
+
+SMALL = EngineConfig(chunk_rows=64)
+
+
+def _soup(rows: int, text: int, config: EngineConfig = EngineConfig()) -> LocalPSoup:
+    soup = LocalPSoup(config)
+    soup.execute("CREATE STREAM s (a BIGINT, t TEXT)")
+    for start in range(0, rows, 50_000):
+        numbers = np.arange(start, min(start + 50_000, rows))
+        soup.push("s", pa.table({"a": numbers * 7919 % rows, "t": [f"{n:0{text}d}" for n in numbers.tolist()]}))
+    soup.maintain()
+    return soup
+
+
+def _answer(soup: LocalPSoup, sql: str, budget: ReadBudget | None = None, **config: int) -> Answer:
+    query = soup.register(sql)
+    snapshot = replace(soup.engine.snapshot(), config=replace(soup.engine.config, **config))
+    return invoke(snapshot, query, tenant=soup.tenant, now=soup.clock.now(), budget=budget).lean()
+
+
+def test_a_sorted_answer_that_waits_for_its_reader_holds_row_numbers_and_no_rows() -> None:
+    soup = _soup(200_000, 90)
+    assert _answer(soup, "SELECT a, t FROM s ORDER BY t DESC LIMIT 3").to_table().num_rows == 3  # compiled
+    gc.collect()
+    tracemalloc.start()
+    try:
+        budget = ReadBudget()
+        batches = _answer(soup, "SELECT a, t FROM s ORDER BY a", budget).batches(2_000)
+        assert next(batches).column("a").to_pylist() == list(range(2_000))
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert budget.held == 8 * 200_000, "the IDs, in their order"
+    assert held < 3_000_000, f"{held:,} bytes; the rows have 20 MB"
+    batches.close()
+    assert budget.held == 0
+
+
+def test_texts_are_taken_in_the_memory_of_the_texts() -> None:
+    column = column_from_arrow("t", TEXT, pa.array(["x" * 1_000] * 4_000))
+    rows = np.arange(0, 4_000, 2)
+    assert len(column.take(rows).to_arrow()) == 2_000
+    tracemalloc.start()
+    try:
+        taken = column.take(rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken.to_list() == ["x" * 1_000] * 2_000
+    assert peak < 2.2e6, f"{peak:,} bytes for 2,000,000 of text"
+
+
+def test_what_a_sort_may_hold_is_bounded_in_bytes_for_one_and_for_all() -> None:
+    soup, shared = _soup(10_000, 100), SharedBytes(2_000_000)
+    sql = "SELECT a FROM s ORDER BY t"
+    with pytest.raises(ResourceExhausted, match=r"one read may hold 500,000 \(sort_mib\)") as caught:
+        _answer(soup, sql, ReadBudget(sort_bytes=500_000, shared=shared)).to_table()
+    assert (caught.value.reason, caught.value.facts["limit"]) == ("SORT_BUDGET", "500000")
+    assert shared.used == 0, "a refused sort holds nothing"
+    stalled = [_answer(soup, "SELECT a FROM s ORDER BY a", ReadBudget(shared=shared)).batches(10) for _ in range(20)]
+    for batches in stalled:
+        next(batches)
+    assert shared.used == 20 * 80_000
+    with pytest.raises(ResourceExhausted, match=r"together may hold 2,000,000 \(sorts_mib\)") as caught:
+        _answer(soup, sql, ReadBudget(shared=shared)).to_table()
+    assert caught.value.reason == "SORTS_BUDGET"
+    for batches in stalled:
+        batches.close()
+    assert shared.used == 0
+    assert _answer(soup, sql, ReadBudget(shared=shared)).to_table().num_rows == 10_000
+
+
+def test_distinct_and_limit_hold_what_can_still_be_in_the_answer() -> None:
+    soup = _soup(5_000, 3, SMALL)
+    for sql in (
+        "SELECT DISTINCT a % 50 AS b, t LIKE '%7%' AS c FROM s",
+        "SELECT DISTINCT a % 50 AS b FROM s ORDER BY b DESC LIMIT 7",
+        "SELECT a, t FROM s ORDER BY a % 100, a DESC LIMIT 40",
+        "SELECT a % 3 AS b FROM s ORDER BY b LIMIT 90",
+        "SELECT DISTINCT a FROM s LIMIT 5",
+    ):
+        expected = _answer(soup, sql).to_table()
+        assert _answer(soup, sql, sort_rows=200).to_table().equals(expected), sql
+        limit = _answer(soup, sql, ReadBudget(sort_bytes=60_000))
+        assert limit.to_table().equals(expected), sql
+    for sql in ("SELECT a FROM s ORDER BY a", "SELECT DISTINCT a FROM s"):
+        with pytest.raises(ResourceExhausted, match=r"200 that one invocation may hold \(sort_rows\)"):
+            _answer(soup, sql, sort_rows=200).to_table()
+
+
+def test_a_sort_ends_between_two_passes_when_its_caller_has_left() -> None:
+    soup, asked = _soup(70_000, 10), 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+
+    assert _answer(soup, "SELECT a FROM s ORDER BY t, a", ReadBudget(ask)).to_table().num_rows == 70_000
+    for ends_at in range(1, asked + 1):
+        left = ends_at
+
+        def leave() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise ReadEnded
+
+        budget = ReadBudget(leave)
+        with pytest.raises(ReadEnded):
+            _answer(soup, "SELECT a FROM s ORDER BY t, a", budget).to_table()
+        assert budget.held == 0
+    assert asked > 12
+
+
+def _column(rng: np.random.Generator, kind: DataType, rows: int) -> Column:
+    valid = rng.random(rows) < 0.9 if rng.random() < 0.5 else None
+    if kind is TEXT:
+        texts = [None if valid is not None and not v else "ab\0é"[: rng.integers(0, 5)] for v in rng.random(rows) < 0.9]
+        return column_from_arrow("t", TEXT, pa.array(texts, pa.string()))
+    if kind is DOUBLE:
+        values = rng.choice([-np.inf, -1.5, -0.0, 0.0, 2.5, np.inf, np.nan], rows)
+    else:
+        values = rng.integers(-(2**63), 2**63 - 1, rows) if rng.random() < 0.3 else rng.integers(-3, 3, rows)
+    return Column(kind, values if valid is None else np.where(valid, values, 0).astype(values.dtype), valid)
+
+
+def _key(value: object) -> tuple[bool, object]:
+    """As Python compares: NaN is the greatest, text by its bytes."""
+    if isinstance(value, float):
+        return value != value, 0.0 if value != value else value
+    return False, value.encode() if isinstance(value, str) else value
+
+
+def test_rows_are_sorted_and_told_apart_as_their_values_are() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        rows = int(rng.choice([1, 2, 40, 300]))
+        columns = [_column(rng, [BIGINT, DOUBLE, TEXT][rng.integers(0, 3)], rows) for _ in range(rng.integers(1, 4))]
+        order = [OrderKey(AttributeRef(c.type, 0, "c"), *(rng.random(2) < 0.5).tolist()) for c in columns]
+        values = [column.to_list() for column in columns]
+        expected = list(range(rows))
+        for one, key in zip(reversed(values), reversed(order), strict=True):
+            known = [k for k in expected if one[k] is not None]
+            known.sort(key=lambda k, one=one: _key(one[k]), reverse=key.descending)
+            nulls = [k for k in expected if one[k] is None]
+            expected = [*nulls, *known] if key.nulls_first else [*known, *nulls]
+        assert sorted_rows(columns, order, UNBOUNDED).tolist() == expected
+        seen: dict[tuple[object, ...], int] = {}
+        for k in range(rows):
+            seen.setdefault(tuple(None if one[k] is None else _key(one[k]) for one in values), k)
+        assert distinct_rows(columns, UNBOUNDED).tolist() == list(seen.values())
