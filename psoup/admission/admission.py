@@ -13,23 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from psoup.admission.attachment import Target, check_heartbeat, check_push, check_stored, decide_attach
+from psoup.admission.attachment import Target, check_push, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.binding import Binding, takes_long
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import check_drop, decide_alter, decide_create
+from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import Place, check_block, decide_register, decide_register_many
 from psoup.admission.windows import check_archive
 from psoup.config import EngineConfig
 from psoup.errors import (
-    FailedPrecondition,
     Internal,
-    InvalidInput,
     NotFound,
-    OutOfRange,
     PSoupError,
 )
 from psoup.events import (
@@ -40,7 +38,6 @@ from psoup.events import (
     DropStream,
     Event,
     Heartbeat,
-    HeartbeatAcknowledgement,
     Prepared,
     Push,
     PushAcknowledgement,
@@ -60,7 +57,6 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.history import Attach, Attached
-from psoup.model import time_text
 
 
 def _anything(event: Event) -> None:
@@ -99,6 +95,11 @@ class Admission:
     def query_bytes(self) -> int:
         """Bytes that the queries that stand are charged."""
         return self._budget.queries
+
+    @property
+    def next_query(self) -> int:
+        """The ID of the next query; all that were given out are below it."""
+        return self._next_query
 
     def binding(self, command: Command) -> Binding | None:
         """What of a command should be done before it is prepared, on any one thread; None if that is not worth it.
@@ -290,29 +291,7 @@ class Admission:
 
     def _decide_heartbeat(self, command: Heartbeat, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
-        if not stream.spec.event_time:
-            raise FailedPrecondition(
-                f"stream {stream.spec.name!r} is in system time, where the clock is the watermark; a heartbeat is for"
-                " streams with TIMESTAMP BY",
-                reason="SYSTEM_TIME",
-                stream=stream.spec.name,
-            )
-        check_heartbeat(stream.spec, stream.past)
-        if not -(2**63) <= command.time < 2**63:
-            raise InvalidInput(f"the heartbeat's time {command.time} is no int64 of microseconds")
-        bound = now + self._config.max_ahead
-        if command.time > bound:
-            raise OutOfRange(
-                f"the heartbeat's time {time_text(command.time)} lies too far past the clock; {time_text(bound)} is the"
-                " most, or the watermark would refuse all tuples until then",
-                reason="TOO_FAR_AHEAD",
-                time=command.time,
-                limit=bound,
-            )
-        if stream.watermark is not None and command.time <= stream.watermark:
-            return Prepared(HeartbeatAcknowledgement(self._sequence, True, stream.watermark))
-        event = WatermarkRaised(self._sequence + 1, stream.tenant, stream.stream_id, command.time, now)
-        return Prepared(HeartbeatAcknowledgement(event.sequence, False, event.watermark), event)
+        return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         tenant = self._tenant(command.tenant)

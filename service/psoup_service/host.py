@@ -17,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from psoup.admission import Admission
@@ -125,7 +126,11 @@ class Host(Generic[SnapshotT]):
             return self._state == "stopped"
         self._become("draining")
         self._room.close(self._refusal)
-        return await asyncio.to_thread(self._finish, timeout)
+        finishing = ThreadPoolExecutor(1, "psoup-drain")  # of its own: it must not wait behind any other work
+        try:
+            return await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
+        finally:
+            finishing.shutdown(wait=False)
 
     def close(self) -> None:
         """Stop after the work in hand, end all threads, close the store; blocks, idempotent."""
@@ -174,6 +179,11 @@ class Host(Generic[SnapshotT]):
     def applied(self) -> int:
         """The sequence of the last event that snapshots show."""
         return self._writer.applied
+
+    @property
+    def next_query(self) -> int:
+        """All IDs of queries that were given out are below it."""
+        return self._admission.next_query
 
     def snapshot(self) -> SnapshotT:
         """What is published now. O(1); never waits for the writer; any thread.

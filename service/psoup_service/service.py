@@ -50,6 +50,7 @@ from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.staging import StagingServicer
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.settings import Settings
+from psoup_service.threads import Threads, on
 from psoup_service.warmup import warm_up
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
@@ -87,8 +88,15 @@ class Service:
         )
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)
+        self._threads = Threads()
         self._backend = Backend(
-            self.host, self._store, Ids(self._store.incarnation), self._limits, self._metrics, clock.now()
+            self.host,
+            self._store,
+            Ids(self._store.incarnation),
+            self._limits,
+            self._metrics,
+            clock.now(),
+            self._threads,
         )
         self._decoder = ThreadPoolExecutor(1, "psoup-decoder")
         self._metrics_server: MetricsServer | None = None
@@ -106,13 +114,13 @@ class Service:
         """Listen, replay, serve. Raises InvalidInput if a port cannot be had."""
         try:
             if warm:
-                await asyncio.to_thread(warm_up)
+                await on(self._threads.life, warm_up)
             self._server, self._calls = self._make_server()
             self.address = self._listen()
             self._start_metrics()
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
             await self._server.start()
-            await asyncio.to_thread(self.host.start)
+            await on(self._threads.life, self.host.start)
             await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             await self._release()
@@ -204,11 +212,12 @@ class Service:
         if self._watch is not None:
             self._watch.cancel()
         if self._metrics_server is not None:
-            await asyncio.to_thread(self._metrics_server.close)
-        await asyncio.to_thread(self.host.close)
+            await on(self._threads.life, self._metrics_server.close)
+        await on(self._threads.life, self.host.close)
         self._decoder.shutdown()
         self._pool.close()
         self._helpers.close()
+        self._threads.close()
 
 
 def _cores() -> int:

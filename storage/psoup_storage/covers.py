@@ -25,7 +25,8 @@ from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.archive import damaged
 from psoup_storage.durable.chunks import decode_chunk
-from psoup_storage.history import bad_history, read_facts, write_facts
+from psoup_storage.history import read_facts, write_facts
+from psoup_storage.job_folder import bad_history, is_plain
 from psoup_storage.matches import SUFFIX
 from psoup_storage.matches import write as write_matches
 
@@ -83,9 +84,9 @@ def read_cover(directory: Path) -> Cover:
     try:
         ranges = np.array(facts["queries"], np.int64).reshape(-1, 2)
         cover = Cover(str(facts["incarnation"]), ranges, tuple(str(file) for file in facts["covered"]))
-    except (KeyError, ValueError, TypeError) as problem:
+    except (KeyError, ValueError, TypeError, OverflowError) as problem:
         raise bad_history(directory, f"it covers no chunks ({type(problem).__name__}: {problem})") from problem
-    odd = next((file for file in cover.files if Path(file).name != file), None)
+    odd = next((file for file in cover.files if not is_plain(file)), None)
     if odd is not None:
         raise bad_history(directory, f"{odd!r} is no name of a chunk")
     return cover

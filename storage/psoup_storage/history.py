@@ -24,12 +24,12 @@ import pyarrow as pa
 
 from psoup.beforehand import Beforehand, Found
 from psoup.columns import Batch
-from psoup.errors import InvalidInput
 from psoup.history import Extent
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.chunks import archive_facts, encode_chunk
 from psoup_storage.durable.directory import sync_directory
+from psoup_storage.job_folder import JobFolder, bad_history
 from psoup_storage.matches import SUFFIX
 from psoup_storage.matches import write as write_matches
 
@@ -120,13 +120,23 @@ def read_manifest(directory: Path) -> Manifest:
     """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or of another form."""
     facts = read_facts(directory)
     try:
-        chunks = tuple(HistoryChunk(*chunk) for chunk in facts["chunks"])
-        stream, incarnation = facts["stream"], facts["incarnation"]
-    except (KeyError, TypeError) as problem:
+        chunks = tuple(_checked(HistoryChunk(*chunk)) for chunk in facts["chunks"])
+        stream, incarnation = str(facts["stream"]), str(facts["incarnation"])
+    except (KeyError, TypeError, ValueError) as problem:
         raise bad_history(directory, f"its {MANIFEST} cannot be read: {problem}") from problem
     if not chunks:
         raise bad_history(directory, "there is no chunk in it")
     return Manifest(stream, chunks, incarnation)
+
+
+def _checked(chunk: HistoryChunk) -> HistoryChunk:
+    """Raise ValueError for facts that are of no chunk, whoever wrote them."""
+    numbers = chunk[1:-1]
+    if not (isinstance(chunk.file, str) and isinstance(chunk.zones, str) and all(type(n) is int for n in numbers)):
+        raise ValueError("the facts of a chunk have other types")
+    if not all(-(2**63) <= number < 2**63 for number in numbers) or min(chunk.rows, chunk.bytes) < 1:
+        raise ValueError("the numbers of a chunk cannot be")
+    return chunk
 
 
 def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
@@ -140,7 +150,8 @@ def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
 def read_facts(directory: Path) -> dict[str, Any]:
     """What `write_facts` wrote; raises InvalidInput, reason BAD_HISTORY, if it is not there, or not as it was."""
     try:
-        head, _, text = (directory / MANIFEST).read_text(encoding="utf-8").partition("\n")
+        with JobFolder(directory) as folder:
+            head, _, text = folder.read(MANIFEST).decode("utf-8").partition("\n")
         found = json.loads(head)
         if found["format"] != FORMAT:
             raise bad_history(directory, f"it has format {found['format']}, and this version knows {FORMAT}")
@@ -150,13 +161,9 @@ def read_facts(directory: Path) -> dict[str, Any]:
         return dict(json.loads(text))
     except FileNotFoundError as problem:
         raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise bad_history(directory, f"its {MANIFEST} cannot be read: {problem}") from problem
-
-
-def bad_history(directory: Path, why: str) -> InvalidInput:
-    """A job directory that cannot be taken in."""
-    return InvalidInput(f"{directory} is nothing that can be attached: {why}; run the job again", reason="BAD_HISTORY")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise bad_history(directory, f"its {MANIFEST} cannot be read: {why}") from problem
 
 
 def _write(path: Path, content: pa.Buffer) -> None:

@@ -30,7 +30,7 @@ _HEAD = 7
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The index of a file; see the module. `base`: where the columns begin, `bitmap`: bytes of one that is a bitmap."""
+    """The index of a file; see the module. `base`: where the columns begin, `rows`: of the chunk."""
 
     ranges: Array
     ids: Array
@@ -39,7 +39,7 @@ class Index:
     crcs: Array
     errors: Mapping[int, int]
     base: int
-    bitmap: int
+    rows: int
 
     @property
     def nbytes(self) -> int:
@@ -73,24 +73,49 @@ def write(path: Path, crc: int, rows: int, found: Sequence[Found]) -> None:
     path.write_bytes(b"".join([head.tobytes(), index, *columns]))
 
 
-def read_index(path: Path, crc: int | None) -> Index:
-    """The index of the file beside a chunk with the checksum `crc`; NOTHING if there is none that fits. O(queries)."""
+def read_index(path: Path, crc: int | None, rows: int) -> Index:
+    """The index of the file beside a chunk of `rows` with the checksum `crc`; NOTHING if none is there that fits.
+
+    A job wrote it, so what it says must be possible. O(queries).
+    """
     try:
         with open(path, "rb") as file:
             head = np.frombuffer(file.read(8 * _HEAD), "<i8")
-            if len(head) != _HEAD or head[0] != _MAGIC or head[2] != crc or (head[3:] < 0).any():
+            if len(head) != _HEAD or head[0] != _MAGIC or head[2] != crc or head[3] != rows or (head[4:] < 0).any():
                 return NOTHING
-            rows, ranges, count, failed = head[3:].tolist()
-            content = file.read(8 * (2 * ranges + 4 * count + 2 * failed))
+            ranges, count, failed = head[4:].tolist()
+            size = 8 * (2 * ranges + 4 * count + 2 * failed)
+            if size > os.fstat(file.fileno()).st_size:
+                return NOTHING
+            content = file.read(size)
     except OSError:
         return NOTHING
-    if zlib.crc32(content) != head[1]:
+    if len(content) != size or zlib.crc32(content) != head[1]:
         return NOTHING
     found = np.frombuffer(content, "<i8").astype(np.int64)
     ids, counts, starts, crcs = found[2 * ranges : 2 * ranges + 4 * count].reshape(4, count)
     errors = {int(query): int(n) for query, n in found[len(found) - 2 * failed :].reshape(-1, 2)}
     base = 8 * _HEAD + len(content)
-    return Index(found[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, (rows + 7) // 8)
+    index = Index(found[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, rows)
+    return index if _is_possible(index) else NOTHING
+
+
+def _is_possible(index: Index) -> bool:
+    """Whether the numbers can be of a chunk with so many rows; what columns hold is looked at when they are read."""
+    counts, starts = index.counts, index.starts
+    return bool(
+        are_ranges(index.ranges)
+        and (np.diff(index.ids) > 0).all()
+        and ((counts > 0) & (counts <= index.rows)).all()
+        and ((starts >= 0) & (starts < 2**48)).all()
+        and all(0 <= count < 2**31 for count in index.errors.values())
+    )
+
+
+def are_ranges(ranges: Array) -> bool:
+    """Whether they are [from, to), ascending, apart, and of IDs: int64[r, 2]."""
+    edges = ranges.reshape(-1)
+    return bool((ranges[:, 0] < ranges[:, 1]).all() and (np.diff(edges) >= 0).all() and (edges[:1] >= 0).all())
 
 
 def read_matches(path: Path, index: Index, query_id: int) -> Array | None:
@@ -99,7 +124,8 @@ def read_matches(path: Path, index: Index, query_id: int) -> Array | None:
     if at == len(index.ids) or index.ids[at] != query_id:
         return np.zeros(0, np.int64)
     count = int(index.counts[at])
-    size = min(2 * count, index.bitmap)
+    bitmap = (index.rows + 7) // 8
+    size = min(2 * count, bitmap)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -111,8 +137,11 @@ def read_matches(path: Path, index: Index, query_id: int) -> Array | None:
     if len(column) != size or zlib.crc32(column) != index.crcs[at]:
         return None
     if size == 2 * count:
-        return np.frombuffer(column, "<u2").astype(np.int64)
-    return np.flatnonzero(np.unpackbits(np.frombuffer(column, np.uint8), bitorder="little"))
+        offsets = np.frombuffer(column, "<u2").astype(np.int64)
+    else:
+        offsets = np.flatnonzero(np.unpackbits(np.frombuffer(column, np.uint8), bitorder="little"))
+    possible = len(offsets) == count and int(offsets[-1]) < index.rows and bool((np.diff(offsets) > 0).all())
+    return offsets if possible else None  # beyond the chunk is beyond its arrays
 
 
 def _encode(offsets: Array, rows: int, bitmap: int) -> bytes:

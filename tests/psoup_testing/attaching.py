@@ -63,7 +63,7 @@ def attach(
 ) -> AttachAcknowledgement:
     """What the service does with a job directory: ask, take the files in, attach."""
     view = soup.engine.snapshot().stream(stream, soup.tenant)
-    adopted = soup.store.adopt(folder, job, view.stream_id, view.spec)
+    adopted = soup.store.adopt(folder, job, view.stream_id, view.spec, soup.admission.next_query)
     try:
         done = soup.submit(Attach(stream, job, adopted.extent, adopted.chunks, view.stream_id, batch=batch))
     finally:
@@ -92,7 +92,8 @@ def write_job(soup: RestartingPSoup, folder: Path, queries: Sequence[int]) -> in
 def take(soup: RestartingPSoup, folder: Path, stream: str) -> Taken:
     """What the service does with that directory."""
     view = soup.engine.snapshot().stream(stream, soup.tenant)
-    return soup.store.cover(folder, [e.data for e in view.chunks[: view.archived] if isinstance(e.data, ArchivedChunk)])
+    chunks = [e.data for e in view.chunks[: view.archived] if isinstance(e.data, ArchivedChunk)]
+    return soup.store.cover(folder, chunks, soup.admission.next_query)
 
 
 @dataclass(frozen=True, slots=True)

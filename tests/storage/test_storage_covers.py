@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -224,10 +225,10 @@ def test_a_full_disk_takes_nothing(soup: RestartingPSoup, tmp_path: Path, monkey
     write_job(soup, tmp_path / "job", [query])
     links = os.link
 
-    def full(source: Path, target: Path) -> None:
+    def full(source: str, target: Path, **how: Any) -> None:
         if target.name.startswith("1-3"):
             raise OSError(28, "no space")
-        links(source, target)
+        links(source, target, **how)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "link", full)

@@ -282,8 +282,8 @@ def rewrite(manifest: Path, facts: Any) -> None:
 def test_columns_that_came_later_are_null(soup: RestartingPSoup) -> None:
     soup.execute(EVENTS)
     folder = job(soup, "one", 100, 300)
-    soup.execute("ALTER STREAM s ADD COLUMN z BIGINT")
-    query = soup.register("SELECT z FROM s WHERE z IS NULL AND x > 290 BEGIN (START)")
+    soup.execute("ALTER STREAM s ADD COLUMN z BIGINT, ADD COLUMN y TEXT")
+    query = soup.register("SELECT z FROM s WHERE z IS NULL AND y IS NULL AND x > 290 BEGIN (START)")
     attach(soup, "s", "job", folder)
     assert values(soup, query) == [None] * 9
     soup.restart()
@@ -362,7 +362,7 @@ def test_without_a_disk_history_is_refused() -> None:
 
 
 def test_a_copy_is_taken_where_there_are_no_links(soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: Any) -> None:
+    def no_links(*_: Any, **__: Any) -> None:
         raise OSError(18, "cross-device link")
 
     soup.execute(EVENTS)

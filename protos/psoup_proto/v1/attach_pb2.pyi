@@ -119,7 +119,7 @@ class AttachRequest(_message.Message):
     job: _builtins.str
     """As in BeginAttach."""
     directory: _builtins.str
-    """The name of the job's directory in the folder."""
+    """The name of the job's directory in the folder: letters, digits, '.', '_' and '-', no '.' first."""
     stream_id: _builtins.str
     """From BeginAttach; may be empty."""
     batch: _builtins.int

@@ -37,7 +37,8 @@ class BackupServiceStub:
     """Everything as it was after one event, file by file: first the plan, then each file followed by its content. What
     comes is a data directory; when a service opens it first, its IDs are those of a new incarnation.
     FAILED_PRECONDITION if the service keeps nothing on disk; RESOURCE_EXHAUSTED if its disk has no room for a copy of
-    the database, which it makes first.
+    the database, which it makes first. One backup runs at a time: another is refused with FAILED_PRECONDITION, reason
+    ALREADY_RUNNING. One that is not taken, or more slowly than 256 KiB a second, is ended with UNAVAILABLE.
     """
 
 @_typing.type_check_only
@@ -49,7 +50,8 @@ class BackupServiceAsyncStub(BackupServiceStub):
     """Everything as it was after one event, file by file: first the plan, then each file followed by its content. What
     comes is a data directory; when a service opens it first, its IDs are those of a new incarnation.
     FAILED_PRECONDITION if the service keeps nothing on disk; RESOURCE_EXHAUSTED if its disk has no room for a copy of
-    the database, which it makes first.
+    the database, which it makes first. One backup runs at a time: another is refused with FAILED_PRECONDITION, reason
+    ALREADY_RUNNING. One that is not taken, or more slowly than 256 KiB a second, is ended with UNAVAILABLE.
     """
 
 class BackupServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -64,7 +66,8 @@ class BackupServiceServicer(metaclass=_abc_1.ABCMeta):
         """Everything as it was after one event, file by file: first the plan, then each file followed by its content. What
         comes is a data directory; when a service opens it first, its IDs are those of a new incarnation.
         FAILED_PRECONDITION if the service keeps nothing on disk; RESOURCE_EXHAUSTED if its disk has no room for a copy of
-        the database, which it makes first.
+        the database, which it makes first. One backup runs at a time: another is refused with FAILED_PRECONDITION, reason
+        ALREADY_RUNNING. One that is not taken, or more slowly than 256 KiB a second, is ended with UNAVAILABLE.
         """
 
 def add_BackupServiceServicer_to_server(servicer: BackupServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

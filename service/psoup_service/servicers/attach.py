@@ -9,15 +9,16 @@ A call that is cut off goes on to its end here: asked again, it says what became
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
-from psoup.errors import InvalidInput, Unavailable
+from psoup.errors import Unavailable
 from psoup.events import AttachAcknowledgement
 from psoup.history import Attach as Command
 from psoup_proto.v1 import attach_pb2, attach_pb2_grpc
 from psoup_service import convert
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.threads import on
 from psoup_storage.history import read_manifest
+from psoup_storage.job_folder import check_name
 
 
 class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
@@ -34,7 +35,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         tenant = self._backend.tenant(context)
         done = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
         view = (await self._backend.visible(done.sequence)).stream(request.stream, tenant)
-        folder = await asyncio.to_thread(self._backend.durable().incoming)
+        folder = await on(self._backend.threads.jobs, self._backend.durable().incoming)
         return attach_pb2.BeginAttachResponse(
             folder=str(folder),
             stream_id=self._backend.ids.stream(view.stream_id),
@@ -47,11 +48,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
 
     async def Attach(self, request: attach_pb2.AttachRequest, context: Context) -> attach_pb2.AttachResponse:
         """Attach a directory."""
-        if Path(request.directory).name != request.directory or not request.directory:
-            raise InvalidInput(
-                f"{request.directory[:256]!r} is no name of a directory in the folder that BeginAttach names",
-                field="directory",
-            )
+        check_name(request.directory, "BeginAttach")
         return await asyncio.shield(self._attach(request, self._backend.tenant(context)))
 
     async def _attach(self, request: attach_pb2.AttachRequest, tenant: str) -> attach_pb2.AttachResponse:
@@ -67,17 +64,20 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             raise Unavailable(f"job {request.job!r} is being attached by another call; ask again", reason="ATTACHING")
         self._under_way.add(key)
         try:
-            directory = await asyncio.to_thread(store.incoming) / request.directory
-            extent = (await asyncio.to_thread(read_manifest, directory)).extent
+            directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
+            extent = (await on(self._backend.threads.jobs, read_manifest, directory)).extent
             await self._submit(Command(request.stream, request.job, extent, (), view.stream_id, tenant, batch))
-            adopted = await asyncio.to_thread(store.adopt, directory, request.job, view.stream_id, view.spec)
+            known = self._backend.host.next_query
+            adopted = await on(
+                self._backend.threads.jobs, store.adopt, directory, request.job, view.stream_id, view.spec, known
+            )
             chunks = adopted.chunks
             command = Command(request.stream, request.job, adopted.extent, chunks, view.stream_id, tenant, batch)
             done, _ = await self._backend.change(command)
             assert isinstance(done, AttachAcknowledgement)
             return _response(done, extent.chunks, extent.rows)
         finally:
-            await asyncio.to_thread(store.disown, *key)
+            await on(self._backend.threads.jobs, store.disown, *key)
             self._under_way.discard(key)
 
     async def _submit(self, command: Command) -> AttachAcknowledgement:

@@ -15,6 +15,7 @@ from psoup_service.host import Host
 from psoup_service.ids import Ids
 from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
+from psoup_service.threads import Threads
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 
@@ -37,6 +38,7 @@ class Backend:
     limits: Limits
     metrics: Metrics
     started: int
+    threads: Threads
 
     def tenant(self, context: Context) -> str:
         """Whose call it is. There is one tenant until calls carry credentials."""

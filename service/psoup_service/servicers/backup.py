@@ -2,19 +2,25 @@
 
     Backup   freeze (a thread) ─> plan ─> file, content, content … ─> file …      the client's pace is the pace
 
-One message of content is in memory at a time. The copy on the service's disk goes when the call ends, however it ends.
+One message of content is in memory at a time. The copy on the service's disk goes when the call ends, however it ends;
+as each backup has one, there is one at a time, and one that stalls is ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
-from psoup.errors import FailedPrecondition
+from psoup.errors import FailedPrecondition, Unavailable
 from psoup_proto.v1 import backup_pb2, backup_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
+from psoup_service.threads import on
 from psoup_storage import DurableStore
 from psoup_storage.durable.backup import Frozen
+
+LEAST_PACE = 256 * 1024
+"""Bytes a second that a client takes at least, after a grace."""
 
 
 class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
@@ -22,6 +28,7 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._current: asyncio.Future[Frozen] | None = None
 
     async def Backup(
         self, request: backup_pb2.BackupRequest, context: Context
@@ -33,26 +40,62 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
                 "this service keeps its data in memory only, so there is nothing to copy; start it with --data-dir",
                 reason="NOT_DURABLE",
             )
-        freezing = asyncio.create_task(asyncio.to_thread(store.freeze))
+        if self._current is not None:
+            raise FailedPrecondition(
+                "a backup is running, and one runs at a time: each holds a copy of the database; try again when it has"
+                f" ended, at the latest after {self._backend.limits.stream_age_s:g} s",
+                reason="ALREADY_RUNNING",
+            )
+        loop, pool = asyncio.get_running_loop(), self._backend.threads.backup
+        freezing = self._current = loop.run_in_executor(pool, store.freeze)
         try:
             frozen = await asyncio.shield(freezing)
-            plan = backup_pb2.BackupPlan(
-                sequence=frozen.sequence,
-                incarnation=frozen.incarnation,
-                files=len(frozen.files),
-                bytes=frozen.size,
-            )
-            yield backup_pb2.BackupResponse(plan=plan)
+            pace = Pace(loop.time, self._backend.limits.stream_idle_s)
+            yield backup_pb2.BackupResponse(plan=_plan(frozen))
             for name, size in frozen.files:
                 yield backup_pb2.BackupResponse(file=backup_pb2.BackupFile(name=name, bytes=size))
                 pieces = frozen.read(name)
-                while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                while (piece := await on(pool, next, pieces, None)) is not None:
                     yield backup_pb2.BackupResponse(content=piece)
+                    pace.moved(len(piece))
+            await on(pool, frozen.close)  # before the client knows that it may ask for another
+            self._current = None
         finally:
-            freezing.add_done_callback(_give_up)
+            if self._current is freezing:
+                freezing.add_done_callback(self._give_up)
+
+    def _give_up(self, freezing: asyncio.Future[Frozen]) -> None:
+        """Remove the copy, also one that is still being made when its call is cancelled; then another may run."""
+        if freezing.cancelled() or freezing.exception() is not None:
+            self._current = None
+            return
+        with suppress(RuntimeError):  # the service has ended: the next start removes the copy
+            removed = asyncio.get_running_loop().run_in_executor(self._backend.threads.backup, freezing.result().close)
+            removed.add_done_callback(self._ended)
+
+    def _ended(self, removed: asyncio.Future[None]) -> None:
+        self._current = None
 
 
-def _give_up(freezing: asyncio.Task[Frozen]) -> None:
-    """Remove the copy, also one that is still being made when its call is cancelled."""
-    if not freezing.cancelled() and freezing.exception() is None:
-        asyncio.get_running_loop().run_in_executor(None, freezing.result().close)
+class Pace:
+    """Ends a backup whose client takes a little now and then: it keeps others waiting, and a copy on the disk."""
+
+    def __init__(self, now: Callable[[], float], grace: float) -> None:
+        self._now = now
+        self._end = now() + grace
+
+    def moved(self, size: int) -> None:
+        """Raise Unavailable if so much came too late."""
+        self._end += size / LEAST_PACE
+        if self._now() > self._end:
+            raise Unavailable(
+                f"the backup is taken more slowly than {LEAST_PACE:,} bytes a second, and others wait for it; make it"
+                " again over a faster way",
+                reason="BACKUP_STALLED",
+            )
+
+
+def _plan(frozen: Frozen) -> backup_pb2.BackupPlan:
+    return backup_pb2.BackupPlan(
+        sequence=frozen.sequence, incarnation=frozen.incarnation, files=len(frozen.files), bytes=frozen.size
+    )

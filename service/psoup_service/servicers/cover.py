@@ -7,7 +7,6 @@ Cover        the job's files are taken in on a thread; no event, as no answer ch
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from psoup.answer import Snapshot
 from psoup.answer.coverage import lacking
@@ -17,10 +16,9 @@ from psoup.errors import InvalidInput
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming
-from psoup_storage.durable.covering import Taken
-
-_MOST = 65_536
-"""Queries of one job."""
+from psoup_service.threads import on
+from psoup_storage.durable.covering import MOST_QUERIES, Taken
+from psoup_storage.job_folder import check_name
 
 
 class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
@@ -31,13 +29,14 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
 
     async def BeginCover(self, request: cover_pb2.BeginCoverRequest, context: Context) -> cover_pb2.BeginCoverResponse:
         """Say what is to be done, and where."""
-        if not 0 < len(request.query_ids) <= _MOST:
+        if not 0 < len(request.query_ids) <= MOST_QUERIES:
             raise InvalidInput(
-                f"query_ids has {len(request.query_ids):,} IDs; 1 to {_MOST:,} go in one job, the others in another",
+                f"query_ids has {len(request.query_ids):,} IDs; 1 to {MOST_QUERIES:,} go in one job, the others in"
+                " another",
                 field="query_ids",
             )
         store, tenant = self._backend.durable(), self._backend.tenant(context)
-        folder = await asyncio.to_thread(store.incoming)
+        folder = await on(self._backend.threads.jobs, store.incoming)
 
         def plan(snapshot: Snapshot) -> cover_pb2.BeginCoverResponse:
             records = [self._record(snapshot, name, tenant) for name in request.query_ids]
@@ -68,23 +67,19 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
 
     async def Cover(self, request: cover_pb2.CoverRequest, context: Context) -> cover_pb2.CoverResponse:
         """Take a directory in."""
-        if Path(request.directory).name != request.directory or not request.directory:
-            raise InvalidInput(
-                f"{request.directory[:256]!r} is no name of a directory in the folder that BeginCover names",
-                field="directory",
-            )
+        check_name(request.directory, "BeginCover")
         store, snapshot = self._backend.durable(), self._backend.host.snapshot()
         view = snapshot.by_id[self._record(snapshot, request.query_id, self._backend.tenant(context)).stream_id]
         chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
-        directory = await asyncio.to_thread(store.incoming) / request.directory
+        directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
 
         def work() -> Taken:
             """What was found for queries that are gone goes."""
             queries = self._backend.host.snapshot().queries
             store.prune_covers(lambda number: queries.get(number) is not None)
-            return store.cover(directory, chunks)
+            return store.cover(directory, chunks, self._backend.host.next_query)
 
-        taken = await asyncio.shield(asyncio.to_thread(work))
+        taken = await asyncio.shield(on(self._backend.threads.jobs, work))
         return cover_pb2.CoverResponse(chunks=taken.chunks, rows=taken.rows)
 
     def _record(self, snapshot: Snapshot, name: str, tenant: str) -> QueryRecord:

@@ -155,7 +155,7 @@ class StoredColumns:
             return NOTHING
         place = self._beside if path is None else path
         name = "" if path is None else f"/{path.parent.name}"
-        return self._cache.get((self.path.name, name), lambda: read_index(place, self.crc))
+        return self._cache.get((self.path.name, name), lambda: read_index(place, self.crc, self._rows))
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
         """Columns, by their places in the file, are wanted soon. What cannot be opened is for `column` to report."""

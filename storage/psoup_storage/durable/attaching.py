@@ -3,35 +3,27 @@
     job directory ──link, or copy──> chunks/3-a7f21c-0.parquet ──checked, synced──> rows, in the transaction of the
                                      (an orphan until then)                          event
 
-Every byte is read before anything is decided, as a damaged chunk would be a wrong answer later. Zones are taken as the
-manifest has them: whoever writes chunks answers for those.
+Every byte is read before anything is decided, as a damaged chunk would be a wrong answer later; see `foreign`. What a
+job says that its queries match is believed: to find it here is what the job was run to avoid.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from psoup.archive import TIME, ArchivedChunk
-from psoup.columns import arrow_type
+from psoup.archive import ArchivedChunk
 from psoup.history import Attached, Extent
 from psoup.model import Retention, StreamSpec
-from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
-from psoup_storage.durable.directory import NO_ROOM, disk_full, second_name, sync_directory
-from psoup_storage.history import HistoryChunk, Manifest, bad_history, suffix_of
-from psoup_storage.matches import SUFFIX
-
-MAX_ROWS = 65_536
-"""Tuples of a chunk, at most."""
+from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
+from psoup_storage.durable.foreign import WrongChunk, facts_of
+from psoup_storage.history import HistoryChunk, Manifest, suffix_of
+from psoup_storage.job_folder import JobFolder, bad_history
+from psoup_storage.matches import SUFFIX, read_index
 
 
 class Adopted(NamedTuple):
@@ -49,41 +41,45 @@ class Adopted(NamedTuple):
 
 
 def adopt(
-    folder: ChunkFolder, directory: Path, manifest: Manifest, stream: int, spec: StreamSpec, incarnation: str
+    folder: ChunkFolder,
+    directory: Path,
+    manifest: Manifest,
+    stream: int,
+    spec: StreamSpec,
+    incarnation: str,
+    known: int,
 ) -> Adopted:
     """Take the chunks of a job directory into the folder of all chunks. O(their bytes).
 
-    Matches are taken along if the job knew the queries of this `incarnation`; they are read when somebody asks.
+    Matches are taken along if the job knew the queries of this `incarnation`, all below `known`; they are read when
+    somebody asks.
 
     Raises InvalidInput, reason BAD_HISTORY, if they are not what the manifest or the stream says, and ResourceExhausted
     if a copy finds no room. Nothing is left in the folder then.
     """
-    token, rows = secrets.token_hex(4), list[ChunkRow]()
+    token, taken, rows = secrets.token_hex(4), list[str](), list[ChunkRow]()
     try:
-        for number, chunk in enumerate(manifest.chunks):
-            before = rows[-1] if rows else None
-            row = _row(chunk, stream, number, f"{stream}-a{token}-{number}.parquet", before)
-            rows.append(row)
-            if Path(chunk.file).name != chunk.file:
-                raise bad_history(directory, f"{chunk.file!r} is no name of a file in it")
-            _take(directory / chunk.file, folder.path / row.file)
-            suffix = SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
-            beside = directory / (chunk.file + suffix)
-            if beside.exists():
-                _take(beside, folder.path / (row.file + SUFFIX))
-            for wrong in _wrong_with(folder.path / row.file, spec, row, before):
-                raise bad_history(directory, f"{chunk.file}: {wrong}")
+        with JobFolder(directory) as job:
+            for number, chunk in enumerate(manifest.chunks):
+                taken.append(f"{stream}-a{token}-{number}.parquet")
+                job.take(chunk.file, folder.path / taken[-1], chunk.bytes)
+                _take_matches(job, chunk, folder.path / (taken[-1] + SUFFIX), _beside(manifest, incarnation), known)
+                before = rows[-1] if rows else None
+                rows.append(_row(folder.path / taken[-1], chunk, (stream, number), spec, before))
         sync_directory(folder.path)
+    except WrongChunk as problem:
+        folder.remove(taken)
+        raise bad_history(directory, f"{chunk.file}: {problem}") from problem
     except FileNotFoundError as problem:
-        folder.remove(row.file for row in rows)
-        raise bad_history(directory, f"{problem.filename} is missing") from problem
+        folder.remove(taken)
+        raise bad_history(directory, f"{Path(problem.filename or directory).name} is missing") from problem
     except OSError as problem:
-        folder.remove(row.file for row in rows)
+        folder.remove(taken)
         if problem.errno not in NO_ROOM:
             raise
         raise disk_full(folder.path, "the history finds no room") from problem
     except BaseException:
-        folder.remove(row.file for row in rows)
+        folder.remove(taken)
         raise
     return Adopted(manifest.extent, tuple(folder.archived(spec, row) for row in rows), tuple(rows), spec.retention)
 
@@ -96,77 +92,32 @@ def placed(event: Attached, adopted: Adopted) -> list[ChunkRow]:
     ]
 
 
-def _row(chunk: HistoryChunk, stream: int, number: int, file: str, before: ChunkRow | None) -> ChunkRow:
+def _row(
+    path: Path, chunk: HistoryChunk, place: tuple[int, int], spec: StreamSpec, before: ChunkRow | None
+) -> ChunkRow:
+    """What the manifest of the data says of the file at `path`; `place`: the stream, and the number of the chunk."""
+    after = None if before is None else before.last_time
+    facts = facts_of(pa.py_buffer(path.read_bytes()), chunk, spec, after)
+    stream, number = place
     first_id = 0 if before is None else before.first_id + before.rows
+    ties = 0  # they are counted of what follows in the log
     return ChunkRow(
-        stream,
-        number,
-        first_id,
-        chunk.rows,
-        file,
-        chunk.bytes,
-        chunk.crc,
-        chunk.last_time,
-        0,  # ties are counted of what follows in the log
-        chunk.first_time,
-        chunk.memory,
-        chunk.footer,
-        chunk.footer_crc,
-        chunk.zones,
+        stream, number, first_id, chunk.rows, path.name, chunk.bytes, chunk.crc, chunk.last_time, ties, *facts
     )
 
 
-def _take(source: Path, target: Path) -> None:
-    """The same file under a second name; a copy where that cannot be. Durable but for its name."""
-    second_name(source, target)
-    handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _beside(manifest: Manifest, incarnation: str) -> str:
+    """How a file with matches of the queries of this service ends."""
+    return SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
 
 
-def _wrong_with(path: Path, spec: StreamSpec, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
-    """What is not as the manifest says, or as the stream needs it."""
-    content = path.read_bytes()
-    if len(content) != row.bytes or zlib.crc32(content) != row.crc:
-        yield "it is not as it was written"
+def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, known: int) -> None:
+    """What is beside a chunk, if it is. Those of queries that come later would be believed one day: refused."""
+    name = chunk.file + suffix
+    if not job.has(name):
         return
-    if not 0 < row.rows <= MAX_ROWS or zlib.crc32(content[-(row.footer or 0) :]) != row.footer_crc:
-        yield f"it has {row.rows:,} rows, and 1 to {MAX_ROWS:,} are a chunk; or its footer is another one"
-        return
-    try:
-        file = pq.ParquetFile(pa.BufferReader(content))
-        yield from _wrong_columns(file.schema_arrow, spec)
-        name = TIME.name if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
-        times = file.read([name], use_threads=False).column(0).combine_chunks().cast(pa.int64()).to_numpy()
-    except (pa.ArrowException, KeyError, OSError) as problem:
-        yield str(problem).splitlines()[0]
-        return
-    groups = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-    if len(times) != row.rows or any(group != GROUP_ROWS for group in groups[:-1]) or groups[-1] > GROUP_ROWS:
-        yield f"it has {len(times):,} rows in groups of {groups[0]:,}, and not {row.rows:,} in groups of {GROUP_ROWS:,}"
-    elif (np.diff(times) < 0).any() or (before is not None and int(times[0]) < before.last_time):
-        yield "its tuples are not in the order of their times"
-    elif (int(times[0]), int(times[-1])) != (row.first_time, row.last_time):
-        yield "its first and last time are not those of the manifest"
-
-
-def _wrong_columns(found: pa.Schema, spec: StreamSpec) -> Iterator[str]:
-    """The first columns of the stream, in its order; those that it was given later may be missing."""
-    fields = [field for field in found if field.name != TIME.name]
-    known = spec.schema.attributes
-    if spec.event_time == (len(fields) < len(found)):
-        yield f"a column {TIME.name} is for streams in system time, and only for them"
-    for attribute, field in zip(known, fields, strict=False):
-        wanted = arrow_type(attribute.type)
-        alike = field.type == wanted or (pa.types.is_string(field.type) and pa.types.is_large_string(wanted))
-        if field.name != attribute.name or not alike or (field.nullable and not attribute.nullable):
-            want = f"{attribute.name} {attribute.type}{'' if attribute.nullable else ' NOT NULL'}"
-            yield f"its column {field.name} is {field.type}, and the stream has {want} there"
-            return
-    if len(fields) > len(known):
-        yield f"it has a column {fields[len(known)].name}, and the stream has not"
-    for attribute in known[len(fields) :]:
-        if not attribute.nullable:
-            yield f"the column {attribute.name}, which is never NULL, is missing"
+    job.take(name, target)
+    ranges = read_index(target, chunk.crc, chunk.rows).ranges
+    if len(ranges) and int(ranges[-1, 1]) > known:
+        target.unlink()
+        raise bad_history(job.path, f"{name} is of queries that are not known")

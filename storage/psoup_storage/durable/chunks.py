@@ -217,7 +217,11 @@ def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Bu
 
 def decode_chunk(spec: StreamSpec, content: pa.Buffer) -> Batch:
     """The tuples of `encode_chunk`, without a second copy."""
-    table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+    return batch_of(spec, pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False))
+
+
+def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
+    """The tuples of a chunk's file, once it is read."""
     there = set(table.column_names)
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, table.column(attribute.name).cast(arrow_type(attribute.type)))

@@ -25,12 +25,14 @@ import numpy as np
 from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup_storage.covers import Cover, read_cover, write_cover
-from psoup_storage.durable.directory import NO_ROOM, disk_full, second_name, sync_directory
-from psoup_storage.history import bad_history
-from psoup_storage.matches import SUFFIX, read_index
+from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
+from psoup_storage.job_folder import JobFolder, bad_history
+from psoup_storage.matches import SUFFIX, are_ranges, read_index
 
 FOLDER = "covers"
 _NEW = ".new"
+MOST_QUERIES = 65_536
+"""Queries of one job."""
 
 
 class Taken(NamedTuple):
@@ -79,20 +81,21 @@ class Covers:
                 (path / (file + SUFFIX)).unlink(missing_ok=True)
             self._add(StoredCover(path, cover.ranges), files)
 
-    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]]) -> Taken:
+    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], known: int) -> Taken:
         """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
 
+        Its queries must be below `known`. What it says that they match is believed: to find that is what the job did.
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
         """
         cover = read_cover(directory)
         if cover.incarnation != incarnation:
             raise bad_history(directory, f"it is for incarnation {cover.incarnation}, and these data are {incarnation}")
+        _check_queries(directory, cover.ranges, known)
         with self._lock:
-            files = [file for file in cover.files if file in chunks and not self._has(file, cover.ranges)]
-            for file in files:
-                self._check(directory, file, cover.ranges, chunks[file][1])
+            wanted = dict.fromkeys(file for file in cover.files if file in chunks)
+            files = [file for file in wanted if not self._has(file, cover.ranges)]
             if files:
-                self._store(directory, Cover(incarnation, cover.ranges, tuple(files)))
+                self._store(directory, Cover(incarnation, cover.ranges, tuple(files)), chunks)
         return Taken(len(files), sum(chunks[file][0] for file in files))
 
     def forget(self, files: Iterable[str]) -> None:
@@ -119,18 +122,15 @@ class Covers:
     def _has(self, file: str, ranges: Array) -> bool:
         return any(np.array_equal(cover.ranges, ranges) for cover in self.of(file))
 
-    def _check(self, directory: Path, file: str, ranges: Array, crc: int) -> None:
-        index = read_index(directory / (file + SUFFIX), crc)
-        if not np.array_equal(index.ranges, ranges):
-            raise bad_history(directory, f"{file}{SUFFIX} is missing, damaged, or of another chunk or other queries")
-
-    def _store(self, directory: Path, cover: Cover) -> None:
+    def _store(self, directory: Path, cover: Cover, chunks: Mapping[str, tuple[int, int]]) -> None:
+        """Its files are taken first, and looked at then: nobody else can change them any more."""
         target = self._path / secrets.token_hex(4)
         new = target.with_name(target.name + _NEW)
         try:
             new.mkdir(mode=0o700, parents=True)
-            for file in cover.files:
-                second_name(directory / (file + SUFFIX), new / (file + SUFFIX))
+            with JobFolder(directory) as job:
+                for file in cover.files:
+                    _take(job, file, new, cover.ranges, chunks[file])
             write_cover(new, cover)
             os.rename(new, target)
             sync_directory(self._path)
@@ -140,6 +140,9 @@ class Covers:
             if problem.errno not in NO_ROOM:
                 raise
             raise disk_full(self._path, "the matches find no room") from problem
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
         self._add(StoredCover(target, cover.ranges), cover.files)
 
     def _add(self, cover: StoredCover, files: Iterable[str]) -> None:
@@ -148,6 +151,23 @@ class Covers:
         for file in files:
             known[file] = (*known.get(file, ()), cover)
         self._of = known
+
+
+def _take(job: JobFolder, file: str, folder: Path, ranges: Array, chunk: tuple[int, int]) -> None:
+    name, (rows, crc) = file + SUFFIX, chunk
+    there = job.has(name)
+    if there:
+        job.take(name, folder / name)
+    if not there or not np.array_equal(read_index(folder / name, crc, rows).ranges, ranges):
+        raise bad_history(job.path, f"{name} is missing, damaged, or of another chunk or other queries")
+
+
+def _check_queries(directory: Path, ranges: Array, known: int) -> None:
+    """Ascending, few, and known: queries that come later would be answered by what the job says of them."""
+    if not are_ranges(ranges) or (len(ranges) and int(ranges[-1, 1]) > known):
+        raise bad_history(directory, "it is of queries that are not known")
+    if int((ranges[:, 1] - ranges[:, 0]).sum()) > MOST_QUERIES:
+        raise bad_history(directory, f"it is of more than {MOST_QUERIES:,} queries")
 
 
 def _numbers(ranges: Array) -> Iterator[int]:

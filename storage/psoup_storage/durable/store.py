@@ -51,6 +51,8 @@ from psoup_storage.history import read_manifest
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
+NO_QUERY = 2**63 - 1
+"""An ID that no query has."""
 _LOOK_SECONDS = 0.2
 _MANIFEST = ", ".join(ChunkRow._fields)
 _NEW_CHUNK = f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
@@ -232,15 +234,15 @@ class DurableStore:
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder.resolve()
 
-    def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec) -> Adopted:
+    def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, known: int = NO_QUERY) -> Adopted:
         """Take the chunks of a job directory in, for an `Attached` of that job to make them part of the stream.
 
-        O(bytes); any thread, one at a time for a job. Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted
-        without room.
+        `known`: the IDs of queries that were given out are below it. O(bytes); any thread, one at a time for a job.
+        Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         manifest = read_manifest(directory)
         self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // _COPIES)
-        adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation)
+        adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation, known)
         self._adopted[stream, job] = adopted
         return adopted
 
@@ -255,14 +257,14 @@ class DurableStore:
         found = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
         return [StoredFile(str(source.path), len(chunk), source.crc, chunk.first_id) for chunk, source in found]
 
-    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk]) -> Taken:
-        """Take in what a job found in some of the `chunks` for queries. O(chunks); any thread.
+    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], known: int = NO_QUERY) -> Taken:
+        """Take in what a job found in some of the `chunks` for queries, below `known`. O(chunks); any thread.
 
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         files = {Path(file.path).name: (file.rows, file.crc) for file in self.files(chunks)}
         self.check_room(0)
-        return self._chunks.covers.take(directory, self.incarnation, files)
+        return self._chunks.covers.take(directory, self.incarnation, files, known)
 
     def prune_covers(self, stands: Callable[[int], bool]) -> int:
         """Remove what was found for queries of which none `stands` any more; returns how many jobs' findings."""
