@@ -92,6 +92,11 @@ class Admission:
         return self._budget.tuples
 
     @property
+    def limit(self) -> int:
+        """The memory budget, in bytes."""
+        return self._budget.limit
+
+    @property
     def query_bytes(self) -> int:
         """Bytes that the queries that stand are charged."""
         return self._budget.queries
@@ -150,7 +155,7 @@ class Admission:
         self._adopt(event)
 
     def give_back(self, size: int) -> None:
-        """Return `size` bytes to the memory budget: tuples that the engine has dropped."""
+        """Return `size` bytes to the memory budget: tuples that have left the memory. Negative: they have not yet."""
         self._budget.tuples -= size
 
     def state(self) -> dict[str, object]:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -157,9 +158,11 @@ class Calls:
         except TimeoutError:
             error = None
             code = grpc.StatusCode.DEADLINE_EXCEEDED.name
-        except (asyncio.CancelledError, GeneratorExit):
-            code = grpc.StatusCode.CANCELLED.name
-            raise
+        except (asyncio.CancelledError, GeneratorExit) as ending:
+            error = _cause(ending)
+            code = grpc.StatusCode.CANCELLED.name if error is None else code_of(error).name
+            if error is None:
+                raise
         except Exception as defect:
             error = Internal(f"{name} failed by a defect of the service ({type(defect).__name__})")
             code = grpc.StatusCode.INTERNAL.name
@@ -227,6 +230,29 @@ class Calls:
         self.open -= 1
         if not self.open:
             self._idle.set()
+
+
+def ender() -> Callable[[PSoupError], None]:
+    """What ends the present call with an error, also while its client does not read. From any thread."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None, "a call is a task"
+
+    def end(error: PSoupError) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and the call with it
+            loop.call_soon_threadsafe(task.cancel, error)
+
+    return end
+
+
+def _cause(ending: BaseException) -> PSoupError | None:
+    """The error that a call was ended with by its `ender`; None if its client has left."""
+    cause = ending.args[0] if ending.args else None
+    if not isinstance(cause, PSoupError):
+        return None
+    task = asyncio.current_task()
+    assert task is not None, "a call is a task"
+    task.uncancel()
+    return cause
 
 
 def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:

@@ -28,6 +28,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.stems.piece import Runner, serial
 from psoup_service.allowance import Allowance
+from psoup_service.pins import Pins
 from psoup_service.ports import EnginePort
 from psoup_service.readers import Readers, Reading
 from psoup_service.room import RETRY_AFTER_MS, Room
@@ -83,7 +84,10 @@ class Host(Generic[SnapshotT]):
         self._closed = threading.Event()
         self._room = Room(pending, queue_bytes)
         self._writer = Writer(engine, self._room, admission.sequence, self._fail, helpers)
-        self._sequencer = Sequencer(admission, store, clock, self._writer, self._room, self._refusal, self._fail)
+        self.pins = Pins(admission.limit, engine.snapshot)
+        self._sequencer = Sequencer(
+            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail
+        )
         self._allowance = allowance or Allowance()
         self._readers = Readers(readers, self._allowance.cpu_s)
 
@@ -278,6 +282,11 @@ class Host(Generic[SnapshotT]):
             "queued_events": self._writer.queued,
             "queued_bytes": self._room.bytes,
             "reserved_bytes": self._admission.reserved_bytes,
+            "pinned_bytes": self.pins.bytes,
+            "pinning_streams": self.pins.streams,
+            "streams_behind": self.pins.ended,
+            "sort_bytes": self._allowance.sorts.used,
+            "reads_aside": self._readers.aside,
             "store_bytes": self._store.bytes,
         }
 

@@ -37,6 +37,7 @@ from psoup.events import (
 from psoup.history import Attach
 from psoup_service.binder import Binder
 from psoup_service.committer import Committer, Group
+from psoup_service.pins import Pins
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
 from psoup_service.wakeups import deliver
@@ -76,6 +77,7 @@ class Sequencer(Stage):
         clock: Clock,
         writer: Writer,
         room: Room,
+        pins: Pins,
         error: Callable[[], PSoupError],
         failed: Failure,
     ) -> None:
@@ -85,6 +87,7 @@ class Sequencer(Stage):
         self._clock = clock
         self._writer = writer
         self._room = room
+        self._pins = pins
         self._error = error
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._binder = Binder(self._come_back, failed)
@@ -181,6 +184,8 @@ class Sequencer(Stage):
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
+        used = self._admission.reserved_bytes + self._admission.query_bytes
+        self._admission.give_back(self._pins.settle(used))
         group, refused = Group(), list[tuple[Submission, PSoupError]]()
         end = time.perf_counter() + GROUP_SECONDS
         while self._waiting and (not self._group or time.perf_counter() < end):

@@ -25,6 +25,7 @@ from psoup.reading import ReadBudget
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2
 from psoup_service import answers, convert
+from psoup_service.calls import ender
 from psoup_service.expectations import Expectations, Unexpected
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context
@@ -142,13 +143,14 @@ class Invocation:
         """The answer in pieces."""
         backend = self._backend
         wanted = await self._wanted(request, context)
-        budget = backend.host.budget()
+        budget, pin = backend.host.budget(), None
         try:
-            pieces = await backend.host.evaluate(
-                lambda snapshot, own: answers.Pieces(wanted.answer(snapshot, own).lean(), backend.limits.chunk_bytes),
-                budget=budget,
-                tenant=wanted.tenant,
+            answer = await backend.host.evaluate(
+                lambda snapshot, own: wanted.answer(snapshot, own).lean(), budget=budget, tenant=wanted.tenant
             )
+            pin = backend.host.pins.hold(answer.record.stream_id, answer.chunks, ender())
+            pieces = answers.Pieces(answer, backend.limits.chunk_bytes)
+            del answer  # its pieces have it, as long as they need it
             while message := await backend.host.evaluate(
                 lambda _, __: pieces.next(), budget=budget, tenant=wanted.tenant
             ):
@@ -156,6 +158,8 @@ class Invocation:
                 yield message
         finally:
             budget.close()
+            if pin is not None:
+                backend.host.pins.release(pin)
 
     async def InvokeRows(
         self, request: queries_pb2.InvokeRowsRequest, context: Context

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from psoup.answer import bill, memory_bill
+from psoup.answer import Item, bill, memory_bill
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.convert import timestamp
+from psoup_service.pins import Pins
 from psoup_service.servicers.backend import Backend, Context
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
@@ -19,6 +20,11 @@ def server_version() -> str:
         return version("psoup")
     except PackageNotFoundError:
         return "unknown"
+
+
+def _pinned(pins: Pins) -> list[Item]:
+    """What is held for slow readers only."""
+    return [Item("held for readers", pins.bytes, pins.bytes, pins.streams, "stream")] if pins.streams else []
 
 
 class ServerServicer(server_pb2_grpc.ServerServiceServicer):
@@ -51,7 +57,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
                     count=item.count,
                     per=item.per,
                 )
-                for item in (await host.read(memory_bill)).items
+                for item in (*(await host.read(memory_bill)).items, *_pinned(host.pins))
             ]
         return server_pb2.GetServerInfoResponse(
             version=self._version,

@@ -1,0 +1,169 @@
+"""Chunks that streamed answers hold: charged to the memory budget also after everybody else has let them go.
+
+    stream A  [c1 c2 c3]                  retention drops c1, c2: A still holds them, so they stay charged
+    stream B     [c2 c3 c4]               c2 counts once
+    snapshot           [c4 c5 c6 …        more than an eighth of the memory is held that way, or pushes need the room:
+                                          the stream that came first is ended (STREAM_BEHIND)
+
+An answer that goes out in pieces keeps the chunks of its window until its client has read it, or has stalled until the
+idle time is over. The sequencer settles before it prepares; nothing is looked at as long as nothing is held.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+from psoup.archive import Chunk
+from psoup.errors import PSoupError, ResourceExhausted
+
+SHARE = 8
+"""An eighth of the memory may be held for slow readers."""
+_SPARE = 16
+"""A sixteenth is left to pushes, whatever readers hold."""
+
+_Key = tuple[int, int]
+"""A stream, and the first ID of a chunk."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A chunk that streams hold. `gone`: nobody else does."""
+
+    size: int
+    users: int = 0
+    gone: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Pin:
+    """What one stream holds. `end` has it ended with an error; from any thread."""
+
+    end: Callable[[PSoupError], None]
+    keys: list[_Key] = field(default_factory=list)
+    ending: bool = False
+
+
+class Pins:
+    """All that is held. `limit`: the memory budget. `snapshot`: what is published. Any thread."""
+
+    def __init__(self, limit: int, snapshot: Callable[[], Any]) -> None:
+        self._limit = limit
+        self._snapshot = snapshot
+        self._lock = threading.Lock()
+        self._pins: dict[Pin, None] = {}
+        """Those that came first, first."""
+        self._held: dict[_Key, _Held] = {}
+        self._present: dict[int, list[int]] = {}
+        """By stream, the first IDs of chunks that were not gone yet, as a heap; some are not held any more."""
+        self._bytes = 0
+        self._charged = 0
+        self.ended = 0
+        """Streams that were ended because they were behind."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of chunks that are there for slow readers only."""
+        return self._bytes
+
+    @property
+    def streams(self) -> int:
+        """Streams under way."""
+        return len(self._pins)
+
+    def hold(self, stream_id: int, chunks: Iterable[Chunk], end: Callable[[PSoupError], None]) -> Pin:
+        """A stream of answers has begun, and holds `chunks`."""
+        pin = Pin(end)
+        with self._lock:
+            for chunk in chunks:
+                if not chunk.in_memory:
+                    continue
+                key = (stream_id, chunk.first_id)
+                held = self._held.get(key)
+                if held is None:
+                    held = self._held[key] = _Held(chunk.nbytes)
+                    heappush(self._present.setdefault(stream_id, []), chunk.first_id)
+                elif not held.gone:
+                    held.size = max(held.size, chunk.nbytes)  # it was open, and has grown
+                held.users += 1
+                pin.keys.append(key)
+            self._pins[pin] = None
+        return pin
+
+    def release(self, pin: Pin) -> None:
+        """The stream is over."""
+        with self._lock:
+            del self._pins[pin]
+            for key in pin.keys:
+                held = self._held[key]
+                held.users -= 1
+                if not held.users:
+                    del self._held[key]
+                    self._bytes -= held.size * held.gone
+            if not self._pins:
+                self._present.clear()
+
+    def settle(self, used: int) -> int:
+        """Bytes to be given back to the budget, of which `used` are taken; negative if more must be charged.
+
+        Streams are ended if more is held than may be.
+        """
+        if not self._pins and not self._charged:
+            return 0
+        ends: list[Pin] = []
+        with self._lock:
+            self._look()
+            charged, self._charged = self._charged, self._bytes
+            others = used - charged
+            allowed = min(self._limit // SHARE, max(self._limit - self._limit // _SPARE - others, 0))
+            if self._bytes > allowed:
+                ends = self._behind(allowed)
+        for pin in ends:
+            pin.end(_behind(self._bytes, allowed))
+        return charged - self._charged
+
+    def _look(self) -> None:
+        """Which chunks have left the memory since the last look."""
+        if not self._present:
+            return
+        views = self._snapshot().by_id
+        for stream_id, present in list(self._present.items()):
+            view = views.get(stream_id)
+            while present and (view is None or present[0] < view.hot_id):
+                held = self._held.get((stream_id, heappop(present)))
+                if held is not None and not held.gone:
+                    held.gone = True
+                    self._bytes += held.size
+            if not present:
+                del self._present[stream_id]
+
+    def _behind(self, allowed: int) -> list[Pin]:
+        """The streams that came first, as many as must end so that `allowed` bytes are held at most."""
+        users = {key: held.users for key, held in self._held.items() if held.gone}
+        size, behind = self._bytes, list[Pin]()
+        for pin in self._pins:
+            if size <= allowed:
+                break
+            for key in pin.keys:
+                if key in users:
+                    users[key] -= 1
+                    size -= 0 if users[key] else self._held[key].size
+            if not pin.ending and any(key in users for key in pin.keys):
+                pin.ending = True
+                self.ended += 1
+                behind.append(pin)
+        return behind
+
+
+def _behind(held: int, allowed: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"this answer is read too slowly: {held:,} bytes of tuples are kept only for readers that are behind, and"
+        f" {allowed:,} is the most just now; invoke the query again, over the part of the window that is missing, and"
+        " read it at once",
+        reason="STREAM_BEHIND",
+        used=held,
+        limit=allowed,
+    )

@@ -1,0 +1,146 @@
+"""Chunks that slow readers hold: charged as long as they are there, and the stream that came first makes way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import grpc
+import pyarrow as pa
+
+from psoup.errors import PSoupError
+from psoup_proto.v1 import queries_pb2 as queries
+from psoup_proto.v1 import server_pb2 as server
+from psoup_service.pins import Pin, Pins
+from psoup_service.settings import Settings
+from psoup_testing.wire import Wire, refused, run
+
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+@dataclass
+class _Chunk:
+    first_id: int
+    nbytes: int = 100
+    in_memory: bool = True
+
+
+@dataclass
+class _View:
+    hot_id: int
+
+
+@dataclass
+class _Snapshot:
+    by_id: dict[int, _View] = field(default_factory=dict)
+
+
+class _Rig:
+    """Pins of a memory of 8,000 bytes, of which readers may have 1,000, and a snapshot of stream 1."""
+
+    def __init__(self) -> None:
+        self.snapshot = _Snapshot({1: _View(0)})
+        self.pins = Pins(8_000, lambda: self.snapshot)
+        self.ended: list[tuple[str, PSoupError]] = []
+        self.used = 0
+
+    def hold(self, name: str, *first_ids: int, stream_id: int = 1) -> Pin:
+        chunks = [_Chunk(first_id) for first_id in first_ids]
+        return self.pins.hold(stream_id, chunks, lambda error: self.ended.append((name, error)))  # type: ignore[arg-type]
+
+    def settle(self, hot_id: int | None = None) -> int:
+        """What is charged for readers after the oldest chunk in memory is `hot_id`."""
+        if hot_id is not None:
+            self.snapshot.by_id[1].hot_id = hot_id
+        self.used -= self.pins.settle(self.used)
+        return self.used
+
+
+def test_a_chunk_is_charged_once_from_when_it_has_left_the_memory_to_its_last_reader() -> None:
+    rig = _Rig()
+    assert rig.settle() == 0
+    first, second = rig.hold("a", 0, 10), rig.hold("b", 10, 20)
+    assert rig.settle(5) == 100, "chunk 0"
+    assert rig.settle(15) == 200, "chunk 10 is held by both"
+    assert rig.pins.bytes == 200
+    rig.pins.release(first)
+    assert rig.settle() == 100
+    rig.pins.release(second)
+    assert (rig.settle(), rig.settle(1_000), rig.pins.streams) == (0, 0, 0)
+
+
+def test_a_stream_that_is_dropped_is_gone_and_what_is_on_disk_is_not_held() -> None:
+    rig = _Rig()
+    rig.hold("a", 0, 10)
+    rig.pins.hold(1, [_Chunk(99, 1_000, in_memory=False)], lambda _: None)  # type: ignore[list-item]
+    del rig.snapshot.by_id[1]
+    assert rig.settle() == 200
+
+
+def test_those_that_came_first_end_until_the_others_fit() -> None:
+    rig = _Rig()
+    for number in range(12):
+        rig.hold(f"r{number}", 10 * number, 10 * number + 10)
+    assert rig.settle(100) == 1_000
+    assert not rig.ended
+    assert rig.settle(130) == 1_300
+    assert [name for name, _ in rig.ended] == ["r0", "r1", "r2"], "one chunk less for each"
+    assert all(error.reason == "STREAM_BEHIND" for _, error in rig.ended)
+    assert rig.settle() == 1_300, "they are told once, and charged until they have ended"
+    assert len(rig.ended) == rig.pins.ended == 3
+
+
+def test_pushes_need_the_room_more_than_readers_do() -> None:
+    rig = _Rig()
+    rig.hold("a", 0, 10)
+    rig.used = 7_400
+    assert rig.settle(20) == 7_600
+    assert [name for name, _ in rig.ended] == ["a"], "7,500 and the sixteenth that is spared leave 100"
+
+
+def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM s (x BIGINT, t TEXT) RETENTION 65536 ROWS")
+        query = await wire.register("SELECT x, t FROM s")
+
+        async def turn_over() -> None:
+            for _ in range(4):
+                done = await wire.push("s", pa.table({"x": range(32_768), "t": ["t" * 200] * 32_768}))
+            await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
+
+        async def stalled() -> grpc.aio.UnaryStreamCall:
+            asked = queries.InvokeStreamRequest(query_id=query, accept_truncation=True)
+            call = wire.queries.InvokeStream(asked)
+            await call.read()
+            return call
+
+        await turn_over()
+        first = await stalled()
+        await turn_over()
+        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        counters = wire.service.host.counters()
+        assert counters["pinned_bytes"] > 10_000_000
+        assert counters["reserved_bytes"] > counters["pinned_bytes"], "held for the reader, and the window of now"
+        info = await wire.server.GetServerInfo(server.GetServerInfoRequest(with_bill=True))
+        held = {item.structure: item for item in info.bill}["held for readers"]
+        assert (held.bytes, held.count, held.per) == (counters["pinned_bytes"], 1, "stream")
+        second = await stalled()
+        await turn_over()
+        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+
+        async def rest() -> None:
+            while await first.read() is not grpc.aio.EOF:
+                pass
+
+        refusal = await refused(rest(), EXHAUSTED)
+        assert refusal.reason == "STREAM_BEHIND"
+        assert not second.done()
+        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        assert 10_000_000 < wire.service.host.counters()["pinned_bytes"] < 20_000_000, "the second one's"
+        second.cancel()
+        assert await wire.service._calls.finished(10)
+        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        assert wire.service.host.counters()["pinned_bytes"] == 0
+        bill = wire.service.host._engine.bill()["tuples_bytes"]  # type: ignore[attr-defined]
+        assert wire.service.host.counters()["reserved_bytes"] == bill
+
+    run(script, Settings(port=0, memory_mib=160))
