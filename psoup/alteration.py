@@ -29,7 +29,7 @@ def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
     before = state.data.pending.nbytes
     state.data.alter(event.spec)
     state.archived = _with_chunks(state.archived, state.data.archived)
-    state.closed = _with_chunks(state.closed, state.data.closed)
+    state.results.entries = _with_chunks(state.closed, state.data.closed)
     state.sql = event.sql
     state.changed = True
     return state.data.pending.nbytes - before

@@ -3,7 +3,7 @@
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
 
 What comes out goes beside the chunk; see `psoup.archive.Source.matches`. Windows are not applied: what a clause matches
-does not depend on them, be they of time or of rows.
+does not depend on them, be they of time or of rows. What raises is halved, down to rows that have an error.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
 from psoup.sql.forms import Forms
 from psoup.stems.chunk import ChunkView
+from psoup.stems.evaluation import EVERY_ROW
 from psoup.stems.piece import serial
 from psoup.stems.query_stem import QuerySteM
 
@@ -64,7 +65,7 @@ class Beforehand:
         if self._index is None:
             return []
         results = OpenResults(self._config, len(self._members))
-        cover(chunk, self._index, results, self._config, serial)
+        cover(chunk, self._index, results, self._config, serial, EVERY_ROW)
         slots, failed = np.arange(len(self._members), dtype=np.int64), results.errors
         pack = seal(results.view(len(chunk), slots), slots, self._config.list_limit)
         matched = {slot: pack.offsets(at, 0, len(chunk)) for at, slot in enumerate(pack.ids.tolist())}

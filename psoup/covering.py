@@ -4,7 +4,7 @@
     many          an index over them, and the chunk in pieces, as on arrival
 
 The open chunk is covered so when clauses are registered, closed ones by maintenance. What has been covered is for the
-caller to remember.
+caller to remember, and what could not be: see `psoup.stems.evaluation`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from psoup.archive import Chunk
 from psoup.config import EngineConfig
 from psoup.results.open import OpenResults
+from psoup.stems.evaluation import Compute, Raised, guarded
 from psoup.stems.piece import Piece, Runner, serial
 from psoup.stems.query_stem import Subset
 from psoup.stems.scan import scan
@@ -26,32 +27,43 @@ def cover(
     results: OpenResults,
     config: EngineConfig,
     run: Runner,
-) -> None:
+    compute: Compute = guarded,
+) -> dict[int, str]:
     """Evaluate the clauses of `index`, which have no column yet, over a chunk.
 
     One by one where they are few, else set at a time. The errors of their attributes are counted over the whole chunk
-    and replace earlier counts, which are of a part only if no clause used the attribute for a while.
+    and replace earlier counts, which are of a part only if no clause used the attribute for a while. Returns which
+    attributes could not be computed, and why: the clauses that read them have not been evaluated.
     """
     counted, results.errors = results.errors, {}
+    failed = dict[int, str]()
     if len(index.slots) >= COVER_TOGETHER:
         for piece in pieces(chunk, config.piece_rows):
-            index.probe(piece, results, run)
+            failed |= index.probe(piece, results, run, compute, failed)
     else:
         ids = chunk.ids_of(0, len(chunk))
         for slot, factors in index.clauses():
-            found = scan(factors, chunk.columns, ids, chunk.times, config.texts)
+            try:
+                found = scan(factors, chunk.columns, ids, chunk.times, config.texts, compute)
+            except Raised as problem:
+                failed.update((a, problem.reason) for a, expr in index.attributes.items() if expr == problem.expr)
+                continue
             results.add_mask(slot, found.mask)
             if found.errors:
-                _count_errors(chunk, index, results, config)
-    results.errors = {**counted, **results.errors}
+                failed |= _count_errors(chunk, index, results, config, compute, failed)
+    results.errors = {**counted, **{a: count for a, count in results.errors.items() if a not in failed}}
+    return failed
 
 
-def _count_errors(chunk: Chunk, index: Subset, results: OpenResults, config: EngineConfig) -> None:
+def _count_errors(
+    chunk: Chunk, index: Subset, results: OpenResults, config: EngineConfig, compute: Compute, failed: dict[int, str]
+) -> dict[int, str]:
     """Which attributes failed how often; the matches found on the way are known already."""
     aside = OpenResults(config, len(results.row_of_slot))
     for piece in pieces(chunk, config.piece_rows):
-        index.probe(piece, aside, serial)
+        failed = failed | index.probe(piece, aside, serial, compute, failed)
     results.errors.update(aside.errors)
+    return failed
 
 
 def pieces(chunk: Chunk, rows: int) -> list[Piece]:

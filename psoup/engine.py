@@ -5,8 +5,10 @@
                          └─ publish ──> Snapshot, one swap of the root
 
 `apply` cannot fail and is the only mutator beside `install`, which takes in the results of maintenance; both belong to
-one writer. Anyone may take `snapshot()` at any time. No I/O, no clock, no threads: `run` is the port through which a
-host lends its pool, `keep` the one through which closed chunks are stored. (PSoup sections 3.2 and 4.)
+one writer. What raises while it is evaluated takes its clauses out of the index, and `news` tells of it; `precautions`
+are what a host knows from starts before this one. Anyone may take `snapshot()` at any time. No I/O, no clock, no
+threads: `run` is the port through which a host lends its pool, `keep` the one through which closed chunks are stored.
+(PSoup sections 3.2 and 4.)
 """
 
 from __future__ import annotations
@@ -35,8 +37,12 @@ from psoup.maintenance import Installable, Task, next_task
 from psoup.registry import Registry
 from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.piece import Runner, serial
+from psoup.stems.quarantine import LeftIndex, Precautions
 from psoup.stream_state import StreamState
 
+BY_HAND = "taken out by the operator"
+_NAMED = 8
+"""Queries that news name."""
 RELIEF_SHARE = 4
 """A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
 RESULTS_SHARE = 8
@@ -59,6 +65,8 @@ class Engine:
         self._archiving: dict[int, StreamState] = {}
         """Streams that have an archive."""
         self._registry = Registry()
+        self._precautions = Precautions()
+        self._news: list[LeftIndex] = []
         self._touched: dict[int, StreamState] = {}
         """Streams of which something may have to be published."""
         self._due: dict[int, StreamState] = {}
@@ -66,6 +74,20 @@ class Engine:
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
         self._snapshot = self._publish()
+
+    def take_precautions(self, precautions: Precautions) -> None:
+        """What is known of clauses that must not be evaluated; before the first event, and to end a watch."""
+        self._precautions = precautions
+
+    def news(self) -> list[LeftIndex]:
+        """What has left the index since the last call, and why. The writer's."""
+        news, self._news = self._news, []
+        return news
+
+    def kept_out(self) -> dict[int, list[str]]:
+        """By stream ID, digests of what must be out of the index at the next start as well. The writer's."""
+        kept = {stream_id: state.standing.quarantine.kept for stream_id, state in self._streams.items()}
+        return {stream_id: digests for stream_id, digests in kept.items() if digests}
 
     def snapshot(self) -> Snapshot:
         """The published root. O(1), from any thread."""
@@ -107,7 +129,7 @@ class Engine:
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         for state in asked.values():
-            state.cover_new(self._run)
+            state.cover_new(self._run, self._precautions.watch)
         self._touched.update(asked)
         self._due.update(self._touched)
         self._snapshot = self._publish()
@@ -178,8 +200,8 @@ class Engine:
     def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed = 0
         for stream_id, state in fed.items():
-            state.cover_new(self._run)
-            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run)
+            state.cover_new(self._run, self._precautions.watch)
+            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions.watch)
             freed += state.expire()
         self._touched.update(fed)
         fed.clear()
@@ -202,7 +224,8 @@ class Engine:
         return freed
 
     def _create(self, event: StreamCreated) -> None:
-        state = StreamState(event, self.config, self._registry.next_sqc, self._keep)
+        held = self._precautions.held.get(event.stream_id, frozenset())
+        state = StreamState(event, self.config, self._registry.next_sqc, self._keep, held)
         self._streams[event.stream_id] = self._touched[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -219,11 +242,21 @@ class Engine:
         """The queries change; returns the streams on which they do."""
         match event:
             case Registered():
-                return [self._registry.register(event, self._streams)]
+                states = [self._registry.register(event, self._streams)]
+                self._put_out_by_hand(range(event.query_id, event.query_id + 1))
+                return states
             case RegisteredMany():
-                return self._registry.register_many(event, self._streams)
+                states = self._registry.register_many(event, self._streams)
+                self._put_out_by_hand(range(event.first_id, event.first_id + len(event.queries)))
+                return states
             case Unregistered():
                 return [self._registry.unregister(event.query_id, self._streams)]
+
+    def _put_out_by_hand(self, query_ids: range) -> None:
+        """Queries that were named leave the index as they come."""
+        for query_id in self._precautions.by_hand:
+            if query_id in query_ids and (clause := self._registry.clause_of(query_id)) is not None:
+                self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
 
     def _keep_budget(self) -> None:
         """Give up search codes, then the oldest sealed results, while all results are over what is left for them."""
@@ -244,8 +277,16 @@ class Engine:
                 over -= freed
                 self._touched[stream_id] = state
 
+    def _tell(self, state: StreamState) -> None:
+        told, state.standing.news = state.standing.news, []
+        for reason, sqc_ids in told:
+            queries = self._registry.queries_of(sqc_ids[:_NAMED].tolist())
+            self._news.append(LeftIndex(state.data.spec.name, reason.text, reason.why, len(sqc_ids), queries))
+
     def _publish(self) -> Snapshot:
         for stream_id, state in self._touched.items():
+            if state.standing.news:
+                self._tell(state)
             if state.changed:
                 view = self._views[stream_id] = state.view()
                 self._named[_name(view)] = view

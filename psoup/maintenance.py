@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -25,26 +23,17 @@ import numpy as np
 from psoup.answer.snapshot import ChunkEntry
 from psoup.archive import ArchivedChunk
 from psoup.columns import Array
-from psoup.config import EngineConfig
-from psoup.covering import cover
+from psoup.cover_task import Replace, cover_due
 from psoup.errors import ResourceExhausted
 from psoup.model import StreamSpec
-from psoup.results.chunk_results import ChunkResults
-from psoup.results.open import OpenResults
 from psoup.results.room import RowRoom
 from psoup.results.sealed import seal
 from psoup.stems.chunk import ChunkView, Keep
 from psoup.stems.costs import Costs, Tally
-from psoup.stems.piece import Runner, serial, threads_of
-from psoup.stems.query_stem import MergeResult, MergeTask, Subset
+from psoup.stems.piece import Runner, serial
+from psoup.stems.query_stem import MergeResult, MergeTask
 from psoup.stems.zones import narrow_all
 from psoup.stream_state import StreamState
-
-COVER_AT_ONCE = 8_192
-"""Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
-
-COVER_PAIRS = 32_768
-"""Pairs of a clause and a chunk in one task: some tenths of a second, for which other maintenance waits."""
 
 _COMPACT_FROM = 64
 
@@ -85,31 +74,6 @@ def next_task(state: StreamState, *, everything: bool) -> Task | None:
             return task
     state.settle()
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Replace:
-    """New results for one chunk, if they are still what the task saw."""
-
-    stream_id: int
-    number: int
-    seen: ChunkResults
-    results: ChunkResults
-
-    def install(self, state: StreamState) -> bool:
-        return state.replace_results(self.number, self.seen, self.results)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReplaceAll:
-    """New results for some chunks of a stream, each if it still fits."""
-
-    stream_id: int
-    parts: tuple[_Replace, ...]
-
-    def install(self, state: StreamState) -> bool:
-        installed = [part.install(state) for part in self.parts]
-        return any(installed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +132,7 @@ class _Seal:
         narrow_all(self.entry.data)
         pack = seal(results.open, results.open.sqc_of_slot, self.list_limit)
         self.room.make_ready(len(results.open.rows))
-        return _Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
+        return Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,45 +147,7 @@ class _Compact:
     def compute(self, run: Runner = serial) -> Installable:
         results = self.entry.results
         without = results.without(self.dead, self.upto, self.errors)
-        return _Replace(self.stream_id, self.entry.data.number, results, without)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cover:
-    """Chunks that lack the same clauses. One that goes in the meantime is covered too, and leaves with a compaction.
-
-    Each thread takes every n-th chunk, with arrays of its own: what it writes first is memory that is new to it.
-    """
-
-    stream_id: int
-    entries: tuple[ChunkEntry, ...]
-    sqc_ids: Array
-    index: Subset
-    config: EngineConfig
-    sqc_of_slot: Array
-    before: int
-    name: str = "cover"
-
-    def compute(self, run: Runner = serial) -> Installable:
-        lanes = min(threads_of(run), len(self.entries))
-        done: list[tuple[_Replace, ...]] = [()] * lanes
-        ids = frozenset(self.sqc_ids.tolist())
-
-        def cover_lane(lane: int) -> None:
-            index = self.index if not lane else self.index.twin()
-            fresh = OpenResults(self.config, len(self.sqc_of_slot))
-            found = []
-            for entry in self.entries[lane::lanes]:
-                data, seen = entry.data, entry.results
-                cover(data, index, fresh, self.config, serial)
-                pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
-                results = seen.covered(pack, ids, self.before, fresh.errors)
-                found.append(_Replace(self.stream_id, data.number, seen, results))
-                fresh.clear()
-            done[lane] = tuple(found)
-
-        run([partial(cover_lane, lane) for lane in range(lanes)])
-        return _ReplaceAll(self.stream_id, tuple(chain.from_iterable(done)))
+        return Replace(self.stream_id, self.entry.data.number, results, without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,47 +244,16 @@ def _tidy_due(state: StreamState, everything: bool) -> Task | None:
     return _Tidy(state.stream_id) if due else None
 
 
-def _cover_due(state: StreamState, everything: bool) -> Task | None:
-    """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
-    if not state.uncovered:
-        return None
-    lacking = [e for e in state.closed if e.results.covered_before < state.next_sqc and not e.results.evicted]
-    lacking.sort(key=lambda e: e.results.covered_before)
-    for place, entry in enumerate(lacking):
-        seen = entry.results
-        missing, slots, before = _missing(state, seen)
-        if len(missing):
-            index, owners = state.subset(missing, slots), state.slots.share()
-            others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
-            alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
-            return _Cover(state.stream_id, alike, missing, index, state.config, owners, before)
-    state.uncovered = False
-    return None
-
-
-def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int]:
-    """SQC IDs and slots of some clauses that were not evaluated over a chunk, and the ID below which those are all."""
-    ids, slots = state.live.since(seen.covered_before, COVER_AT_ONCE + 1 + len(seen.late))
-    if seen.late:
-        lacking = ~np.isin(ids, np.fromiter(seen.late, np.int64, len(seen.late)))
-        ids, slots = ids[lacking], slots[lacking]
-    before = int(ids[COVER_AT_ONCE]) if len(ids) > COVER_AT_ONCE else state.next_sqc
-    return ids[:COVER_AT_ONCE], slots[:COVER_AT_ONCE], before
-
-
-def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
-    return entry.results.covered_before, entry.results.late
-
-
 def _compact_due(state: StreamState, everything: bool) -> Task | None:
-    total = state.deaths_before + len(state.deaths)
+    total = state.results.died
     wait = 1 if everything else max(_COMPACT_FROM, len(state.live) // 8)
-    if total - state.deaths_before < wait:
+    if len(state.results.deaths) < wait:
         return None
     for entry in _sealed(state):
         if total - entry.results.compacted >= wait:
-            dead = np.array(sorted(state.deaths[entry.results.compacted - state.deaths_before :]), np.int64)
-            return _Compact(state.stream_id, entry, dead, total, state.used_errors(entry.results.errors))
+            since = entry.results.compacted - state.results.deaths_before
+            dead = np.array(sorted(state.results.deaths[since:]), np.int64)
+            return _Compact(state.stream_id, entry, dead, total, state.standing.used(entry.results.errors))
     return None
 
 
@@ -375,7 +270,7 @@ _RULES: tuple[Callable[[StreamState, bool], Task | None], ...] = (
     _chunk_due,
     _merge_due,
     _tidy_due,
-    _cover_due,
+    cover_due,
     _compact_due,
     _tally_due,
 )

@@ -88,6 +88,16 @@ class Registry:
         state.remove_clause(clause)
         return state
 
+    def clause_of(self, query_id: int) -> ClauseRecord | None:
+        """The clause of a query; None if it does not stand."""
+        record = self._queries.get(query_id)
+        return None if record is None else self._clauses.get(record.sqc_id)
+
+    def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
+        """The first query of each of some clauses, if they stand."""
+        clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
+        return tuple(next(since(clause.members, 0)) for clause in clauses if clause is not None)
+
     def check(self, streams: Streams) -> None:
         """Queries and clauses name each other, and the streams know the clauses."""
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())

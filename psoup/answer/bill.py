@@ -131,7 +131,8 @@ def _live_ids(view: StreamView) -> Array:
     shown = view.chunks[-1].results.open
     assert shown is not None, "the last chunk is open"
     slots = view.index.live_slots()
-    return np.sort(shown.sqc_of_slot[slots[slots < len(shown.sqc_of_slot)]])
+    standing = shown.sqc_of_slot[slots[slots < len(shown.sqc_of_slot)]]
+    return np.sort(np.concatenate([standing, view.outside.ids]))
 
 
 def _index(views: list[StreamView]) -> Item:

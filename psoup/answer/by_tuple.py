@@ -13,17 +13,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from psoup.answer.matches import chunk_matches
+from psoup.answer.matches import chunk_matches, search_of
 from psoup.answer.members import since
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
-from psoup.expressions.tree import TIME_INDEX
-from psoup.model import Schema
+from psoup.expressions.tree import TIME_INDEX, AttributeRef
 from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.open import OpenResults
+from psoup.stems.evaluation import every_row
 from psoup.stems.piece import Piece
 from psoup.stems.query_stem import QuerySteM
 from psoup.stems.windows import retention_edge
@@ -91,37 +91,46 @@ def _satisfied(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
 ) -> Iterable[tuple[ClauseRecord, int]]:
     """(clause, position among `offsets`) of one chunk; a column of a clause that is gone is passed over."""
-    ids, which = pairs_at(entry.results, offsets)
+    results = entry.results
+    ids, which = pairs_at(results, offsets)
+    hidden = np.isin(ids, results.gaps.ids)
+    ids, which = ids[~hidden], which[~hidden]
     for sqc_id, position in zip(ids.tolist(), which.tolist(), strict=True):
         clause = snapshot.clauses.get(sqc_id) if sqc_id >= 0 else None
         if clause is not None:
             yield clause, position
     uncovered = [
         clause
-        for sqc_id, clause in snapshot.clauses.items(entry.results.covered_before)
-        if clause.stream_id == view.stream_id and not entry.results.covers(sqc_id)
+        for sqc_id, clause in snapshot.clauses.items(results.covered_before)
+        if clause.stream_id == view.stream_id and not results.covers(sqc_id)
     ]
+    excepted = map(snapshot.clauses.get, results.gaps.ids[results.gaps.ids < results.covered_before].tolist())
+    uncovered += [clause for clause in excepted if clause is not None]
     if uncovered:
-        yield from _evaluated(entry, uncovered, offsets, view.spec.schema, snapshot.config)
+        yield from _evaluated(view, entry, uncovered, offsets, snapshot.config)
 
 
 def _evaluated(
-    entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, schema: Schema, config: EngineConfig
+    view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
 ) -> Iterable[tuple[ClauseRecord, int]]:
     """Clauses that have not met the chunk, over just these tuples: set at a time where they are many."""
     if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
         at = int(offsets[0])
         for clause in clauses:
-            if len(chunk_matches(entry, clause, at, at + 1, texts=config.texts).offsets):
+            search = search_of(view, clause, config.texts)
+            if len(chunk_matches(entry, clause, at, at + 1, search=search).offsets):
                 yield clause, 0
         return
+    schema = view.spec.schema
     size = replace(config, chunk_rows=(len(offsets) + 63) & ~63, piece_rows=len(offsets))
     index, results = QuerySteM(schema, size), OpenResults(size, len(clauses))
     index.add_many([(slot, clause.factors) for slot, clause in enumerate(clauses)])
     data = entry.data
     columns = tuple(data.take(column, offsets) for column in range(len(schema.attributes)))
     times = data.take(TIME_INDEX, offsets).values
-    index.probe(Piece(columns, data.first_id + offsets, times, 0), results)
+    wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
+    compute = every_row(wary=wary if len(view.outside.ids) else ())
+    index.probe(Piece(columns, data.first_id + offsets, times, 0), results, compute=compute)
     seen = results.view(len(offsets), np.arange(len(clauses), dtype=np.int64))
     slots, which = open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))
     yield from ((clauses[slot], position) for slot, position in zip(slots.tolist(), which.tolist(), strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.coverage import Span, form_of, spans
-from psoup.answer.matches import ChunkMatches, chunk_matches
+from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import key_float
@@ -68,6 +68,8 @@ class Explanation:
     to_evaluate: int
     archive_rows: int
     cost: QueryCost
+    outside: tuple[str, ...] = ()
+    """Why the query is not in the index, if it is not: what it computes, and what that has done."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -92,6 +94,9 @@ class Explanation:
             f"{self.matches_in_window:,} match; {self.errors} evaluation errors"
         )
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
+        if self.outside:
+            lines += [f"  outside  {self.outside[0]}", *(f"           {text}" for text in self.outside[1:])]
+            lines.append("           not in the index: new tuples do not meet it, each answer evaluates it row by row")
         return [*lines, *self._archive_lines(name), *self.cost.lines()]
 
     @property
@@ -163,6 +168,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
         to_evaluate=to_evaluate,
         archive_rows=snapshot.config.archive_rows,
         cost=query_cost(snapshot, query_id, tenant=tenant),
+        outside=tuple(str(reason) for reason in view.outside.reasons(clause.sqc_id, clause.attributes)),
     )
 
 
@@ -180,7 +186,7 @@ def _parts(
     for k, entry in enumerate(view.chunks):
         start, stop = _rows(entry, found)
         if start < stop and k not in left_out:
-            parts.append(chunk_matches(entry, clause, start, stop, texts=texts))
+            parts.append(chunk_matches(entry, clause, start, stop, search=search_of(view, clause, texts)))
     return parts
 
 

@@ -1,7 +1,8 @@
 """The matches of one clause within one range of tuples: from the Results Structure where covered, else evaluated.
 
-This one rule serves late registration, eviction and recovery alike: an answer is exact whatever is covered. Which
-clauses one tuple matched is in `psoup.answer.by_tuple`.
+This one rule serves late registration, eviction, recovery and clauses that are not in the index alike: an answer is
+exact whatever is covered. What raises when it is evaluated is halved, down to rows that have an error. Which clauses
+one tuple matched is in `psoup.answer.by_tuple`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
+from psoup.expressions.tree import Expr
 from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.gaps import WHOLE
 from psoup.stems.piece import Runner, Task, serial, threads_of
 from psoup.stems.search import Search
 
@@ -81,7 +85,7 @@ def matches_in(
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
             break
-        parts.append((entry, start, stop))
+        parts += _split(entry, clause, start, stop)
     found: list[ChunkMatches | None] = [None] * len(parts)
     unknown = []
     for k, (entry, start, stop) in enumerate(parts):
@@ -91,7 +95,7 @@ def matches_in(
         if found[k] is None:
             unknown.append(k)
     if unknown:
-        search = Search(clause.factors, texts)
+        search = search_of(view, clause, texts)
         rows = sum(parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data))
         if rows > archive_rows:
             raise over_budget(rows, archive_rows)
@@ -111,17 +115,45 @@ def over_budget(rows: int, budget: int, query: str = "ID") -> ResourceExhausted:
     )
 
 
+def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
+    """The clause, made ready: what it reads and has raised before is evaluated some rows at a time."""
+    wary = frozenset[Expr]()
+    if view.outside.reasons(clause.sqc_id, clause.attributes):
+        wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
+    return Search(clause.factors, texts, wary)
+
+
 def chunk_matches(
     entry: ChunkEntry,
     clause: ClauseRecord,
     start: int,
     stop: int,
     budget: ReadBudget = UNBOUNDED,
-    texts: TextLimits = TextLimits(),
+    search: Search | None = None,
 ) -> ChunkMatches:
-    """The clause's matches among rows [start, stop) of one chunk."""
-    known = _known(entry, clause, start, stop)
-    return known if known is not None else _evaluated(Search(clause.factors, texts), entry, start, stop, budget)
+    """The clause's matches among rows [start, stop) of one chunk; `search`: the clause, if it has been made ready."""
+    parts = []
+    for part in _split(entry, clause, start, stop):
+        known = _known(*part[:1], clause, *part[1:])
+        parts.append(known if known is not None else _evaluated(search or Search(clause.factors), *part, budget))
+    if len(parts) == 1:
+        return parts[0]
+    return ChunkMatches(
+        entry, np.concatenate([part.offsets for part in parts]), sum(part.errors for part in parts), False
+    )
+
+
+def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[tuple[ChunkEntry, int, int]]:
+    """The rows that the clause has been evaluated over and those behind them, if there are both."""
+    upto = entry.results.covered_to(clause.sqc_id)
+    if start < upto < stop and not _errors(entry.results, clause):
+        return [(entry, start, upto), (entry, upto, stop)]
+    return [(entry, start, stop)]
+
+
+def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
+    """Of a whole chunk: errors are not kept by row, so a part that has some must be evaluated again."""
+    return sum(results.errors.get(a, 0) for a in clause.attributes) if results.errors else 0
 
 
 def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
@@ -129,10 +161,10 @@ def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Ch
     results = entry.results
     if not clause.factors:
         return ChunkMatches(entry, np.arange(start, stop, dtype=np.int64), 0, True)
-    if not results.covers(clause.sqc_id):
+    upto, errors = results.covered_to(clause.sqc_id), _errors(results, clause)
+    if stop > upto or (errors and upto < WHOLE):
         return _kept(entry, clause, start, stop)
     offsets = results.offsets(clause.sqc_id, clause.slot, start, stop)
-    errors = sum(results.errors.get(a, 0) for a in clause.attributes) if results.errors else 0
     return ChunkMatches(entry, offsets, errors, True)
 
 

@@ -25,6 +25,7 @@ from psoup.model import Anchor, StreamSpec, WindowClause
 from psoup.results.chunk_results import ChunkResults
 from psoup.stems.paged import PagedMap
 from psoup.stems.piece import Runner, serial
+from psoup.stems.quarantine import NOBODY, Outside
 from psoup.stems.query_stem import QuerySteM
 from psoup.stems.windows import Timeline
 
@@ -65,6 +66,8 @@ class StreamView:
     queries: int
     index: QuerySteM
     """The writer's: of it readers ask figures only, which may be newer than the snapshot (`costs`, `bill`)."""
+    outside: Outside = NOBODY
+    """Clauses that are not in the index, and why."""
 
     @property
     def first_id(self) -> int:

@@ -2,6 +2,7 @@
 
     covered_before   clauses with a smaller SQC ID were evaluated while the chunk was open, or all at once later
     late             SQC IDs evaluated one by one since
+    gaps             exceptions: clauses that were not evaluated over all of the chunk, or over nothing of it
     not covered      is not "no match": whoever asks evaluates the pair (design: coverage)
 
 Immutable: every change is a new value, so a reader's is never touched.
@@ -16,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from psoup.columns import Array
+from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
 from psoup.results.sealed import Pack, merge_packs
 
@@ -42,6 +44,8 @@ class ChunkResults:
     """Unregistrations up to this one have left the packs."""
     charged: int = 0
     """Bytes of the open form; 0 once sealed."""
+    gaps: Gaps = NO_GAPS
+    """Exceptions of what is covered."""
 
     @property
     def closed(self) -> bool:
@@ -49,11 +53,17 @@ class ChunkResults:
         return self.covered_before < ALL
 
     def covers(self, sqc_id: int) -> bool:
-        """Whether the clause has been evaluated over this chunk."""
-        return sqc_id < self.covered_before or sqc_id in self.late
+        """Whether the clause has been evaluated over all of this chunk."""
+        return self.covered_to(sqc_id) == WHOLE
+
+    def covered_to(self, sqc_id: int) -> int:
+        """The offset up to which the clause has been evaluated: WHOLE, or 0 if it has not met the chunk."""
+        if sqc_id < self.covered_before or sqc_id in self.late:
+            return self.gaps.of(sqc_id)
+        return 0
 
     def offsets(self, sqc_id: int, slot: int, start: int, stop: int) -> Array:
-        """Offsets in [start, stop) that a covered clause matched, ascending, int64."""
+        """Offsets in [start, stop) that a clause matched, ascending, int64; it was evaluated that far."""
         if self.open is not None and sqc_id < self.covered_before:
             return self.open.offsets(slot, start, stop)
         for pack in self.packs:
@@ -85,32 +95,49 @@ class ChunkResults:
             packs = [merge_packs(packs)]
         return replace(self, packs=tuple(packs))
 
-    def covered(self, pack: Pack, sqc_ids: frozenset[int], before: int, errors: Mapping[int, int]) -> ChunkResults:
-        """`sqc_ids` evaluated, which leaves none uncovered below `before`. O(packs) when they become many.
+    def covered(
+        self,
+        pack: Pack,
+        sqc_ids: frozenset[int],
+        before: int,
+        errors: Mapping[int, int],
+        except_for: Array = NO_GAPS.ids,
+    ) -> ChunkResults:
+        """`sqc_ids` evaluated, which leaves none uncovered below `before` but `except_for` (SQC IDs, int64[k]).
 
-        `errors` are of the whole chunk, so they replace what was counted before: that may be of a part only, if no
-        clause used the expression for a while.
+        O(packs) when they become many. `errors` are of the whole chunk, so they replace what was counted before: that
+        may be of a part only, if no clause used the expression for a while.
         """
         assert self.open is None, "a chunk is sealed before it is covered"
         late = frozenset(i for i in self.late | sqc_ids if i >= before)
         merged = MappingProxyType({**self.errors, **errors})
         mark = max(self.covered_before, before)
-        return replace(self.with_pack(pack), covered_before=mark, late=late, errors=merged, evicted=False)
+        gaps = self.gaps.joined(except_for, 0)
+        return replace(self.with_pack(pack), covered_before=mark, late=late, errors=merged, evicted=False, gaps=gaps)
 
     def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
         """No columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""
         packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
         late = self.late.difference(dead.tolist())
-        return replace(self, packs=packs, late=late, compacted=upto, errors=MappingProxyType(dict(errors)))
+        kept = MappingProxyType(dict(errors))
+        return replace(self, packs=packs, late=late, compacted=upto, errors=kept, gaps=self.gaps.without(dead))
 
     def give_up(self) -> ChunkResults:
         """All columns dropped: every pair is uncovered."""
-        return replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True)
+        return replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True, gaps=NO_GAPS)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
         return self.charged + sum(pack.nbytes for pack in self.packs)
+
+    def check(self, length: int, list_limit: int) -> None:
+        """Packs and exceptions are sound, and an exception is of a clause that counts as covered otherwise."""
+        for pack in self.packs:
+            pack.check(length, list_limit)
+        self.gaps.check(length)
+        missing = [i for i in self.gaps.ids.tolist() if i >= self.covered_before and i not in self.late]
+        assert not missing, f"clauses {missing} have an exception, and are not covered at all"
 
 
 UNCOVERED = ChunkResults(None, covered_before=0, evicted=True)

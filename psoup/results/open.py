@@ -18,6 +18,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offset_range, slot_range, sort_by_slot
 from psoup.kernels.pack import set_bits
+from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
 
 _FIRST_ROWS = 16
@@ -111,6 +112,8 @@ class OpenResults:
         self._row_count = 0
         self.runs: list[tuple[Array, Array]] = []
         self.errors: dict[int, int] = {}
+        self.gaps: Gaps = NO_GAPS
+        """Clauses that were not evaluated over all of the tuples so far."""
 
     def reserve(self, slots: int) -> None:
         """Make room for slots below `slots`."""
@@ -178,6 +181,7 @@ class OpenResults:
         self._row_count = 0
         self.runs = []
         self.errors = {}
+        self.gaps = NO_GAPS
 
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""
@@ -217,7 +221,7 @@ class OpenResults:
         for run_slots, offsets in self.runs:
             keep = ~dead[run_slots]
             kept.append_run(run_slots[keep], offsets[keep])
-        kept.errors = dict(self.errors)
+        kept.errors, kept.gaps = dict(self.errors), self.gaps
         return kept
 
     @property
@@ -227,7 +231,8 @@ class OpenResults:
         return self._row_count * self._words * 8 + runs + self.row_of_slot.nbytes
 
     def check(self, length: int) -> None:
-        """Rows are owned once, no bit lies at or past `length`, runs are sorted and shrink."""
+        """Rows are owned once, no bit lies at or past `length`, runs are sorted and shrink, exceptions are sound."""
+        self.gaps.check(length)
         owned = self.row_of_slot[self.row_of_slot >= 0]
         assert len(np.unique(owned)) == len(owned) == self._row_count, "a row has two owners, or none"
         late = np.zeros(length % 64 + 64, np.int64)

@@ -12,7 +12,7 @@ wakes up is one shard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -26,10 +26,11 @@ from psoup.kernels.pack import set_bits
 from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.stems.costs import Costs
+from psoup.stems.evaluation import Compute, guarded
 from psoup.stems.join import Join, Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, Task, handover_of, threads_of
 from psoup.stems.predicate_index import Part
-from psoup.stems.values import AllValues, Values
+from psoup.stems.values import AllValues
 
 _ONE_RUN = 8_192
 """Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
@@ -46,30 +47,36 @@ def probe(
     scratch: Scratch,
     config: EngineConfig,
     costs: Costs | None = None,
-) -> None:
+    barred: Collection[int] = (),
+    compute: Compute = guarded,
+) -> dict[int, str]:
     """Join a piece with the clauses of all parts and write the matches to `results`; count the work in `costs`.
 
-    Every attribute is computed once, in parts of the piece if the texts of all of it would take too much memory.
-    O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
+    Every attribute is computed once, in parts of the piece if the texts of all of it would take too much memory; those
+    that are `barred` not at all. Returns which could not be, and why: what came out for the clauses that read them says
+    nothing. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
     """
     if not len(piece):
-        return
+        return {}
     used = sorted({a for part in parts for a in part.index.attributes.tolist()})
     tuples = (piece.columns, piece.ids, piece.times)
     try:
-        values = AllValues({a: attributes[a] for a in used}, tuples, config.texts)
+        values = AllValues({a: attributes[a] for a in used}, tuples, config.texts, compute, barred)
     except TooMuchText as problem:
         cuts = min(problem.parts, len(piece))
     else:
         _join(parts, values, piece, results, run, scratch, config, costs)
-        return
+        return values.failed
+    failed = dict[int, str]()
     for start, stop in pairwise(len(piece) * cut // cuts for cut in range(cuts + 1)):
-        probe(parts, attributes, piece.slice(start, stop), results, run, scratch, config, costs)
+        known, some = {*barred, *failed}, piece.slice(start, stop)
+        failed |= probe(parts, attributes, some, results, run, scratch, config, costs, known, compute)
+    return failed
 
 
 def _join(
     parts: Sequence[Part],
-    values: Mapping[int, Values],
+    values: AllValues,
     piece: Piece,
     results: OpenResults,
     run: Runner,
@@ -80,7 +87,7 @@ def _join(
     """The join, once the attributes are computed."""
     for attribute, own in values.items():
         if own.error is not None:
-            results.add_errors(attribute, own.errors)
+            results.add_errors(attribute, values.errors_of(attribute, own))
     live = [part for part in parts if part.live]
     shards = []
     for number, (start, stop) in enumerate(_cut(piece, live, run)):

@@ -15,7 +15,7 @@ adds which of its clauses are still alive. Small ones are made by `psoup.stems.d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,6 +179,23 @@ class Part:
         self.alive[position] = 0
         self.live -= 1
         return True
+
+    def kill_all(self, slots: Array) -> None:
+        """Take those of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
+        found = self.index.find(slots)
+        self.alive[found[found >= 0]] = 0
+        self.live = int(np.count_nonzero(self.alive))
+
+    def readers(self, attributes: Collection[int]) -> Array:
+        """The slots of the live clauses with an interval of one of `attributes`, int64, ascending. O(intervals)."""
+        index = self.index
+        local = np.flatnonzero(np.isin(index.attributes, list(attributes)))
+        if not len(local):
+            return np.zeros(0, np.int64)
+        factors = np.searchsorted(index.factor_ptr, np.flatnonzero(np.isin(index.iv_attr, local)), "right") - 1
+        clauses = np.unique(np.searchsorted(index.clause_ptr, factors, "right") - 1)
+        found: Array = index.slots[clauses[self.alive[clauses] == 1]].astype(np.int64)
+        return found
 
 
 def bases(bounds: Sequence[Bounds]) -> Array:

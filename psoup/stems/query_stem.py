@@ -2,6 +2,7 @@
 
     add ──> delta ──freeze──> part n ──merge──> part 0, the main index      (PSoup, section 3; CACQ's grouped filters)
     remove ─> a flag where the clause is            probe: one pass over all parts
+    bar ────> an attribute is computed no more      who reads it has been removed, and is the quarantine's
 
 The delta is small, so clauses are in it at the cost of the change. When it is full, `merge_task` freezes it and
 merges frozen parts with those not much larger (so a clause is copied O(log n) times); the task is computed anywhere
@@ -11,7 +12,7 @@ It doesn't know queries, windows or old tuples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ from psoup.expressions.tree import Expr
 from psoup.model import Schema
 from psoup.query import ClauseColumns, Factor, Term
 from psoup.stems.arrival import probe
+from psoup.stems.attributes import Attributes
 from psoup.stems.block import block_part
 from psoup.stems.bounds import distinct
 from psoup.stems.column_block import column_part
@@ -31,6 +33,7 @@ from psoup.stems.combine import combine
 from psoup.stems.costs import Costs
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
+from psoup.stems.evaluation import Compute, guarded
 from psoup.stems.join import Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
 from psoup.stems.posting_lists import STANDARD, Layout
@@ -72,7 +75,8 @@ class Subset:
 
     def __init__(self, parts: Sequence[Part], attributes: dict[int, Expr], config: EngineConfig) -> None:
         self._parts = parts
-        self._attributes = attributes
+        self.attributes = attributes
+        """The columns and expressions behind the attribute IDs."""
         self._config = config
         self._scratch = Scratch()
 
@@ -85,15 +89,27 @@ class Subset:
         """(slot, factors) of each; the factors in the order of the index."""
         index = self._parts[0].index
         for position, slot in enumerate(index.slots.tolist()):
-            yield slot, _factors(index, position, self._attributes)
+            yield slot, _factors(index, position, self.attributes)
+
+    def readers(self, attributes: Collection[int]) -> Array:
+        """The slots of the clauses that read one of `attributes`, int64, ascending."""
+        return self._parts[0].readers(attributes)
 
     def twin(self) -> Subset:
         """The same clauses for another user; nothing is copied."""
-        return Subset(self._parts, self._attributes, self._config)
+        return Subset(self._parts, self.attributes, self._config)
 
-    def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
-        """See `QuerySteM.probe`."""
-        probe(self._parts, self._attributes, piece, results, run, self._scratch, self._config)
+    def probe(
+        self,
+        piece: Piece,
+        results: OpenResults,
+        run: Runner = serial,
+        compute: Compute = guarded,
+        barred: Collection[int] = (),
+    ) -> dict[int, str]:
+        """See `QuerySteM.probe`; attributes that are `barred` are not computed."""
+        args = (self._parts, self.attributes, piece, results, run, self._scratch, self._config)
+        return probe(*args, None, barred, compute)
 
 
 class QuerySteM:
@@ -105,9 +121,7 @@ class QuerySteM:
         self._config = config
         self._parts: list[Part] = []
         self._delta = Delta(self._layout)
-        self._ids: dict[Expr, int] = {}
-        self._exprs: dict[int, Expr] = {}
-        self._next_id = 0
+        self.attributes = Attributes()
         self._scratch = Scratch()
         self.costs = Costs(self._parts)
 
@@ -123,7 +137,7 @@ class QuerySteM:
         """
         if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
             raise Internal(f"slot {slot} holds a clause already; remove it first")
-        resolved = [(factor, [self._attribute_id(term.attribute) for term in factor.terms]) for factor in factors]
+        resolved = [(factor, [self.attributes.id_of(term.attribute) for term in factor.terms]) for factor in factors]
         self.costs.recent(None)
         self.costs.begin(np.array([slot]))
         self._delta.add(slot, resolved)
@@ -136,7 +150,7 @@ class QuerySteM:
         slots = np.array([slot for slot, _ in clauses], np.int64)
         self._check_free(slots)
         self.costs.begin(slots)
-        part, used = block_part(clauses, self._attribute_id, self._layout)
+        part, used = block_part(clauses, self.attributes.id_of, self._layout)
         self._append(part)
         return used
 
@@ -147,7 +161,7 @@ class QuerySteM:
         """
         self._check_free(slots)
         self.costs.begin(slots)
-        part, used = column_part(slots, columns, self._attribute_id, self._layout)
+        part, used = column_part(slots, columns, self.attributes.id_of, self._layout)
         self._append(part)
         return used
 
@@ -168,18 +182,6 @@ class QuerySteM:
         elif not any(part.kill(slot) for part in self._parts):
             raise Internal(f"slot {slot} holds no clause that could be removed")
 
-    def _attribute_id(self, expr: Expr) -> int:
-        known = self._ids.get(expr)
-        if known is None:
-            known = self._ids[expr] = self._next_id
-            self._exprs[known] = expr
-            self._next_id += 1
-        return known
-
-    def attribute_expr(self, attribute_id: int) -> Expr:
-        """The column or expression behind an attribute ID that some clause uses or used until the last merge."""
-        return self._exprs[attribute_id]
-
     def attributes_of(self, slot: int) -> Array:
         """The IDs of the attributes of a clause, int64, ascending."""
         part, position = self._find(slot)
@@ -189,13 +191,13 @@ class QuerySteM:
     def factors_of(self, slot: int) -> tuple[Factor, ...]:
         """The factors of a clause, in the order of the index. O(its size)."""
         part, position = self._find(slot)
-        return _factors(part.index, position, self._exprs)
+        return _factors(part.index, position, self.attributes)
 
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""
         part, position = self._find(slot)
         where = "main" if self._parts and part is self._parts[0] else "delta"
-        return describe_clause(part.index, position, where, self._exprs)
+        return describe_clause(part.index, position, where, self.attributes)
 
     def _find(self, slot: int) -> tuple[Part, int]:
         for part in self._all_parts():
@@ -204,14 +206,43 @@ class QuerySteM:
                 return part, position
         raise Internal(f"slot {slot} holds no clause")
 
+    # Expressions that are computed no more ----------------------------------------------------------------
+
+    def bar(self, attribute: int) -> Array:
+        """Never compute an attribute again, and remove the clauses that read it; returns their slots, int64.
+
+        O(intervals), and a step for each clause of the delta.
+        """
+        slots = np.concatenate([part.readers([attribute]) for part in self._all_parts()] or [np.zeros(0, np.int64)])
+        for part in self._parts:
+            part.kill_all(slots)
+        for slot in [slot for slot in slots.tolist() if slot in self._delta]:
+            self._delta.remove(slot)
+        self.attributes.barred.add(attribute)
+        return slots
+
+    def attributes_for(self, factors: Iterable[Factor]) -> list[int]:
+        """The IDs of the attributes that a clause of such factors reads, each once, ascending; new ones are given."""
+        return sorted({self.attributes.id_of(term.attribute) for factor in factors for term in factor.terms})
+
+    def readers(self, attributes: Collection[int]) -> Array:
+        """The slots of the clauses that read one of some attributes, int64. O(intervals) for each of few parts."""
+        return np.concatenate([np.zeros(0, np.int64), *(part.readers(attributes) for part in self._all_parts())])
+
     # The join --------------------------------------------------------------------------------------------
 
-    def probe(self, piece: Piece, results: OpenResults, run: Runner = serial) -> None:
-        """Join a piece with all clauses; the matches go to `results`. See `psoup.stems.arrival`."""
+    def probe(
+        self, piece: Piece, results: OpenResults, run: Runner = serial, compute: Compute = guarded
+    ) -> dict[int, str]:
+        """Join a piece with all clauses; the matches go to `results`. See `psoup.stems.arrival`.
+
+        Returns which attributes could not be computed, and why.
+        """
         parts = self._all_parts()
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += len(piece)
-        probe(parts, self._exprs, piece, results, run, self._scratch, self._config, self.costs)
+        args = (parts, self.attributes, piece, results, run, self._scratch, self._config)
+        return probe(*args, self.costs, self.attributes.barred, compute)
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own.
@@ -229,7 +260,7 @@ class QuerySteM:
             sources.append((self._delta.pick(recent), np.arange(len(recent))))
         alone = recent and len(sources) == 1
         part = Part.of(sources[0][0] if alone else combine(sources, self._layout))
-        attributes = {int(a): self._exprs[int(a)] for a in part.index.attributes}
+        attributes = {int(a): self.attributes[int(a)] for a in part.index.attributes}
         return Subset([part], attributes, self._config)
 
     def _all_parts(self) -> list[Part]:
@@ -292,13 +323,10 @@ class QuerySteM:
                 result.merged.kill(int(source.index.slots[position]))
         self.costs.leave(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
-        self._forget_attributes()
+        self.attributes.forget(
+            set(self._delta.attributes()).union(*(part.index.attributes.tolist() for part in self._parts))
+        )
         return True
-
-    def _forget_attributes(self) -> None:
-        used = set(self._delta.attributes()).union(*(part.index.attributes.tolist() for part in self._parts))
-        for attribute in [a for a in self._exprs if a not in used]:
-            del self._ids[self._exprs.pop(attribute)]
 
     # What it holds ---------------------------------------------------------------------------------------
 
@@ -330,7 +358,7 @@ class QuerySteM:
     def to_arrow(self) -> pa.Table:
         """All live clauses as rows, sorted by slot; see `psoup.stems.describe.clauses_to_arrow`."""
         sources = [(part.index, np.flatnonzero(part.alive)) for part in self._all_parts()]
-        return clauses_to_arrow(combine(sources), self._exprs)
+        return clauses_to_arrow(combine(sources), self.attributes)
 
     def check(self) -> None:
         """The invariants; raises Internal. O(size)."""
@@ -343,9 +371,10 @@ class QuerySteM:
             if seen & set(live):  # a clause alive in two parts would be emitted twice
                 raise Internal(f"slots {sorted(seen & set(live))} are alive in two parts")
             seen |= set(live)
-            if not set(part.index.attributes.tolist()) <= set(self._exprs):
+            if not set(part.index.attributes.tolist()) <= set(self.attributes):
                 raise Internal("a part uses an attribute that nobody knows")
         self._delta.check()
+        self.attributes.check()
 
 
 def _factors(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:

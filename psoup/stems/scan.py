@@ -26,7 +26,8 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.select import allowed_mask, range_mask
 from psoup.query import Factor, Interval, Term
 from psoup.stems.bounds import Bounds, int_bounds, text_bounds
-from psoup.stems.values import Values, column_of, values_of
+from psoup.stems.evaluation import EVERY_ROW, Compute
+from psoup.stems.values import Values, values_of
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -40,15 +41,20 @@ class ScanResult:
 
 
 def scan(
-    factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits = TextLimits()
+    factors: Sequence[Factor],
+    columns: Sequence[Column],
+    ids: Array,
+    times: Array,
+    texts: TextLimits = TextLimits(),
+    compute: Compute = EVERY_ROW,
 ) -> ScanResult:
-    """The rows that pass all factors. O(rows * terms)."""
+    """The rows that pass all factors; raises what `compute` raises. O(rows * terms)."""
     try:
-        return _Scan(factors, columns, ids, times, texts).result()
+        return _Scan(factors, columns, ids, times, texts, compute).result()
     except TooMuchText as problem:
         parts, rows = min(problem.parts, len(ids)), len(ids)
     found = [
-        scan(factors, RowsOf(columns, start, stop), ids[start:stop], times[start:stop], texts)
+        scan(factors, RowsOf(columns, start, stop), ids[start:stop], times[start:stop], texts, compute)
         for start, stop in pairwise(rows * part // parts for part in range(parts + 1))
     ]
     return ScanResult(np.concatenate([part.mask for part in found]), sum(part.errors for part in found))
@@ -58,8 +64,15 @@ class _Scan:
     """One clause over some rows. What an attribute's values are is forgotten after the last term that asks."""
 
     def __init__(
-        self, factors: Sequence[Factor], columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits
+        self,
+        factors: Sequence[Factor],
+        columns: Sequence[Column],
+        ids: Array,
+        times: Array,
+        texts: TextLimits,
+        compute: Compute,
     ) -> None:
+        self._compute = compute
         self._factors = sorted(factors, key=_cost)
         self._rows = (columns, ids, times, texts)
         self._known: dict[Expr, Values] = {}
@@ -86,7 +99,7 @@ class _Scan:
     def _values(self, expr: Expr) -> Values:
         known = self._known.pop(expr, None)
         if known is None:
-            known = values_of(column_of(expr, *self._rows))
+            known = values_of(self._compute(expr, *self._rows))
             self._errors += 0 if isinstance(expr, AttributeRef) else known.errors
         self._left[expr] -= 1
         if self._left[expr]:

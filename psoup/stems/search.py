@@ -11,7 +11,7 @@ archive only the columns that decide are read, the next only if a row is left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -20,12 +20,13 @@ import numpy as np
 from psoup.archive import ArchivedChunk, Chunk, LazyColumns
 from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, attributes_of
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
 from psoup.model import BIGINT, Kind
 from psoup.query import Factor, Interval
 from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.stems.chunk import ChunkView
+from psoup.stems.evaluation import every_row
 from psoup.stems.narrow import Narrow, Span
 from psoup.stems.scan import scan, zone_excludes
 from psoup.stems.zones import Zones, narrowed
@@ -54,11 +55,13 @@ class _Test:
 
 
 class Search:
-    """A clause, made ready. Any number of threads may use it."""
+    """A clause, made ready. Any number of threads may use it. `wary`: expressions that have raised on arrival."""
 
-    def __init__(self, factors: Sequence[Factor], texts: TextLimits = TextLimits()) -> None:
+    def __init__(
+        self, factors: Sequence[Factor], texts: TextLimits = TextLimits(), wary: Collection[Expr] = ()
+    ) -> None:
         self._factors = tuple(factors)
-        self._texts = texts
+        self._texts, self._wary = texts, wary
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads
@@ -85,13 +88,13 @@ class Search:
             chunk.expect(self._reads)
 
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> Found:
-        """The rows of a closed chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
+        """The rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
         if not self._plain:
-            return self._scan(self._factors, chunk, start, stop)
+            return self._scan(self._factors, chunk, start, stop, budget)
         if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
             excluded = zone_excludes(self._factors, chunk.zones)
-            return Found(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop)
+            return Found(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
         if (self._rest and zone_excludes(self._rest, Zones(chunk))) or self._excluded(chunk):
             return Found(_NOTHING)
         for index, interval in self._ordered:
@@ -106,7 +109,7 @@ class Search:
                 return Found(_NOTHING)
             tests.append(_Test(interval, index, codes, span, codes.share(span)))
         if not tests:
-            return self._scan(self._rest, chunk, start, stop)
+            return self._scan(self._rest, chunk, start, stop, budget)
         return self._finish(chunk, _passing(tests, start, stop), tests)
 
     def _excluded(self, chunk: ChunkView) -> bool:
@@ -114,7 +117,7 @@ class Search:
         known = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
         return not known and zone_excludes(self._ranged, Zones(chunk))
 
-    def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int) -> Found:
+    def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> Found:
         """All rows, by their values."""
         columns: Sequence[Column]
         if isinstance(chunk, ArchivedChunk):
@@ -122,7 +125,8 @@ class Search:
         else:
             columns = [column.slice(start, stop) for column in chunk.columns]
         times = chunk.times[start:stop] if self._timed else _NOTHING
-        found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts)
+        compute = every_row(budget, self._wary)
+        found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
         return Found(_offsets(_padded(found.mask), start), found.errors)
 
     def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> Found:

@@ -8,17 +8,18 @@ derived attributes may take more memory than the tuples that they come from; the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
-from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels import codes as kernels
-from psoup.model import BIGINT, TIMESTAMP, Kind
+from psoup.model import Kind
+from psoup.stems.evaluation import Compute, Raised, guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +52,12 @@ class Values:
         return 0 if self.error is None else int(np.count_nonzero(self.error))
 
 
-def column_of(
-    expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits = TextLimits()
-) -> Column:
-    """The values of an attribute for some tuples: a column as it is, or a computed one. Raises as `evaluate`."""
-    if isinstance(expr, AttributeRef):
-        if expr.index == ID_INDEX:
-            return Column(BIGINT, ids)
-        if expr.index == TIME_INDEX:
-            return Column(TIMESTAMP, times)
-        return columns[expr.index]
-    return evaluate(expr, Scope(columns, len(ids), ids, times, None, texts))
-
-
 class AllValues(Mapping[int, Values]):
     """The values of some attributes, by their IDs, for the same tuples.
 
     Raises TooMuchText, when it is made, if the derived texts take more than `texts` allows together: then ask for fewer
-    tuples. Of a single tuple those beyond that are computed when they are asked for, each time.
+    tuples. Of a single tuple those beyond that are computed when they are asked for, each time. Those that are `barred`
+    are not computed; `failed`: why others could not be. Of both there is no value.
     """
 
     def __init__(
@@ -76,8 +65,12 @@ class AllValues(Mapping[int, Values]):
         attributes: Mapping[int, Expr],
         tuples: tuple[Sequence[Column], Array, Array],
         texts: TextLimits,
+        compute: Compute = guarded,
+        barred: Container[int] = (),
     ) -> None:
         self._attributes, self._tuples, self._texts = attributes, tuples, texts
+        self._evaluate, self._barred = compute, barred
+        self.failed: dict[int, str] = {}
         self._kept: dict[int, Values] = {}
         made, rows = 0, len(tuples[1])
         for attribute in attributes:
@@ -90,7 +83,17 @@ class AllValues(Mapping[int, Values]):
             self._kept[attribute] = values
 
     def _compute(self, attribute: int) -> Values:
-        return values_of(column_of(self._attributes[attribute], *self._tuples, self._texts))
+        expr = self._attributes[attribute]
+        if attribute not in self._barred:
+            try:
+                return values_of(self._evaluate(expr, *self._tuples, self._texts))
+            except Raised as problem:
+                self.failed[attribute] = problem.reason
+        return unknown(expr, len(self._tuples[1]))
+
+    def errors_of(self, attribute: int, values: Values) -> int:
+        """How many of its values could not be computed, if it was computed at all."""
+        return 0 if attribute in self._barred or attribute in self.failed else values.errors
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
         """The bytes of texts that were made; those of columns are there anyway."""
@@ -120,6 +123,14 @@ def values_of(column: Column) -> Values:
     keys = np.empty(len(column), np.uint64)
     kernels.prefix_keys(offsets, data, keys)
     return Values(keys, offsets, data, valid, error)
+
+
+def unknown(expr: Expr, rows: int) -> Values:
+    """Values of which none could be computed: no interval has them."""
+    text = expr.type.kind is Kind.TEXT
+    keys = np.zeros(rows, np.uint64 if text else np.int64)
+    offsets, data = (np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)) if text else (None, None)
+    return Values(keys, offsets, data, np.zeros(rows, np.uint8), np.ones(rows, np.uint8))
 
 
 def plain(array: Array) -> Array:

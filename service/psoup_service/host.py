@@ -16,7 +16,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
@@ -30,6 +30,7 @@ from psoup.stems.piece import Runner, serial
 from psoup_service.allowance import Allowance
 from psoup_service.pins import Pins
 from psoup_service.ports import EnginePort
+from psoup_service.precautions import Guard
 from psoup_service.readers import Readers, Reading
 from psoup_service.room import RETRY_AFTER_MS, Room
 from psoup_service.sequencer import Sequencer, Submission
@@ -68,6 +69,7 @@ class Host(Generic[SnapshotT]):
         readers: int = 2,
         pending: int = 1024,
         helpers: Runner = serial,
+        quarantine: Sequence[str] = (),
         allowance: Allowance | None = None,
     ) -> None:
         self._engine = engine
@@ -83,7 +85,8 @@ class Host(Generic[SnapshotT]):
         self._reads = 0
         self._closed = threading.Event()
         self._room = Room(pending, queue_bytes)
-        self._writer = Writer(engine, self._room, admission.sequence, self._fail, helpers)
+        self._guard = Guard(store, quarantine)
+        self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
         self.pins = Pins(admission.limit, engine.snapshot)
         self._sequencer = Sequencer(
             admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail
@@ -288,11 +291,14 @@ class Host(Generic[SnapshotT]):
             "sort_bytes": self._allowance.sorts.used,
             "reads_aside": self._readers.aside,
             "store_bytes": self._store.bytes,
+            "clauses_left_index": self._guard.left,
         }
 
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _replay(self) -> None:
+        """Apply what is logged, noting what is evaluated: a start that is killed there must not be killed for ever."""
+        self._engine.take_precautions(self._guard.precautions(watching=True))
         started = told = time.monotonic()
         run, rows, count = list[Event](), 0, 0
         for event in self._store.read(self._admission.sequence):
@@ -311,6 +317,9 @@ class Host(Generic[SnapshotT]):
                 _log.info("replaying", extra={"sequence": event.sequence, "last": self._store.sequence})
         if run:
             self._writer.replay(run)
+        self._engine.take_precautions(self._guard.precautions(watching=False))
+        self._guard.over()
+        self._guard.tell([], self._engine.kept_out())
         if count:
             seconds = round(time.monotonic() - started, 3)
             _log.info("replayed", extra={"events": count, "sequence": self._store.sequence, "seconds": seconds})

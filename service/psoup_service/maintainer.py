@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from psoup.cover_task import evaluating
 from psoup.stems.piece import Runner, serial
 from psoup_service.ports import TaskPort
+from psoup_service.precautions import Guard
 from psoup_service.stage import Failure, Stage
 
 
 class Maintainer(Stage):
-    """Computes tasks in the order given, with the help of `run`; `post` gets the results."""
+    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard` knows what not to."""
 
-    def __init__(self, post: Callable[[Any], None], failed: Failure, run: Runner = serial) -> None:
+    def __init__(self, post: Callable[[Any], None], failed: Failure, guard: Guard, run: Runner = serial) -> None:
         super().__init__("psoup-maintainer", failed)
+        self._guard = guard
         self._post = post
         self._run = run
         self._tasks: list[TaskPort] = []
@@ -38,4 +41,15 @@ class Maintainer(Stage):
         """Compute until stopped."""
         while self.wait_for_work():
             task = self._tasks.pop(0)
-            self._post(task.compute(self._run))
+            self._post(self._outcome(task))
+
+    def _outcome(self, task: TaskPort) -> Any:
+        evaluated = evaluating(task)
+        if evaluated is None:
+            return task.compute(self._run)
+        cover, place = evaluated
+        if not self._guard.watch(place):
+            return cover.refused()
+        result = cover.compute(self._run)
+        self._guard.over()
+        return result

@@ -1,6 +1,6 @@
 """What the host needs of an engine, so that a test can put a recording one in its place.
 
-    apply, maintenance, install, expire   the writer thread, one at a time
+    apply, maintenance, install, expire, news, kept_out   the writer thread, one at a time
     snapshot                              any thread, at any time, also while the writer is inside apply
     task.compute                          the maintenance thread
 
@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from psoup.events import Effects, Event
 from psoup.stems.piece import Runner, serial
+from psoup.stems.quarantine import LeftIndex, Precautions
 
 SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 
@@ -31,6 +32,18 @@ class EnginePort(Protocol[SnapshotT_co]):
 
     def apply(self, events: Sequence[Event]) -> Effects:
         """Apply a run of consecutive events; an exception is a defect and stops the service."""
+        ...
+
+    def take_precautions(self, precautions: Precautions) -> None:
+        """What is known of expressions that must not be evaluated; before the first event, and after the replay."""
+        ...
+
+    def news(self) -> list[LeftIndex]:
+        """What has left the index since the last call. O(1) if nothing has."""
+        ...
+
+    def kept_out(self) -> dict[int, list[str]]:
+        """By stream, digests of the expressions that must be out of the index at the next start."""
         ...
 
     def snapshot(self) -> SnapshotT_co:

@@ -21,6 +21,7 @@ from psoup.events import Event, Pushed
 from psoup.stems.piece import Runner, serial
 from psoup_service.maintainer import Maintainer
 from psoup_service.ports import EnginePort
+from psoup_service.precautions import Guard
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
 from psoup_service.wakeups import Outcome, deliver
@@ -35,14 +36,15 @@ class Writer(Stage):
     """Applies runs of events and installs results. `run`: the threads that help maintenance."""
 
     def __init__(
-        self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure, run: Runner = serial
+        self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure, guard: Guard, run: Runner = serial
     ) -> None:
         super().__init__("psoup-writer", failed)
         self._engine = engine
         self._room = room
         self._queue: deque[tuple[Event, int]] = deque()
         self._results: deque[Any] = deque()
-        self._maintainer = Maintainer(self.post, failed, run)
+        self._guard = guard
+        self._maintainer = Maintainer(self.post, failed, guard, run)
         self._maintaining = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
         self._tickets = 0
@@ -158,6 +160,7 @@ class Writer(Stage):
     def _apply(self, run: list[Event], size: int) -> None:
         effects = self._engine.apply(run)
         self.runs += 1
+        self._tell()
         reached = list[Outcome]()
         with self.condition:
             self._applied = effects.sequence
@@ -173,6 +176,13 @@ class Writer(Stage):
             self._freed += freed
         self._maintaining = False
         self.installed += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        """What could not be evaluated stops nothing, but somebody should know."""
+        news = self._engine.news()
+        if news:
+            self._guard.tell(news, self._engine.kept_out())
 
     def _expire(self) -> None:
         with self.condition:

@@ -95,6 +95,18 @@ class Store(Protocol):
         """
         ...
 
+    def note(self, name: str, text: str) -> None:
+        """Remember one line under a name, in the place of the one before; empty for none. Costs microseconds.
+
+        It outlives the process where the store is durable, and not always the machine. Raises nothing: without room
+        there is no note. One thread at a time for each name.
+        """
+        ...
+
+    def noted(self, name: str) -> str:
+        """What was noted last under a name, also by an earlier process; empty if nothing was."""
+        ...
+
     def close(self) -> None:
         """Release what is held; idempotent. Appending afterwards raises Internal."""
         ...

@@ -47,6 +47,7 @@ class MemoryStore:
         self._last = 0
         self._bytes = 0
         self._broken = ""
+        self._notes: dict[str, str] = {}
         self.incarnation = new_incarnation()
 
     @property
@@ -85,6 +86,14 @@ class MemoryStore:
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
         """Nothing: the tuples are in memory already, and stay there."""
+
+    def note(self, name: str, text: str) -> None:
+        """Remember one line, as long as the process lives."""
+        self._notes[name] = text
+
+    def noted(self, name: str) -> str:
+        """What was noted last under a name."""
+        return self._notes.get(name, "")
 
     def close(self) -> None:
         """Take no more events; what is kept can still be read."""

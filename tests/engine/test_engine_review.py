@@ -172,7 +172,7 @@ def test_maintenance_of_one_stream_does_not_wait_for_that_of_another() -> None:
 
 
 def test_many_clauses_are_covered_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup.maintenance.COVER_AT_ONCE", 7)
+    monkeypatch.setattr("psoup.cover_task.COVER_AT_ONCE", 7)
     soup = made()
     soup.push("s", table(range(130)))
     queries = [soup.register(f"SELECT a FROM s WHERE a % 9 < {n % 9} AND a > {n}") for n in range(20)]

@@ -123,7 +123,7 @@ def test_removing_everything_leaves_nothing() -> None:
     assert len(stem) == 0
     assert stem.bill() == empty
     with pytest.raises(KeyError):
-        stem.attribute_expr(0)
+        stem.attributes[0]
 
 
 def test_attributes_are_shared_by_value() -> None:
@@ -131,7 +131,7 @@ def test_attributes_are_shared_by_value() -> None:
     for slot in range(3):
         stem.add(slot, (Factor((Term(A_MINUS_B, (Interval(slot, None),)),)),))
     assert {tuple(stem.attributes_of(slot).tolist()) for slot in range(3)} == {(0,)}
-    assert stem.attribute_expr(0) == A_MINUS_B
+    assert stem.attributes[0] == A_MINUS_B
 
 
 def test_to_arrow_has_every_interval() -> None:

@@ -118,7 +118,7 @@ def test_errors_are_counted_once_a_tuple() -> None:
     stem.probe(piece, results)
     (attribute,) = stem.attributes_of(1).tolist()
     assert results.errors == {attribute: huge}
-    assert stem.attribute_expr(attribute) == B_HUGE
+    assert stem.attributes[attribute] == B_HUGE
     assert len(matches_of(results, 0, 200)) == 200 - huge
 
 

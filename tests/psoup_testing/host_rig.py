@@ -18,6 +18,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.events import CreateStream, Effects, Event
 from psoup.stems.piece import Runner, serial
+from psoup.stems.quarantine import LeftIndex, Precautions
 from psoup_service.host import Host
 from psoup_storage import MemoryStore
 
@@ -71,6 +72,17 @@ class RecordingEngine:
     def expire(self, clock: int) -> int:
         """Nothing ever grows old here."""
         return 0
+
+    def take_precautions(self, precautions: Precautions) -> None:
+        """Nothing is evaluated here."""
+
+    def news(self) -> list[LeftIndex]:
+        """Nothing ever leaves."""
+        return []
+
+    def kept_out(self) -> dict[int, list[str]]:
+        """As before."""
+        return {}
 
     def apply(self, events: Sequence[Event]) -> Effects:
         """Record a run."""

@@ -13,8 +13,8 @@ from psoup.columns import Column
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, Attribute, Schema
 from psoup.query import Factor, Interval, Key, Term
+from psoup.stems.evaluation import column_of
 from psoup.stems.piece import Piece
-from psoup.stems.values import column_of
 
 SCHEMA = Schema(
     (Attribute("a", BIGINT), Attribute("b", BIGINT), Attribute("t", TEXT), Attribute("x", DOUBLE), Attribute("u", TEXT))

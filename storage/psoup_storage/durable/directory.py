@@ -7,6 +7,7 @@
       chunks/              stored chunks, as Parquet
       incoming/            what jobs write, to be taken in; made when one begins
       covers/              what jobs found in stored chunks; see `covering`
+      note-…               what one process leaves for the next; see `notes`
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds.
 """

@@ -46,6 +46,7 @@ from psoup_storage.durable.forgetting import (
     forget_stream,
     forget_the_dead,
 )
+from psoup_storage.durable.notes import Notes
 from psoup_storage.durable.setting_aside import losses
 from psoup_storage.history import read_manifest
 
@@ -93,6 +94,7 @@ class DurableStore:
             try:
                 self._database = Database(self._directory, vfs)
                 opened.callback(self._database.close)
+                self._notes = Notes(self._directory.path)
                 self.incarnation = self._database.meta("incarnation")
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
                 self._chunks = ChunkFolder(self._directory.path, ColumnCache(cache_bytes), Covers(self._directory.path))
@@ -278,12 +280,21 @@ class DurableStore:
         self.check_room(self._database.bytes // _COPIES)
         return freeze(self._directory, self._database)
 
+    def note(self, name: str, text: str) -> None:
+        """Remember one line under a name; see `Notes`."""
+        self._notes.write(name, text)
+
+    def noted(self, name: str) -> str:
+        """What was noted last under a name."""
+        return self._notes.read(name)
+
     def close(self) -> None:
         """Close the files and give the directory up; idempotent. Nobody reads an archived chunk from then on."""
         if not self._database.failure:
             with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
                 self._chunks.remove_orphans({row.file for row in self._manifest("")}, read=False)
         self._database.close()
+        self._notes.close()
         self._directory.close()
 
     # Inside ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,68 @@
+"""Exceptions of a chunk's coverage: clauses that were not evaluated over all of it, and from which tuple on.
+
+    ids    int64[k]   SQC IDs, ascending        5    9   12
+    first  int32[k]   offsets in the chunk      0  512    0        clause 9 was evaluated over the first 512 tuples
+
+Such a clause was not in the index when these tuples came: its evaluation had failed, or it had been taken out. What a
+chunk keeps of it from that offset on says nothing; whoever asks evaluates. Immutable, so chunks share one where the
+same clauses stay out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+
+WHOLE = 2**31 - 1
+"""Where a clause without an exception is evaluated to: above every offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """See the module."""
+
+    ids: Array
+    first: Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def of(self, sqc_id: int) -> int:
+        """The offset up to which a clause was evaluated; WHOLE if it has no exception. O(log k)."""
+        at = int(self.ids.searchsorted(sqc_id))
+        return int(self.first[at]) if at < len(self.ids) and self.ids[at] == sqc_id else WHOLE
+
+    def joined(self, ids: Array, offset: int) -> Gaps:
+        """With further clauses (int64[n], any order) from `offset` on; of two offsets of one the lesser. O(k + n)."""
+        if not len(ids):
+            return self
+        both = np.concatenate([self.ids, ids])
+        first = np.concatenate([self.first, np.full(len(ids), offset, np.int32)])
+        order = np.lexsort((first, both))
+        both, first = both[order], first[order]
+        new = np.ones(len(both), np.bool_)
+        np.not_equal(both[1:], both[:-1], out=new[1:])
+        return Gaps(both[new], first[new])
+
+    def without(self, dead: Array) -> Gaps:
+        """Without the SQC IDs `dead`; itself if it has none of them."""
+        keep = ~np.isin(self.ids, dead)
+        return self if keep.all() else Gaps(self.ids[keep], self.first[keep])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.ids.nbytes + self.first.nbytes
+
+    def check(self, length: int) -> None:
+        """IDs ascend, and no offset lies past the chunk."""
+        assert len(self.ids) == len(self.first), f"{len(self.ids)} clauses, {len(self.first)} offsets"
+        assert (np.diff(self.ids) > 0).all(), f"SQC IDs are not ascending: {self.ids!r}"
+        assert ((self.first >= 0) & (self.first <= length)).all(), f"an offset past {length}: {self.first!r}"
+
+
+NO_GAPS = Gaps(np.zeros(0, np.int64), np.zeros(0, np.int32))
+"""Every clause was evaluated as far as coverage says."""
