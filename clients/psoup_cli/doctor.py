@@ -10,12 +10,12 @@ import typer
 
 from psoup_cli.common import AsJson, message
 from psoup_cli.output import byte_bar, print_json
-from psoup_client.wording import counted
+from psoup_client.wording import counted, verb
 
 if TYPE_CHECKING:
     from psoup_storage.durable.findings import Finding, Report
 
-WELL, WRONG, NOT_EXAMINED = 0, 1, 2
+WELL, WRONG, NOT_EXAMINED, LOST = 0, 1, 2, 3
 
 
 def doctor(
@@ -42,7 +42,8 @@ def doctor(
     batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
 
     \b
-    Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined.
+    Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
+    lost to answers; the service starts.
     """
     from psoup.errors import PSoupError
     from psoup_storage.durable.doctor import examine
@@ -56,19 +57,36 @@ def doctor(
     if as_json:
         for finding in report.findings:
             print_json(dataclasses.asdict(finding))
-        print_json({"path": report.path, "well": report.well, **report.figures})
+        print_json({"path": report.path, "well": report.well, "lost": report.lost, **report.figures})
     else:
         _print(report)
-    raise typer.Exit(WELL if report.well else WRONG)
+    raise typer.Exit(WRONG if not report.well else LOST if report.lost else WELL)
 
 
 def _print(report: Report) -> None:
     for finding in report.findings:
         print(_lines(finding))
-    figures = ", ".join(f"{count:,} {what}" for what, count in report.figures.items())
+    figures = ", ".join(_figure(what, count) for what, count in report.figures.items())
     print(f"Examined {report.path}: {figures}.")
     wrong = sum(finding.severity != "note" and not finding.repaired for finding in report.findings)
-    print("All is well." if report.well else f"{counted(wrong, 'thing')} wrong.")
+    if not report.well:
+        print(f"{counted(wrong, 'thing')} {verb(wrong, 'is', 'are')} wrong.")
+        return
+    for lost in report.lost:
+        print(f"Set aside: {lost}")
+    earlier = any(finding.place == "set-aside" for finding in report.findings)
+    if report.lost:
+        print("The service starts now, and answers without what was set aside. All else is well.")
+    else:
+        print("All that is left is well; what was set aside is lost." if earlier else "All is well.")
+
+
+def _figure(what: str, count: int) -> str:
+    """A count of the report: `tuples in chunks`, `queries`, in the singular where it is one."""
+    if count != 1:
+        return f"{count:,} {what}"
+    first, *rest = what.split(" ")
+    return " ".join(["1", {"queries": "query"}.get(first, first.removesuffix("s")), *rest])
 
 
 def _lines(finding: Finding) -> str:

@@ -29,8 +29,17 @@ def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> 
     try:
         return asyncio.run(_serve(settings, ready))
     except PSoupError as problem:
-        print(f"error: {problem.message}", file=sys.stderr)
+        return _told(problem)
+    except OSError as problem:
+        where = f"{problem.filename}: " if problem.filename else ""
+        print(f"error: {where}{problem.strerror or problem}", file=sys.stderr)
         return EXIT_FAILED
+
+
+def _told(problem: PSoupError) -> int:
+    """Say why the service does not run; the exit code."""
+    print(f"error: {problem.message}", file=sys.stderr)
+    return EXIT_FAILED
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int:
@@ -57,6 +66,8 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int
             raise
         _log.info("the start was given up")
         return EXIT_OK
+    except PSoupError as problem:
+        return _told(problem)
     _announce(service)
     if ready is not None:
         ready(service.address)

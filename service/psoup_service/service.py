@@ -112,10 +112,12 @@ class Service:
 
     async def start(self, *, warm: bool = True) -> None:
         """Listen, replay, serve. Raises InvalidInput if a port cannot be had."""
+        server: grpc.aio.Server | None = None
         try:
             if warm:
                 await on(self._threads.life, warm_up)
-            self._server, self._calls = self._make_server()
+            server, self._calls = self._make_server()
+            self._server = server
             self.address = self._listen()
             self._start_metrics()
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -123,6 +125,8 @@ class Service:
             await on(self._threads.life, self.host.start)
             await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
+            if server is not None:
+                await server.stop(None)  # gRPC wants that while the loop runs, and complains of it at the exit
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_testing.wire import Wire, refused, run
 
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SERVE = [sys.executable, "-m", "psoup_service.main"]
 
 
@@ -81,6 +83,37 @@ def test_a_setting_that_is_unknown_ends_it_at_once() -> None:
     assert done.returncode == 2
     assert "did you mean 'port'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def started(**settings: str) -> subprocess.CompletedProcess[str]:
+    """A service that does not start."""
+    environ = {**os.environ, "PSOUP_PORT": "0", "PSOUP_LOG_LEVEL": "error", **settings}
+    return subprocess.run(SERVE, capture_output=True, text=True, env=environ, timeout=120, check=False)
+
+
+def test_a_start_that_fails_is_told_once_and_in_words(tmp_path: Path) -> None:
+    """A flipped bit in a chunk, a port that is taken, a data directory that is a file: one line each, no traceback."""
+    newest = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    shutil.copytree(newest / "data", tmp_path / "data")
+    chunk = tmp_path / "data" / "chunks" / "1-0.parquet"
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    done = started(PSOUP_DATA_DIR=str(tmp_path / "data"))
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("error: the chunk ")
+    assert done.stderr.count("is damaged") == 1
+    assert "is damaged: its checksum is wrong: some of its bytes have changed; psoup doctor says" in done.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = started(PSOUP_DATA_DIR=":memory:", PSOUP_METRICS_PORT=str(taken.getsockname()[1]))
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    (tmp_path / "file").write_text("")
+    done = started(PSOUP_DATA_DIR=str(tmp_path / "file"))
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert "file" in done.stderr
 
 
 def test_a_port_that_is_taken_says_so() -> None:

@@ -74,7 +74,7 @@ def test_a_damaged_chunk_is_named_with_the_tuples_that_are_lost(data: Path) -> N
     content[300] ^= 4
     path.write_bytes(content)
     [found] = damage(data)
-    assert found.place == "chunks/1-1.parquet" and found.what == "its checksum is wrong"
+    assert found.place == "chunks/1-1.parquet" and found.what == "its checksum is wrong: some of its bytes have changed"
     assert found.lost.startswith("tuples 64 to 127 of stream readings: 64, with times from 2023-11-14 22:")
     path.unlink()
     [found] = damage(data)
@@ -196,6 +196,8 @@ def test_a_damaged_chunk_is_set_aside_and_its_loss_is_shown(data: Path) -> None:
     report = examine(data, aside=True)
     assert report.well and [f.place for f in report.findings if f.repaired] == ["chunks/1-1.parquet"]
     assert sorted(os.listdir(data / "set-aside")) == ["1-0.parquet", "1-1.parquet", "losses.jsonl"]
+    assert [text.partition(", up to ")[0] for text in report.lost] == ["stream readings: 128 tuples, 0 to 127"]
+    assert report.lost[0].endswith("; 64 of them are sound, and can be pushed again from set-aside")
     again = examine(data)
     assert again.well and "tuples 64 to 127 of stream readings" in again.findings[0].lost
     soup = Soup(data, END)
@@ -206,6 +208,23 @@ def test_a_damaged_chunk_is_set_aside_and_its_loss_is_shown(data: Path) -> None:
         soup.invoke(1, window="BEGIN TIMESTAMP '2023-11-14 22:13:30'")
     soup.engine.check()
     soup.store.close()
+
+
+def test_the_command_says_what_it_set_aside(data: Path) -> None:
+    runner = CliRunner()
+    spoil(data / "chunks" / "1-0.parquet")
+    ran = runner.invoke(app, ["doctor", str(data), "--set-aside"])
+    assert ran.exit_code == 3
+    assert "Set aside: stream readings: 64 tuples, 0 to 63, up to 2023-" in ran.stdout
+    assert ran.stdout.endswith("answers without what was set aside. All else is well.\n")
+    ran = runner.invoke(app, ["doctor", str(data)])
+    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "All that is left is well; what was set aside is lost.")
+    spoil(data / "chunks" / "1-1.parquet")
+    ran = runner.invoke(app, ["doctor", str(data), "--set-aside", "--json"])
+    report = json.loads(ran.stdout.splitlines()[-1])
+    assert (ran.exit_code, report["well"], len(report["lost"])) == (3, True, 1)
+    assert "64 tuples, 64 to 127" in report["lost"][0]
+    assert runner.invoke(app, ["doctor", str(data), "--set-aside"]).exit_code == 0
 
 
 def test_a_damaged_batch_is_set_aside_and_ids_are_new(data: Path) -> None:

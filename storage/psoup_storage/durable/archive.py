@@ -27,6 +27,7 @@ from psoup.columns import Array, Column, arrow_type, column_from_arrow
 from psoup.errors import Internal, PSoupError
 from psoup.model import Attribute
 from psoup.stems.widening import null_column
+from psoup.wording import counted
 from psoup_storage.matches import NOTHING, SUFFIX, Index, read_index, read_matches
 
 if TYPE_CHECKING:  # which reads manifests of jobs, and these are written with what is here
@@ -190,6 +191,8 @@ class StoredColumns:
         except OSError as problem:
             raise damaged(self.path, problem.strerror or str(problem)) from problem
         except (pa.ArrowException, PSoupError) as problem:
+            if isinstance(problem, Internal) and problem.reason == DAMAGED:
+                raise  # it says so already
             raise damaged(self.path, str(problem)) from problem
         for attribute, column in zip(attributes, columns, strict=True):
             if len(column) != rows:  # Parquet has checksums of what is in a page, and none of how much that is
@@ -216,11 +219,23 @@ def _column(attribute: Attribute, table: pa.Table) -> Column:
     return column_from_arrow(attribute.name, attribute.type, array)
 
 
+DAMAGED = "DATA_DAMAGED"
+
+
+def changed(content: bytes, size: int, checksum: int) -> str | None:
+    """How bytes differ from the `size` bytes of this CRC-32 that were written; None if they do not."""
+    if len(content) != size:
+        return f"it has {counted(len(content), 'byte')}, and {size:,} were written"
+    if zlib.crc32(content) != checksum:
+        return "its checksum is wrong: some of its bytes have changed"
+    return None
+
+
 def damaged(path: Path, why: str) -> Internal:
     """A chunk's file that is not as it was written."""
     return Internal(
         f"the chunk {path} is damaged: {why}; psoup doctor says what is lost, psoup restore brings a backup back,"
         " psoup doctor --set-aside goes on without it",
-        reason="DATA_DAMAGED",
+        reason=DAMAGED,
         file=path.name,
     )

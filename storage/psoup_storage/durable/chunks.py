@@ -34,7 +34,7 @@ from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup.stems.widening import null_column
 from psoup.stems.zones import Zones
-from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, damaged
+from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, changed, damaged
 from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
 from psoup_storage.matches import SUFFIX
 
@@ -176,11 +176,12 @@ class ChunkFolder:
         path = self.path / row.file
         try:
             content = path.read_bytes()
-            if len(content) != row.bytes or zlib.crc32(content) != row.crc:
-                raise damaged(path, f"it has {len(content):,} bytes, and not the {row.bytes:,} that were written")
-            batch = decode_chunk(spec, pa.py_buffer(content))
         except OSError as problem:
             raise damaged(path, problem.strerror or str(problem)) from problem
+        if (wrong := changed(content, row.bytes, row.crc)) is not None:
+            raise damaged(path, wrong)
+        try:
+            batch = decode_chunk(spec, pa.py_buffer(content))
         except (pa.ArrowException, PSoupError) as problem:
             raise damaged(path, str(problem)) from problem
         if len(batch) != row.rows:

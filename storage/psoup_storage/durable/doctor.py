@@ -13,7 +13,6 @@ It goes on after damage, as far as anything can be read, and says which tuples a
 from __future__ import annotations
 
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,6 +29,7 @@ from psoup.events import Pushed, Registered, RegisteredMany, StreamCreated, Stre
 from psoup.history import Attached
 from psoup.model import StreamSpec, time_text
 from psoup_storage.durable import log
+from psoup_storage.durable.archive import changed
 from psoup_storage.durable.chunks import FOLDER, ChunkRow, decode_chunk
 from psoup_storage.durable.codec import Decoder, Edge, Row
 from psoup_storage.durable.covering import FOLDER as COVERS
@@ -127,7 +127,10 @@ class Examination:
         for one in damage:
             if not one.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
                 raise impossible(f"{one.place}: {one.what}")
-        set_aside(self._path, self._damaged_chunks, self._chunks, self._damaged_events, damage)
+        names = {stream: spec.name for stream, spec in self._streams.items()}
+        self.report.lost = set_aside(
+            self._path, self._damaged_chunks, self._chunks, self._damaged_events, damage, names
+        )
         self.report.findings = [replace(one, repaired=True) if one in damage else one for one in findings]
 
     # Steps ----------------------------------------------------------------------------------------------------
@@ -259,11 +262,8 @@ class Examination:
         except OSError as problem:
             yield f"it cannot be read: {problem.strerror}"
             return
-        if len(content) != row.bytes:
-            yield f"it has {len(content):,} bytes, and {row.bytes:,} were written"
-            return
-        if zlib.crc32(content) != row.crc:
-            yield "its checksum is wrong"
+        if (wrong := changed(content, row.bytes, row.crc)) is not None:
+            yield wrong
             return
         try:
             batch = decode_chunk(spec, pa.py_buffer(content))

@@ -36,6 +36,8 @@ class Report:
     path: str
     findings: list[Finding] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    """What this examination set aside, so that no answer has it any more."""
 
     @property
     def well(self) -> bool:

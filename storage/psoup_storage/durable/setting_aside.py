@@ -21,11 +21,13 @@ from typing import Any
 import apsw
 
 from psoup.errors import FailedPrecondition
+from psoup.model import time_text
+from psoup.wording import counted
 from psoup_storage.durable.chunks import FOLDER, ChunkRow
 from psoup_storage.durable.codec import Row
 from psoup_storage.durable.database import FORMAT
 from psoup_storage.durable.directory import DATABASE, sync_directory
-from psoup_storage.durable.findings import Finding
+from psoup_storage.durable.findings import Finding, Severity
 from psoup_storage.durable.seals import register
 from psoup_storage.durable.whole_copy import MARK
 from psoup_storage.matches import SUFFIX
@@ -47,10 +49,12 @@ def set_aside(
     chunks: dict[int, list[ChunkRow]],
     events: Sequence[Row],
     found: list[Finding],
-) -> None:
+    names: dict[int, str],
+) -> list[str]:
     """Take the `damaged` ones of the `chunks` and the damaged `events` out of a locked directory.
 
-    `found`: what is noted about them. Raises FailedPrecondition if that is not possible; nothing has changed then.
+    `found`: what is noted about them; `names`: of the streams. Returns what is lost by it. Raises FailedPrecondition if
+    it is not possible; nothing has changed then.
     """
     last = {
         stream: max(row.number for row in damaged if row.stream == stream) for stream in {r.stream for r in damaged}
@@ -64,6 +68,15 @@ def set_aside(
     leaving = [row for stream, number in last.items() for row in chunks[stream] if row.number <= number]
     folder = path / ASIDE
     folder.mkdir(mode=0o700, exist_ok=True)
+    lost = [_lost(names[stream], chunks[stream], number, damaged) for stream, number in last.items()]
+    lost += [f"{one.place}: {one.lost}" for one in found if one.lost and not one.place.startswith(f"{FOLDER}/")]
+    sound = [row for row in leaving if row not in damaged]
+    if sound:
+        what = f"{counted(len(sound), 'sound chunk')} before a damaged one"
+        ids = ", ".join(
+            f"{row.first_id} to {row.first_id + row.rows - 1} of stream {names[row.stream]}" for row in sound
+        )
+        found = [*found, Finding(Severity.NOTE, f"{FOLDER}/", what, f"tuples {ids}")]
     _keep(path, folder, leaving, events, found)
     _forget(path, last, chunks, events)
     for row in leaving:
@@ -72,6 +85,18 @@ def set_aside(
     if events:  # the ID of a query that is gone may be given out again
         for matches in (path / FOLDER).glob(f"*{SUFFIX}"):
             matches.unlink()
+    return lost
+
+
+def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[ChunkRow]) -> str:
+    """The tuples of a stream's chunks up to `number`, in words."""
+    leaving = [row for row in rows if row.number <= number]
+    sound = sum(row.rows for row in leaving if row not in damaged)
+    text = (
+        f"stream {stream}: {counted(sum(row.rows for row in leaving), 'tuple')}, {leaving[0].first_id} to"
+        f" {leaving[-1].first_id + leaving[-1].rows - 1}, up to {time_text(leaving[-1].last_time)}"
+    )
+    return text + (f"; {sound:,} of them are sound, and can be pushed again from {ASIDE}" if sound else "")
 
 
 def _keep(
