@@ -75,7 +75,7 @@ class EngineConfig:
     block_queries: int = 131_072
     """Queries that one call may register."""
 
-    block_bytes: int = 256 * 1024**2
+    block_bytes: int = 64 * 1024**2
     """Bytes of statements and values that one call may register."""
 
     columnar_queries: int = 256

@@ -278,7 +278,7 @@ class RegisteredMany:
 
     `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all come from one
     `template`, `rows` are the values of its parameters: the short form of `queries`, for a log; () if these are a
-    `BoundBlock`, which has its own.
+    `BoundBlock`, which has its own. `gone`: positions of queries that were unregistered since; only a replay has them.
     """
 
     sequence: int
@@ -291,6 +291,7 @@ class RegisteredMany:
     time: int
     template: str = ""
     rows: Sequence[Sequence[Parameter]] = ()
+    gone: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

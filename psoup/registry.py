@@ -57,18 +57,22 @@ class Registry:
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
         """A block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
-        count = len(event.queries)
+        count, queries = len(event.queries), event.queries
         ids = np.arange(event.first_id, event.first_id + count)
+        stand = np.ones(count, np.bool_)
+        stand[np.array(event.gone, np.int64)] = False
         with without_collector():
-            if isinstance(event.queries, BoundBlock):
+            if isinstance(queries, BoundBlock):
                 state = streams[event.stream_ids[0]]
-                self._add_columns(event, state, ids, event.queries)
+                rows = np.flatnonzero(stand)
+                if len(rows):
+                    self._add_columns(event, state, ids[rows], queries.take(rows) if len(rows) < count else queries)
                 return [state]
-            owners = np.broadcast_to(np.array(event.stream_ids, np.int64), count)
-            for stream_id in dict.fromkeys(owners.tolist()):
+            owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
+            for stream_id in dict.fromkeys(owners[stand].tolist()):
                 own = np.flatnonzero(owners == stream_id)
-                self._add(event, streams[stream_id], ids[own], [event.queries[row] for row in own.tolist()])
-        return [streams[stream_id] for stream_id in dict.fromkeys(owners.tolist())]
+                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()])
+        return [streams[stream_id] for stream_id in dict.fromkeys(owners[stand].tolist())]
 
     def unregister(self, query_id: int, streams: Streams) -> StreamState:
         """One query goes; returns its stream. O(its clause), and its page or the flags of its block."""

@@ -11,7 +11,7 @@ prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from psoup.admission.attachment import Target, check_push, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
@@ -341,14 +341,10 @@ class Admission:
                 stream = self._streams[event.stream_id]
                 stream.watermark = event.watermark
                 stream.past.attached(event)
-            case Registered():
-                self._adopt_query(event)
-            case RegisteredMany():
+            case Registered() | RegisteredMany():
                 self._adopt_queries(event)
             case Unregistered():
-                self._queries.remove(event.query_id)
-                self._tenants[event.tenant].requests.unregistered(event.query_id, self._queries)
-                self._budget.give_back_query(event.query_id)
+                self._remove_query(event.tenant, event.query_id)
             case StreamCreated():
                 self._adopt_stream(event)
             case StreamAltered():
@@ -367,14 +363,21 @@ class Admission:
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
 
-    def _adopt_query(self, event: Registered) -> None:
-        self._queries.add(event.query_id, 1, event.stream_id)
+    def _adopt_queries(self, event: Registered | RegisteredMany) -> None:
+        gone: Sequence[int] = ()
+        if isinstance(event, Registered):
+            first, count = event.query_id, 1
+            self._queries.add(first, count, event.stream_id)
+        else:
+            first, count, gone = event.first_id, len(event.queries), event.gone
+            self._queries.add_block(first, count, event.stream_ids)
         self._budget.adopt(event)
         self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
-        self._next_query = max(self._next_query, event.query_id + 1)
+        self._next_query = max(self._next_query, first + count)
+        for position in gone:
+            self._remove_query(event.tenant, first + position)
 
-    def _adopt_queries(self, event: RegisteredMany) -> None:
-        self._queries.add_block(event.first_id, len(event.queries), event.stream_ids)
-        self._budget.adopt(event)
-        self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
-        self._next_query = max(self._next_query, event.first_id + len(event.queries))
+    def _remove_query(self, tenant: str, query_id: int) -> None:
+        self._queries.remove(query_id)
+        self._tenants[tenant].requests.unregistered(query_id, self._queries)
+        self._budget.give_back_query(query_id)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from sortedcontainers import SortedDict
+
 from psoup.errors import Internal
 from psoup.events import (
     Event,
@@ -44,6 +46,8 @@ class MemoryStore:
     def __init__(self, *, keep_pushes: bool = False) -> None:
         self._keep_all = keep_pushes
         self._kept: dict[_Key, Event] = {}
+        self._blocks: SortedDict[int, int] = SortedDict()
+        """How many queries have left each block, by its first."""
         self._last = 0
         self._bytes = 0
         self._broken = ""
@@ -122,6 +126,7 @@ class MemoryStore:
                 self._put(("query", event.query_id), event)
             case RegisteredMany():
                 self._put(("queries", event.first_id), event)
+                self._blocks[event.first_id] = 0
             case WatermarkRaised():
                 self._drop(("watermark", event.stream_id))
                 self._put(("watermark", event.stream_id), event)
@@ -130,10 +135,25 @@ class MemoryStore:
                 self._drop(("watermark", event.stream_id))
             case Unregistered() if ("query", event.query_id) in self._kept:
                 self._drop(("query", event.query_id))
-            case Unregistered():  # one of a block, which stays
-                self._put(("gone", event.query_id), event)
+            case Unregistered():  # one of a block
+                self._leave_block(event)
             case Pushed():
                 pass
+
+    def _leave_block(self, event: Unregistered) -> None:
+        """A block stays, with the events of those that left it, until all have."""
+        at = self._blocks.bisect_right(event.query_id) - 1
+        first, left = self._blocks.peekitem(at)
+        block = self._kept["queries", first]
+        assert isinstance(block, RegisteredMany)
+        if left + 1 < len(block.queries):
+            self._blocks[first] = left + 1
+            self._put(("gone", event.query_id), event)
+            return
+        del self._blocks[first]
+        self._drop(("queries", first))
+        for query_id in range(first, first + len(block.queries)):
+            self._drop(("gone", query_id))
 
     def _put(self, key: _Key, event: Event) -> None:
         self._kept[key] = event

@@ -15,7 +15,7 @@ from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidBatch, InvalidInput, PSoupError
-from psoup.events import CreateStream, Event, Push, RegisteredMany, RegisterMany
+from psoup.events import CreateStream, Event, Push, RegisteredMany, RegisterMany, Unregistered
 from psoup.sql.bound import BoundBlock
 from psoup_storage import DurableStore
 from psoup_storage.durable import log
@@ -80,7 +80,8 @@ def test_large_events_are_logged_in_slices_and_come_back_whole(store: DurableSto
     store.close()
     assert examine(store.path).well
     again, admission = DurableStore(store.path), Admission()
-    for before, after in zip(gate.events, again.read(), strict=True):
+    events = [event for event in gate.events if not isinstance(event, Unregistered)]
+    for before, after in zip(events, again.read(), strict=True):
         admission.replay(after)
         if isinstance(before, RegisteredMany):
             assert isinstance(after, RegisteredMany)

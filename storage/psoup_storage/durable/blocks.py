@@ -4,20 +4,25 @@
          "rows"     row: ['["IBM",7]', …]                                  rows of mixed types, as JSON
          "texts"    text: ["SELECT …", …]                                  statements without a template
 
-Logs of formats before the fifth have the same as JSON in the body of the row, where a text of control characters is
-six times as long. What a template or a text means is bound anew when it is read.
+Beside it is which of its queries are gone, once some are: a bit each, under a checksum. Logs of formats before the
+fifth have the same as JSON in the body of the row, where a text of control characters is six times as long. What a
+template or a text means is bound anew when it is read.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from psoup.columns import Array
 from psoup.events import RegisteredMany
 from psoup.model import StreamSpec
 from psoup.query import Parameter, StandingQuery
@@ -27,6 +32,8 @@ from psoup.sql.values import Columns, columns_of_rows, rows_of_columns
 
 COLUMNAR = 256
 """Rows of a block from which on they are read as columns, as they are when they come."""
+
+_CHECKSUM = struct.Struct("<I")
 
 Bind = Callable[[int, str], StandingQuery]
 """The query of a text over the stream of that ID."""
@@ -78,6 +85,20 @@ def decode_block(
     if columns is not None and not rows:
         rows = list(rows_of_columns(columns))
     return [ready.bind(values) for values in rows], rows
+
+
+def write_gone(sequence: int, gone: Array) -> bytes:
+    """Which queries (bool[count]) of the block `sequence` are gone."""
+    bits = np.packbits(gone).tobytes()
+    return _CHECKSUM.pack(zlib.crc32(bits, sequence & 0xFFFFFFFF)) + bits
+
+
+def read_gone(sequence: int, count: int, content: bytes) -> Array:
+    """The positions of queries that are gone, int64[k] ascending; raises ValueError if it is not as it was written."""
+    bits = content[_CHECKSUM.size :]
+    if content[: _CHECKSUM.size] != _CHECKSUM.pack(zlib.crc32(bits, sequence & 0xFFFFFFFF)) or 8 * len(bits) < count:
+        raise ValueError("what it says of queries that are gone is damaged")
+    return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count))
 
 
 def _ipc(names: Sequence[str], columns: Columns) -> memoryview:

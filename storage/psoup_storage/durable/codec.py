@@ -43,13 +43,16 @@ from psoup.model import StreamSpec
 from psoup.query import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.forms import Forms
-from psoup_storage.durable.blocks import decode_block, encode_block
+from psoup_storage.durable.blocks import decode_block, encode_block, read_gone
 
 _INT64 = np.dtype("<i8")
 
 
 class Row(NamedTuple):
-    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only."""
+    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only.
+
+    `gone` is of another table, and not always known: which queries of a block are gone (`blocks.write_gone`).
+    """
 
     sequence: int
     kind: str
@@ -59,6 +62,7 @@ class Row(NamedTuple):
     tuples: bytes | memoryview | None
     last_time: int | None
     checksum: int
+    gone: bytes | None = None
 
 
 def encode(event: Event) -> Row:
@@ -303,6 +307,7 @@ class Decoder:
             facts["time"],
             template,
             rows,
+            [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
         )
 
     def _push(self, row: Row, facts: dict[str, Any]) -> Pushed:

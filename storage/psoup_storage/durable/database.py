@@ -27,7 +27,7 @@ import apsw
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, disk_full
-from psoup_storage.durable.log import SLICES
+from psoup_storage.durable.log import SLICES, orphans
 from psoup_storage.durable.seals import SEALS, broken_seals, register
 from psoup_storage.durable.shrinking import shrink
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
@@ -241,7 +241,7 @@ class Database:
             )
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
             raise self._damaged(damage)
-        for damage in broken_seals(connection):
+        for damage in (*broken_seals(connection), *orphans(connection.execute)):
             raise self._damaged(damage)
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():

@@ -165,6 +165,7 @@ class Examination:
                 yield _damage(DATABASE, damage)
             else:
                 yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
+                yield from (_damage(DATABASE, text, "which queries stand") for text in log.orphans(connection.execute))
         elif str(found).isdecimal() and 0 < int(found) < FORMAT:
             what = f"has format {found}; the next start of the service brings it to format {FORMAT}"
             yield Finding(Severity.NOTE, DATABASE, what)
@@ -211,7 +212,7 @@ class Examination:
                 case Registered():
                     self.report.count("queries")
                 case RegisteredMany():
-                    self.report.count("queries", len(event.queries))
+                    self.report.count("queries", len(event.queries) - len(event.gone))
                 case Unregistered():
                     self.report.count("queries", -1)
                 case Attached():

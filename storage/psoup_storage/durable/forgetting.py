@@ -4,13 +4,12 @@
                                            the producer's last acknowledgements or the stream's watermark
     a heartbeat                            once a later row has the stream's watermark
     a batch that was attached              once a later one of its job is
-    a stream that was dropped              its pushes, chunks and heartbeats at once, the rest at the next start
-    a query that was unregistered          at the next start; one with a request ID once so many later queries have one
-                                           that admission has forgotten it, too
+    a stream that was dropped              its pushes, chunks and heartbeats at once, the rest as below
+    a query that was unregistered          in slices, while the service runs: see `departures`
 
 To raise a watermark later than it was is harmless (tuples are released in stream order either way), and never is one
-raised earlier. The last row always stays, and so do the newest stream and query: from them the next IDs are counted.
-Refusals of forgotten rows are added up in the table `stored`.
+raised earlier. The last row always stays, and so do the newest stream and registration: from them the next IDs are
+counted. Refusals of forgotten rows are added up in the table `stored`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from psoup_storage.durable.chunks import ChunkRow
 
 KEPT_ACKNOWLEDGEMENTS = 1_024
 """Rows kept for each producer: as many as admission remembers acknowledgements."""
-KEPT_REQUESTS = 65_536
-"""Request IDs of each tenant that admission remembers."""
 PRODUCER_IDLE = 7 * 86_400 * 1_000_000
 """Microseconds after which a producer's rows are forgotten, as admission forgets the producer."""
 
@@ -53,20 +50,10 @@ SELECT sequence, late, ahead FROM (
 
 _DEAD_QUERIES = """
 DELETE FROM log WHERE kind IN ('query', 'unregister')
-    AND body ->> 'query' < (SELECT max(body ->> 'query') FROM log WHERE kind = 'query')
-    AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'query' AND body ->> 'tenant' = :tenant
-        AND (body ->> 'request' = '' OR sequence <= (SELECT sequence FROM log WHERE kind = 'query'
-            AND body ->> 'tenant' = :tenant AND body ->> 'request' <> '' ORDER BY sequence DESC LIMIT 1 OFFSET :kept)))
+    AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'query'
+        AND sequence < (SELECT max(sequence) FROM log WHERE kind IN ('query', 'queries')))
     AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'unregister'
         AND sequence < (SELECT max(sequence) FROM log))
-"""
-
-_DEAD_STREAMS = """
-DELETE FROM log WHERE kind IN ('stream', 'alter', 'attach', 'drop')
-    AND stream IN (SELECT stream FROM log WHERE kind = 'drop' AND sequence < (SELECT max(sequence) FROM log))
-    AND stream NOT IN (SELECT stream FROM log WHERE kind = 'query')
-    AND stream NOT IN (SELECT value FROM log, json_each(body, '$.streams') WHERE kind = 'queries')
-    AND stream < (SELECT max(stream) FROM log WHERE kind = 'stream')
 """
 
 
@@ -157,7 +144,5 @@ def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:
 
 
 def forget_the_dead(connection: apsw.Connection) -> None:
-    """Streams and queries that are gone, as far as nothing refers to them any more. O(log)."""
-    for (tenant,) in list(connection.execute("SELECT DISTINCT body ->> 'tenant' FROM log WHERE kind = 'query'")):
-        connection.execute(_DEAD_QUERIES, {"tenant": tenant, "kept": KEPT_REQUESTS})
-    connection.execute(_DEAD_STREAMS)
+    """Queries that were registered alone and are gone, all at once: what a log of an older form has many of. O(log)."""
+    connection.execute(_DEAD_QUERIES)

@@ -4,7 +4,8 @@
     slices  4711  0        the next 8 MiB
             4711  1        the rest
     log     4712  queries  … tuples: NULL
-    slices  4712  0        the block: its row stays short, as what it says of its queries changes (`forgetting`)
+    slices  4712  0        the block
+    gone    4712           which of its queries are gone, once some are (`departures`)
 
 SQLite takes no value over a billion bytes, and copies each several times. An event is written in one transaction, and
 the checksum in its body is that of all slices together: there is all of it, or it is damaged. A trigger has slices go
@@ -27,21 +28,37 @@ SLICES = """
 CREATE TABLE slices (
     sequence INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (sequence, number)
 ) STRICT;
+CREATE TABLE gone (sequence INTEGER PRIMARY KEY, queries BLOB NOT NULL) STRICT;
 CREATE TRIGGER log_deleted AFTER DELETE ON log
-BEGIN DELETE FROM slices WHERE sequence = OLD.sequence; END;
+BEGIN
+    DELETE FROM slices WHERE sequence = OLD.sequence;
+    DELETE FROM gone WHERE sequence = OLD.sequence;
+END;
 CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
 BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
 """
 
-_FIELDS = ", ".join(Row._fields)
-_INSERT = f"INSERT INTO log ({_FIELDS}) VALUES ({', '.join('?' * len(Row._fields))})"
+FIELDS = Row._fields[:-1]
+"""Of the table `log`."""
+_INSERT = f"INSERT INTO log ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"
 _NEW_SLICE = "INSERT INTO slices (sequence, number, content) VALUES (?, ?, ?)"
-_ROWS = f"SELECT {_FIELDS}, {{slices}} FROM log ORDER BY sequence"
-_COUNT = "(SELECT count(*) FROM slices WHERE slices.sequence = log.sequence)"
+_ROWS = f"SELECT {', '.join(FIELDS)}, {{beside}} FROM log ORDER BY sequence"
+_BESIDE = """
+(SELECT queries FROM gone WHERE gone.sequence = log.sequence),
+(SELECT count(*) FROM slices WHERE slices.sequence = log.sequence)
+"""
 _CONTENT = "SELECT content FROM slices WHERE sequence = ? ORDER BY number"
+
+_ORPHANS = "SELECT sequence FROM gone WHERE sequence NOT IN (SELECT sequence FROM log WHERE kind = 'queries')"
 
 Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 """Runs a SELECT with values."""
+
+
+def orphans(query: Query) -> Iterator[str]:
+    """Blocks of which something is said, and that are not there: a bit of a sequence would bring queries back."""
+    for (sequence,) in query(_ORPHANS, ()):
+        yield f"it says which queries of block {sequence} are gone, and there is no such block"
 
 
 def write(connection: apsw.Connection, rows: Iterable[Row]) -> None:
@@ -49,11 +66,11 @@ def write(connection: apsw.Connection, rows: Iterable[Row]) -> None:
     for row in rows:
         tuples = row.tuples
         if tuples is None or (row.kind == "push" and len(tuples) <= SLICE_BYTES):
-            connection.execute(_INSERT, row)
+            connection.execute(_INSERT, row[:-1])
             continue
         content = memoryview(tuples)
         first = SLICE_BYTES if row.kind == "push" else 0
-        connection.execute(_INSERT, row._replace(tuples=content[:first] if first else None))
+        connection.execute(_INSERT, row._replace(tuples=content[:first] if first else None)[:-1])
         places = range(first, len(content), SLICE_BYTES)
         slices = ((row.sequence, n, content[at : at + SLICE_BYTES]) for n, at in enumerate(places))
         connection.executemany(_NEW_SLICE, slices)
@@ -61,7 +78,7 @@ def write(connection: apsw.Connection, rows: Iterable[Row]) -> None:
 
 def read(query: Query, *, sliced: bool = True) -> Iterator[Row]:
     """All rows in order, each with its slices. `sliced`: whether the directory has a format that knows them."""
-    for *values, count in query(_ROWS.format(slices=_COUNT if sliced else "0"), ()):
+    for *values, count in query(_ROWS.format(beside=_BESIDE if sliced else "NULL, 0"), ()):
         row = Row(*values)
         if count:
             parts = [content for (content,) in query(_CONTENT, (row.sequence,))]

@@ -23,7 +23,7 @@ from typing import cast
 import apsw
 
 from psoup.archive import ArchivedChunk
-from psoup.errors import Internal, ResourceExhausted
+from psoup.errors import Internal, PSoupError, ResourceExhausted
 from psoup.events import Event, Stored, StreamDropped
 from psoup.history import Attached
 from psoup.model import StreamSpec
@@ -37,6 +37,7 @@ from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
 from psoup_storage.durable.covering import Covers, Taken
 from psoup_storage.durable.database import Database
+from psoup_storage.durable.departures import Departures
 from psoup_storage.durable.directory import INCOMING, DataDirectory, disk_full
 from psoup_storage.durable.forgetting import (
     forget_aged,
@@ -176,6 +177,9 @@ class DurableStore:
         for event in attached:
             self._chunk_bytes += sum(row.bytes for row in self._adopted.pop((event.stream_id, event.job)).rows)
         self._remove(files)
+        self._departures.note(events)
+        if self._departures.due:
+            self._forget_departures()
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.stems.chunk.Keep`); raises OSError or Internal if the disk fails.
@@ -208,6 +212,13 @@ class DurableStore:
             connection.execute(_FIRST, (stream, first))
             files = forget_chunks(connection, stream, oldest)
         return files, self._chunks.archived(spec, row) if spec.retention.archive else None
+
+    def _forget_departures(self) -> None:
+        """What was appended is safe, whatever becomes of this: it may be done with a later event."""
+        try:
+            self._departures.forget(self._last)
+        except PSoupError as problem:
+            _log.warning("what is gone stays in the log for now: %s", problem.message)
 
     def _forget(self, row: ChunkRow) -> None:
         """In small transactions: acknowledgements wait for one of them, not for all."""
@@ -315,6 +326,9 @@ class DurableStore:
             _log.info("removed files that a crash had left", extra={"files": len(orphans)})
         with self._database.transaction() as connection:
             forget_the_dead(connection)
+        self._departures = Departures(self._database)
+        while self._departures.forget(self._last):
+            pass
 
     def _manifest(self, condition: str, *values: int) -> Iterator[ChunkRow]:
         rows = self._database.query(f"SELECT {_MANIFEST} FROM chunks {condition}", values)
