@@ -73,10 +73,12 @@ class Reading:
         """`matches` of many tuples, looked at together; of each the oldest `limit` queries, which is at most 10,000."""
         found: list[list[str]] = []
         for start in range(0, len(tuple_ids), PAGE):
-            part = tuple_ids[start : start + PAGE]
-            request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit)
-            reply = self._read(self.connection.queries.MatchesMany, request, wait_for, timeout)
-            found += [list(one.query_ids) for one in reply.tuples]
+            end = min(start + PAGE, len(tuple_ids))
+            while len(found) < end:  # a reply may be of the first ones only
+                part = tuple_ids[len(found) : end]
+                request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit)
+                reply = self._read(self.connection.queries.MatchesMany, request, wait_for, timeout)
+                found += [list(one.query_ids) for one in reply.tuples]
         return found
 
     def top_queries(

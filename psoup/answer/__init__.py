@@ -1,7 +1,7 @@
 """Answers from a snapshot: invoke, matches of a tuple, explain, and what there is."""
 
 from psoup.answer.bill import Bill, Item, memory_bill
-from psoup.answer.by_tuple import matches, matches_many
+from psoup.answer.by_tuple import matches, matches_each, matches_many
 from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
 from psoup.answer.describe import (
     StreamDescription,
@@ -40,6 +40,7 @@ __all__ = [
     "list_queries",
     "list_streams",
     "matches",
+    "matches_each",
     "matches_many",
     "memory_bill",
     "query_cost",

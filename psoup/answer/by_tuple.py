@@ -8,39 +8,58 @@ The windows of the queries are not applied. Nothing before the retention edge is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
 from psoup.answer.matches import chunk_matches, search_of
-from psoup.answer.members import since
+from psoup.answer.members import Members, since
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
+from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.results.by_tuple import open_pairs_at, pairs_at
+from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.stems.evaluation import every_row
 from psoup.stems.piece import Piece
 from psoup.stems.query_stem import QuerySteM
 from psoup.stems.windows import retention_edge
 
+_TOGETHER, _LEAST = 4_194_304, 64
+"""Words of bits that are looked at together, and tuples whatever they are: some hundredths of a second."""
+
+_CHECKED = 4_096
+"""Matches between two questions to the budget."""
+
 _INDEXED_FROM = 8
 """Clauses from which on an index over them beats a scan for each."""
 
 
 def matches(
-    snapshot: Snapshot, stream: str, tuple_id: int, *, tenant: str, now: int, after: int = -1, limit: int = 1_000
+    snapshot: Snapshot,
+    stream: str,
+    tuple_id: int,
+    *,
+    tenant: str,
+    now: int,
+    after: int = -1,
+    limit: int = 1_000,
+    budget: ReadBudget = UNBOUNDED,
 ) -> list[int]:
     """IDs of the queries whose WHERE a tuple satisfies, ascending, greater than `after`, at most `limit`.
 
     `now` is the clock, by which retention counts. Raises as `matches_many`, and costs as much.
     """
-    sqc_ids = _clauses_of(snapshot, stream, [tuple_id], tenant, now)[0]
-    return _queries_of(snapshot, sqc_ids, after, limit)
+    view = snapshot.stream(stream, tenant)
+    _check_there(view, stream, [tuple_id], now)
+    reader = _Reader(snapshot, view, budget)
+    return reader.queries(reader.clauses([tuple_id])[0], after, limit)
 
 
 def matches_many(
@@ -51,28 +70,80 @@ def matches_many(
     Raises NotFound for the stream, OutOfRange for a tuple that is not (or no longer) there. O(columns of the chunks +
     uncovered clauses + result).
     """
-    found = _clauses_of(snapshot, stream, tuple_ids, tenant, now)
-    return [_queries_of(snapshot, sqc_ids, -1, limit) for sqc_ids in found]
+    return list(matches_each(snapshot, stream, tuple_ids, tenant=tenant, now=now, limit=limit))
 
 
-def _clauses_of(
-    snapshot: Snapshot, stream: str, tuple_ids: Sequence[int], tenant: str, now: int
-) -> list[list[ClauseRecord]]:
-    """The live clauses that each tuple satisfies, each once."""
+def matches_each(
+    snapshot: Snapshot,
+    stream: str,
+    tuple_ids: Sequence[int],
+    *,
+    tenant: str,
+    now: int,
+    limit: int = 1_000,
+    budget: ReadBudget = UNBOUNDED,
+) -> Iterator[list[int]]:
+    """As `matches_many`, tuple by tuple, for callers that may have enough before the last one."""
     view = snapshot.stream(stream, tenant)
     _check_there(view, stream, tuple_ids, now)
-    found: list[dict[int, ClauseRecord]] = [{} for _ in tuple_ids]
-    by_chunk: dict[int, tuple[ChunkEntry, dict[int, list[int]]]] = {}
-    for position, tuple_id in enumerate(tuple_ids):
-        entry = view.chunk_of(tuple_id)
-        _, wanted = by_chunk.setdefault(entry.data.first_id, (entry, {}))
-        wanted.setdefault(tuple_id - entry.data.first_id, []).append(position)
-    for entry, wanted in by_chunk.values():
-        offsets = np.array(sorted(wanted), np.int64)
-        for clause, which in _satisfied(snapshot, view, entry, offsets):
-            for position in wanted[int(offsets[which])]:
-                found[position][clause.sqc_id] = clause
-    return [list(clauses.values()) for clauses in found]
+    reader, start = _Reader(snapshot, view, budget), 0
+    while start < len(tuple_ids):
+        together = max(_TOGETHER // max(_bitmaps(view.chunk_of(tuple_ids[start]).results), 1), _LEAST)
+        part = tuple_ids[start : start + together]
+        for clauses in reader.clauses(part):
+            yield reader.queries(clauses, -1, limit)
+        start += len(part)
+
+
+class _Reader:
+    """Clauses and queries of some tuples of one stream."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView, budget: ReadBudget) -> None:
+        self._snapshot = snapshot
+        self._view = view
+        self._budget = budget
+        self._members: dict[int, Members] = {}
+        """By SQC ID; none if it is gone."""
+
+    def clauses(self, tuple_ids: Sequence[int]) -> list[list[Array]]:
+        """The SQC IDs that each tuple satisfies, each once, in some arrays; of clauses that are gone too."""
+        found: list[list[Array]] = [[] for _ in tuple_ids]
+        by_chunk: dict[int, tuple[ChunkEntry, dict[int, list[int]]]] = {}
+        for position, tuple_id in enumerate(tuple_ids):
+            entry = self._view.chunk_of(tuple_id)
+            _, wanted = by_chunk.setdefault(entry.data.first_id, (entry, {}))
+            wanted.setdefault(tuple_id - entry.data.first_id, []).append(position)
+        for entry, wanted in by_chunk.values():
+            self._budget.check()
+            offsets = np.array(sorted(wanted), np.int64)
+            for ids, which in _satisfied(self._snapshot, self._view, entry, offsets):
+                order = np.argsort(which.astype(np.uint16), kind="stable")  # 16 bits: by counting
+                ends = np.cumsum(np.bincount(which, minlength=len(offsets)))
+                for offset, part in zip(offsets.tolist(), np.split(ids[order], ends[:-1]), strict=True):
+                    for position in wanted[offset]:
+                        found[position].append(part)
+        return found
+
+    def queries(self, clauses: Sequence[Array], after: int, limit: int) -> list[int]:
+        """The queries of some clauses, ascending, greater than `after`, at most `limit`."""
+        self._budget.check()
+        found: list[int] = []
+        for ids in clauses:
+            for start in range(0, len(ids), _CHECKED):
+                if start:
+                    self._budget.check()
+                for sqc_id in ids[start : start + _CHECKED].tolist():
+                    members = self._members.get(sqc_id)
+                    if members is None:
+                        clause = self._snapshot.clauses.get(sqc_id) if sqc_id >= 0 else None
+                        members = self._members[sqc_id] = () if clause is None else clause.members
+                    found.extend(islice(since(members, after + 1), limit))
+        return sorted(found)[:limit]
+
+
+def _bitmaps(results: ChunkResults) -> int:
+    """Columns of a chunk that are kept as bits: for each tuple a word of each is looked at."""
+    return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
 
 
 def _check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: int) -> None:
@@ -89,16 +160,12 @@ def _check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: i
 
 def _satisfied(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
-) -> Iterable[tuple[ClauseRecord, int]]:
-    """(clause, position among `offsets`) of one chunk; a column of a clause that is gone is passed over."""
+) -> Iterator[tuple[Array, Array]]:
+    """Pairs (SQC ID, position among `offsets`) of one chunk, int64: those that are covered, then the others."""
     results = entry.results
     ids, which = pairs_at(results, offsets)
-    hidden = np.isin(ids, results.gaps.ids)
-    ids, which = ids[~hidden], which[~hidden]
-    for sqc_id, position in zip(ids.tolist(), which.tolist(), strict=True):
-        clause = snapshot.clauses.get(sqc_id) if sqc_id >= 0 else None
-        if clause is not None:
-            yield clause, position
+    shown = ~np.isin(ids, results.gaps.ids)
+    yield ids[shown], which[shown]
     uncovered = [
         clause
         for sqc_id, clause in snapshot.clauses.items(results.covered_before)
@@ -107,20 +174,25 @@ def _satisfied(
     excepted = map(snapshot.clauses.get, results.gaps.ids[results.gaps.ids < results.covered_before].tolist())
     uncovered += [clause for clause in excepted if clause is not None]
     if uncovered:
-        yield from _evaluated(view, entry, uncovered, offsets, snapshot.config)
+        numbers, which = _evaluated(view, entry, uncovered, offsets, snapshot.config)
+        yield np.array([clause.sqc_id for clause in uncovered], np.int64)[numbers], which
 
 
 def _evaluated(
     view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
-) -> Iterable[tuple[ClauseRecord, int]]:
-    """Clauses that have not met the chunk, over just these tuples: set at a time where they are many."""
+) -> tuple[Array, Array]:
+    """Pairs (number among `clauses`, position) of clauses that have not met the chunk, over just these tuples.
+
+    Set at a time where they are many.
+    """
     if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
         at = int(offsets[0])
-        for clause in clauses:
-            search = search_of(view, clause, config.texts)
-            if len(chunk_matches(entry, clause, at, at + 1, search=search).offsets):
-                yield clause, 0
-        return
+        matched = [
+            len(chunk_matches(entry, clause, at, at + 1, search=search_of(view, clause, config.texts)).offsets)
+            for clause in clauses
+        ]
+        numbers = np.flatnonzero(matched)
+        return numbers, np.zeros(len(numbers), np.int64)
     schema = view.spec.schema
     size = replace(config, chunk_rows=(len(offsets) + 63) & ~63, piece_rows=len(offsets))
     index, results = QuerySteM(schema, size), OpenResults(size, len(clauses))
@@ -132,15 +204,4 @@ def _evaluated(
     compute = every_row(wary=wary if len(view.outside.ids) else ())
     index.probe(Piece(columns, data.first_id + offsets, times, 0), results, compute=compute)
     seen = results.view(len(offsets), np.arange(len(clauses), dtype=np.int64))
-    slots, which = open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))
-    yield from ((clauses[slot], position) for slot, position in zip(slots.tolist(), which.tolist(), strict=True))
-
-
-def _queries_of(snapshot: Snapshot, clauses: Sequence[ClauseRecord], after: int, limit: int) -> list[int]:
-    found: list[int] = []
-    for clause in clauses:
-        for count, query_id in enumerate(since(clause.members, after + 1)):
-            if count == limit:
-                break
-            found.append(query_id)
-    return sorted(found)[:limit]
+    return open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))

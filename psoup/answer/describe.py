@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
 from psoup.answer.records import QueryRecord
 from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.archive import ENTRY_BYTES
 from psoup.model import StreamSpec
+from psoup.reading import UNBOUNDED, ReadBudget
+
+_CHECKED = 1_024
+"""Queries that are looked at between two questions to the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +60,25 @@ def get_query(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryRecord:
 
 
 def list_queries(
-    snapshot: Snapshot, *, tenant: str, after: int = -1, limit: int = 1_000, stream: str | None = None
+    snapshot: Snapshot,
+    *,
+    tenant: str,
+    after: int = -1,
+    limit: int = 1_000,
+    stream: str | None = None,
+    budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryRecord]:
     """The tenant's queries with IDs greater than `after`, ascending, at most `limit`; of one stream if named."""
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
-    found = (
-        record
-        for _, record in snapshot.queries.items(after + 1)
-        if record.tenant == tenant and stream_id in (None, record.stream_id)
-    )
-    return list(islice(found, limit))
+    found: list[QueryRecord] = []
+    for number, (_, record) in enumerate(snapshot.queries.items(after + 1)):
+        if number % _CHECKED == 0:
+            budget.check()
+        if record.tenant == tenant and stream_id in (None, record.stream_id):
+            found.append(record)
+            if len(found) == limit:
+                break
+    return found
 
 
 def bill(snapshot: Snapshot) -> dict[str, int]:

@@ -18,6 +18,7 @@ from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
 from psoup.query import Factor, Term
+from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.sql import describe_window
 from psoup.stems.search import Search
 from psoup.stems.windows import WindowRange, apply_window
@@ -129,7 +130,7 @@ _SHOWN = 8
 """Parts that are not covered of which the text tells."""
 
 
-def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Explanation:
+def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget: ReadBudget = UNBOUNDED) -> Explanation:
     """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered."""
     record = snapshot.query(query_id, tenant)
     view = snapshot.by_id[record.stream_id]
@@ -142,7 +143,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int) -> Expl
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
     to_evaluate = _to_evaluate(view, clause, unknown, found)
     left_out = set(unknown) if to_evaluate > snapshot.config.archive_rows else set[int]()
-    parts = _parts(view, clause, found, left_out, snapshot.config.texts)
+    parts = _parts(view, clause, found, left_out, budget, snapshot.config.texts)
     return Explanation(
         query_id=query_id,
         sql=record.query.text,
@@ -179,14 +180,20 @@ def _rows(entry: ChunkEntry, found: WindowRange) -> tuple[int, int]:
 
 
 def _parts(
-    view: StreamView, clause: ClauseRecord, found: WindowRange, left_out: set[int], texts: TextLimits
+    view: StreamView,
+    clause: ClauseRecord,
+    found: WindowRange,
+    left_out: set[int],
+    budget: ReadBudget,
+    texts: TextLimits,
 ) -> list[ChunkMatches]:
     """The matches in the window, without those of some chunks."""
+    search = search_of(view, clause, texts)
     parts = []
     for k, entry in enumerate(view.chunks):
         start, stop = _rows(entry, found)
         if start < stop and k not in left_out:
-            parts.append(chunk_matches(entry, clause, start, stop, search=search_of(view, clause, texts)))
+            parts.append(chunk_matches(entry, clause, start, stop, budget, search))
     return parts
 
 

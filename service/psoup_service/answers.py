@@ -15,11 +15,16 @@ import pyarrow as pa
 
 from psoup.answer import Answer, Message
 from psoup.columns import Array
+from psoup.errors import ResourceExhausted
 from psoup_proto.v1 import queries_pb2
 from psoup_service.convert import completeness
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """What ends an Arrow IPC stream."""
+
+
+_VALUE_BYTES = 12
+"""What a value of a page takes on the wire beside its bytes in Arrow: a BOOLEAN is a bit there."""
 
 
 def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
@@ -51,7 +56,8 @@ def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
 class Pieces:
     """The messages of a streamed answer. `next` is called on a reader thread, one call at a time."""
 
-    def __init__(self, answer: Answer, chunk_bytes: int) -> None:
+    def __init__(self, answer: Answer, chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
+        self._most = most_bytes
         self._messages = self._all(answer, chunk_bytes)
 
     def next(self) -> queries_pb2.InvokeStreamResponse | None:
@@ -64,12 +70,21 @@ class Pieces:
         )
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
-                yield _piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
+                yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
         yield queries_pb2.InvokeStreamResponse(arrow_ipc=END_MARK)
 
-
-def _piece(rows: int, raw: bytes | Array) -> queries_pb2.InvokeStreamResponse:
-    return queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
+    def _piece(self, rows: int, raw: bytes | Array) -> queries_pb2.InvokeStreamResponse:
+        """One message. Raises ResourceExhausted for a row that does not fit one."""
+        message = queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
+        if message.ByteSize() > self._most:
+            raise ResourceExhausted(
+                f"a row of this answer takes {len(raw):,} bytes, and a message may have {self._most:,}; select fewer"
+                " columns",
+                reason="ROW_TOO_LARGE",
+                bytes=len(raw),
+                limit=self._most,
+            )
+        return message
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
@@ -87,6 +102,7 @@ def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.Rec
 
     None if there is no row. O(offset + rows): the rows before are gathered too.
     """
+    rows = min(rows, max(max_bytes // (_VALUE_BYTES * len(answer.schema)), 1))
     wanted = rows + 1
     found: list[pa.RecordBatch] = []
     seen = held = 0
@@ -102,6 +118,6 @@ def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.Rec
         return None, False
     whole_page = pa.concat_batches(found)
     kept = whole_page.slice(0, rows)
-    while kept.num_rows > 1 and kept.nbytes > max_bytes:
+    while kept.num_rows > 1 and kept.nbytes + _VALUE_BYTES * kept.num_rows * kept.num_columns > max_bytes:
         kept = kept.slice(0, kept.num_rows // 2)
     return kept, kept.num_rows < whole_page.num_rows

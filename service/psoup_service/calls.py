@@ -115,7 +115,8 @@ class Calls:
             async def serve() -> Any:
                 _check(request)
                 left = context.time_remaining()
-                with self._deadlines.within(self._limits.default_deadline_s if left is None else left):
+                longest = self._limits.longest_deadline_s
+                with self._deadlines.within(self._limits.default_deadline_s if left is None else min(left, longest)):
                     return await behaviour(request, context)
 
             return await self._run(name, context, serve, timed=True)

@@ -71,12 +71,18 @@ class Limits:
     answer_bytes: int = 3 * _MIB
     """Most bytes of an answer that comes in one message: a client takes 4 MiB by default."""
 
+    reply_bytes: int = 64 * _MIB
+    """Most bytes of any message that leaves: all replies are far smaller, but for one row of very long texts."""
+
+    longest_deadline_s: float = 3_600.0
+    """Deadline of a unary call that comes with a longer one."""
+
     def channel_options(self) -> list[tuple[str, int]]:
         """The part that gRPC itself enforces."""
         age = int(self.stream_age_s * 1_000)
         return [
             ("grpc.max_receive_message_length", self.ingest_message_bytes),
-            ("grpc.max_send_message_length", -1),
+            ("grpc.max_send_message_length", self.reply_bytes),
             ("grpc.max_metadata_size", self.metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.max_concurrent_streams", self.streams_per_connection),

@@ -317,7 +317,7 @@ class ListQueriesRequest(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """At most so many queries; 0 means 100, and more than 1,000 means 1,000."""
+    """At most so many queries; 0 means 100, and more than 1,000 means 1,000. A page of long statements has fewer."""
     page_token: _builtins.str
     """`next_page_token` of the page before; empty for the first page."""
     stream: _builtins.str
@@ -1022,7 +1022,9 @@ class MatchesManyResponse(_message.Message):
     """The last event that this reflects."""
     @_builtins.property
     def tuples(self) -> _containers.RepeatedCompositeFieldContainer[Global___TupleMatches]:
-        """One for each tuple of the request, in its order."""
+        """One for each tuple of the request, in its order; or for the first of them, one at least, if that is what fits a
+        reply of some megabytes and a fraction of a second: ask again for the others.
+        """
 
     def __init__(
         self,
@@ -1132,7 +1134,7 @@ class TopQueriesResponse(_message.Message):
     """The last event that the list of queries reflects."""
     @_builtins.property
     def costs(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryCost]:
-        """The dearest first."""
+        """The dearest first; fewer than asked for if their statements are more than some megabytes."""
 
     def __init__(
         self,

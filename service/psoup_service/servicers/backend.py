@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from psoup.answer import Snapshot
 from psoup.errors import FailedPrecondition, InvalidInput
@@ -26,6 +28,21 @@ PATIENCE_S = 5.0
 
 _WAIT_S = 3_600.0
 """Bound for waits that the call's own deadline ends sooner."""
+
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def fitting(messages: Iterable[MessageT], max_bytes: int) -> list[MessageT]:
+    """The first messages, at least one if there is one: as many as have `max_bytes` together."""
+    fit: list[MessageT] = []
+    room = max_bytes
+    for message in messages:
+        room -= message.ByteSize()
+        if room < 0 and fit:
+            break
+        fit.append(message)
+    return fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from psoup.answer import ORDERS, QueryCost, Snapshot, get_query, matches_many, top_queries
+import time
+
+from psoup.answer import ORDERS, QueryCost, Snapshot, get_query, matches_each, top_queries
 from psoup.errors import InvalidInput
+from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service import convert
 from psoup_service.ids import page_size
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend, Context, fitting
 
 _TOP, _MAX_TOP = 20, 1_000
 _MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
+_MATCHES_S = 0.25
+"""Seconds after which MatchesMany replies with what it has."""
 
 
 class Costs:
@@ -30,8 +35,10 @@ class Costs:
 
         def read(snapshot: Snapshot) -> queries_pb2.TopQueriesResponse:
             found = top_queries(snapshot, tenant=tenant, by=by, stream=request.stream or None, limit=limit)
-            costs = [_message(snapshot, cost, tenant, backend) for cost in found]
-            return queries_pb2.TopQueriesResponse(costs=costs, sequence=snapshot.sequence)
+            costs = (_message(snapshot, cost, tenant, backend) for cost in found)
+            return queries_pb2.TopQueriesResponse(
+                costs=fitting(costs, backend.limits.answer_bytes), sequence=snapshot.sequence
+            )
 
         await backend.reflecting(request.min_sequence)
         return await backend.host.read(read)
@@ -39,27 +46,29 @@ class Costs:
     async def MatchesMany(
         self, request: queries_pb2.MatchesManyRequest, context: Context
     ) -> queries_pb2.MatchesManyResponse:
-        """The queries that each of some tuples matched."""
+        """The queries that each of the first tuples matched: of as many as fit the reply and a fraction of a second."""
         backend, tenant, now = self._backend, self._backend.tenant(context), self._backend.now()
         limit = page_size(request.limit, _MATCHES, _MAX_MATCHES)
         asked = list(request.tuple_ids)
         if not 0 < len(asked) <= _MAX_TUPLES:
             raise InvalidInput(f"tuple_ids has {len(asked):,} IDs; give 1 to {_MAX_TUPLES:,}", field="tuple_ids")
 
-        def read(snapshot: Snapshot) -> queries_pb2.MatchesManyResponse:
-            found = matches_many(snapshot, request.stream, asked, tenant=tenant, now=now, limit=limit + 1)
-            tuples = [
-                queries_pb2.TupleMatches(
-                    tuple_id=tuple_id,
-                    query_ids=[backend.ids.query(query_id) for query_id in queries[:limit]],
-                    truncated=len(queries) > limit,
-                )
-                for tuple_id, queries in zip(asked, found, strict=True)
-            ]
-            return queries_pb2.MatchesManyResponse(tuples=tuples, sequence=snapshot.sequence)
+        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesManyResponse:
+            reply = queries_pb2.MatchesManyResponse(sequence=snapshot.sequence)
+            found = matches_each(
+                snapshot, request.stream, asked, tenant=tenant, now=now, limit=limit + 1, budget=budget
+            )
+            room, end = backend.limits.answer_bytes, time.perf_counter() + _MATCHES_S
+            for tuple_id, queries in zip(asked, found, strict=True):
+                one = reply.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
+                one.query_ids.extend(map(backend.ids.query, queries[:limit]))
+                room -= one.ByteSize()
+                if room <= 0 or time.perf_counter() > end:
+                    break
+            return reply
 
         await backend.reflecting(request.min_sequence)
-        return await backend.host.read(read)
+        return await backend.host.evaluate(read, tenant=tenant)
 
 
 def _message(snapshot: Snapshot, cost: QueryCost, tenant: str, backend: Backend) -> queries_pb2.QueryCost:

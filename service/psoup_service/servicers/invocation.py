@@ -149,7 +149,7 @@ class Invocation:
                 lambda snapshot, own: wanted.answer(snapshot, own).lean(), budget=budget, tenant=wanted.tenant
             )
             pin = backend.host.pins.hold(answer.record.stream_id, answer.chunks, ender())
-            pieces = answers.Pieces(answer, backend.limits.chunk_bytes)
+            pieces = answers.Pieces(answer, backend.limits.chunk_bytes, backend.limits.reply_bytes)
             del answer  # its pieces have it, as long as they need it
             while message := await backend.host.evaluate(
                 lambda _, __: pieces.next(), budget=budget, tenant=wanted.tenant

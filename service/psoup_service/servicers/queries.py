@@ -7,19 +7,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from psoup import events
-from psoup.answer import explain, get_query, list_queries, matches
+from psoup.answer import Snapshot, explain, get_query, list_queries, matches
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import Command, QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
+from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service import convert, ipc
 from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend, Context, fitting
 from psoup_service.servicers.costs import Costs
 from psoup_service.servicers.invocation import Invocation
 
 _PAGE, _MAX_PAGE = 100, 1_000
 _MATCHES, _MAX_MATCHES = 1_000, 10_000
 _MAX_REQUEST_ID = 256
+_MAX_SPANS = 1_000
+"""Parts of the archive that Explain names one by one."""
 
 
 class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
@@ -98,18 +101,18 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
             )
         after = max(state["after"], -1) if state else -1
         await backend.reflecting(request.min_sequence)
-        found = await backend.host.read(
-            lambda snapshot: list_queries(
-                snapshot, tenant=tenant, after=after, limit=size + 1, stream=request.stream or None
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ListQueriesResponse:
+            found = list_queries(
+                snapshot, tenant=tenant, after=after, limit=size + 1, stream=request.stream or None, budget=budget
             )
-        )
-        more = len(found) > size
-        return queries_pb2.ListQueriesResponse(
-            queries=[convert.query(record, backend.ids) for record in found[:size]],
-            next_page_token=page_token("queries", after=found[size - 1].query_id, stream=request.stream)
-            if more
-            else "",
-        )
+            queries = fitting((convert.query(one, backend.ids) for one in found[:size]), backend.limits.answer_bytes)
+            token = ""
+            if len(found) > len(queries):
+                token = page_token("queries", after=found[len(queries) - 1].query_id, stream=request.stream)
+            return queries_pb2.ListQueriesResponse(queries=queries, next_page_token=token)
+
+        return await backend.host.evaluate(read, tenant=tenant)
 
     async def Unregister(
         self, request: queries_pb2.UnregisterRequest, context: Context
@@ -132,13 +135,17 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         query_id = backend.ids.read_query(request.query_id)
         await backend.reflecting(request.min_sequence)
         now = backend.now()
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
+            found = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
+            response = queries_pb2.ExplainResponse(lines=found.lines(request.query_id))
+            details = {**found.to_dict(), "query_id": request.query_id}
+            details["uncovered"] = details["uncovered"][:_MAX_SPANS]
+            response.details.update({name: _plain(value) for name, value in details.items()})
+            return response
+
         with naming(request.query_id):
-            found = await backend.host.read(lambda snapshot: explain(snapshot, query_id, tenant=tenant, now=now))
-        lines = found.lines(request.query_id)
-        response = queries_pb2.ExplainResponse(lines=lines)
-        details = {**found.to_dict(), "query_id": request.query_id}
-        response.details.update({name: _plain(value) for name, value in details.items()})
-        return response
+            return await backend.host.evaluate(read, tenant=tenant)
 
     async def Matches(self, request: queries_pb2.MatchesRequest, context: Context) -> queries_pb2.MatchesResponse:
         """The queries that a tuple matched."""
@@ -147,20 +154,19 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         state = read_page_token("matches", request.page_token, after=int)
         await backend.reflecting(request.min_sequence)
         after, now = max(state["after"], -1) if state else -1, backend.now()
-        sequence, found = await backend.host.read(
-            lambda snapshot: (
-                snapshot.sequence,
-                matches(
-                    snapshot, request.stream, request.tuple_id, tenant=tenant, now=now, after=after, limit=size + 1
-                ),
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesResponse:
+            tuple_id, most = request.tuple_id, size + 1
+            found = matches(
+                snapshot, request.stream, tuple_id, tenant=tenant, now=now, after=after, limit=most, budget=budget
             )
-        )
-        more = len(found) > size
-        return queries_pb2.MatchesResponse(
-            query_ids=[backend.ids.query(query_id) for query_id in found[:size]],
-            next_page_token=page_token("matches", after=found[size - 1]) if more else "",
-            sequence=sequence,
-        )
+            return queries_pb2.MatchesResponse(
+                query_ids=[backend.ids.query(query_id) for query_id in found[:size]],
+                next_page_token=page_token("matches", after=found[size - 1]) if len(found) > size else "",
+                sequence=snapshot.sequence,
+            )
+
+        return await backend.host.evaluate(read, tenant=tenant)
 
     async def WaitForSequence(
         self, request: queries_pb2.WaitForSequenceRequest, context: Context

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from psoup.answer import describe_stream, list_streams
+from psoup.answer import Snapshot, describe_stream, list_streams
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events import AlterStream, CreateStream, DropStream, StreamAcknowledgement
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service import convert
 from psoup_service.ids import page_size, page_token, read_page_token
-from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.backend import Backend, Context, fitting
 
 _PAGE, _MAX_PAGE = 100, 1_000
 
@@ -64,14 +64,16 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         after = state["after"] if state else ""
         await backend.reflecting(request.min_sequence)
         now = backend.now()
-        found = await backend.host.read(
-            lambda snapshot: list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
-        )
-        more = len(found) > size
-        return streams_pb2.ListStreamsResponse(
-            streams=[convert.stream(one, backend.ids) for one in found[:size]],
-            next_page_token=page_token("streams", after=found[size - 1].spec.name) if more else "",
-        )
+
+        def read(snapshot: Snapshot) -> streams_pb2.ListStreamsResponse:
+            found = list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
+            streams = fitting((convert.stream(one, backend.ids) for one in found[:size]), backend.limits.answer_bytes)
+            token = ""
+            if len(found) > len(streams):
+                token = page_token("streams", after=found[len(streams) - 1].spec.name)
+            return streams_pb2.ListStreamsResponse(streams=streams, next_page_token=token)
+
+        return await backend.host.read(read)
 
     async def GetStream(self, request: streams_pb2.GetStreamRequest, context: Context) -> streams_pb2.GetStreamResponse:
         """One stream; O(1), so on the loop."""
