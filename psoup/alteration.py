@@ -1,4 +1,4 @@
-"""ALTER STREAM inside the engine: a stream gets columns, and its old tuples NULL in them.
+"""ALTER STREAM inside the engine: a stream gets columns, and its old tuples NULL in them; or another word of its own.
 
     open chunk     closed early: a chunk has one schema
     closed chunks  wider views of the same tuples (`psoup.stems.widening`)
@@ -23,6 +23,10 @@ def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
 
     O(chunks + buffered tuples).
     """
+    state.sql, state.changed = event.sql, True
+    if event.spec.schema == state.data.spec.schema:
+        state.data.spec = event.spec
+        return 0
     state.cover_new(run)
     if state.data.open.length:
         state.close_open()
@@ -30,8 +34,6 @@ def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
     state.data.alter(event.spec)
     state.archived = _with_chunks(state.archived, state.data.archived)
     state.results.entries = _with_chunks(state.closed, state.data.closed)
-    state.sql = event.sql
-    state.changed = True
     return state.data.pending.nbytes - before
 
 

@@ -63,8 +63,12 @@ class EngineConfig:
     archive_rows: int = 67_108_864
     """Tuples on disk that one invocation may evaluate because nothing has evaluated them for its query yet."""
 
+    ahead: int = 300 * SECOND
+    """Microseconds that an event time may lie past the clock in streams that are created without AHEAD from now on;
+    tuples further ahead are refused one by one."""
+
     max_ahead: int = 86_400 * SECOND
-    """Microseconds that an event time may lie past the clock; tuples further ahead are refused one by one."""
+    """The most for any stream, whatever its AHEAD; what streams have that are older than AHEAD."""
 
     kept_acknowledgements: int = 1_024
     """Acknowledgements remembered for each producer, so that its retries are recognised."""

@@ -185,9 +185,9 @@ class StreamCreated:
 
 @dataclass(frozen=True, slots=True)
 class StreamAltered:
-    """A stream has more columns from here on, NULL in the tuples of before.
+    """A stream has more columns from here on, NULL in the tuples of before; or another AHEAD.
 
-    `spec` and `sql` are the stream's as a whole, `added` is the statement that adds just what is new.
+    `spec` and `sql` are the stream's as a whole, `added` is the statement that says just what is new.
     """
 
     sequence: int

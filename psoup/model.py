@@ -107,7 +107,10 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """What CREATE STREAM says. `time_attribute` is None in the system time domain."""
+    """What CREATE STREAM says. `time_attribute` is None in the system time domain.
+
+    `ahead`: microseconds that a tuple's time may lie past the clock; None for a stream that is older than this word.
+    """
 
     name: str
     schema: Schema
@@ -115,6 +118,7 @@ class StreamSpec:
     lateness: int = 0
     idle_after: int | None = None
     retention: Retention = Retention()
+    ahead: int | None = None
 
     def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
         """This stream with more columns at the end."""

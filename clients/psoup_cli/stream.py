@@ -40,10 +40,11 @@ def create(
     Examples:
       psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
       psoup stream create "CREATE STREAM trades (at TIMESTAMP NOT NULL, symbol TEXT, price DECIMAL(12,4))
-        TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 7 DAYS ARCHIVE 400 DAYS"
+        TIMESTAMP BY at LATENESS 5 SECONDS AHEAD 5 MINUTES RETENTION 7 DAYS ARCHIVE 400 DAYS"
 
     Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE. RETENTION says what is kept in
-    memory, ARCHIVE what is kept on disk beyond that; queries reach into both.
+    memory, ARCHIVE what is kept on disk beyond that; queries reach into both. AHEAD says how far past the
+    service's clock the time of a tuple may lie, 5 minutes by default: one from the future would make all others late.
     """
     with connect(address, timeout) as client:
         info = client.create_stream(sql, if_not_exists=if_not_exists)
@@ -54,7 +55,7 @@ def create(
         message(f"Created stream {info.name} with {columns}.")
 
 
-@app.command("alter", short_help="Add columns to a stream.")
+@app.command("alter", short_help="Add columns to a stream, or say how far ahead times may lie.")
 def alter(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="ALTER STREAM ...", show_default=False)],
     as_json: AsJson = False,
@@ -65,9 +66,11 @@ def alter(
     Examples:
       psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
       psoup stream alter "ALTER STREAM clicks ADD COLUMN IF NOT EXISTS country TEXT, ADD COLUMN bot BOOLEAN"
+      psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
 
     Add columns to a stream. The tuples that are there have NULL in them, and so have batches that come without them.
-    Queries that stand already do not see them; register a query anew to select them.
+    Queries that stand already do not see them; register a query anew to select them. AHEAD says how far past the
+    service's clock the time of a tuple may lie.
     """
     with connect(address, timeout) as client:
         info = client.alter_stream(sql)
@@ -149,7 +152,9 @@ def describe(
 def _time(info: StreamInfo) -> str:
     if not info.time_column:
         return "the clock at arrival"
-    return f"{info.time_column}, up to {info.lateness} late" if info.lateness else f"{info.time_column}, in order"
+    order = f"up to {info.lateness} late" if info.lateness else "in order"
+    ahead = "" if info.max_ahead is None else f", up to {info.max_ahead} ahead of the clock"
+    return f"{info.time_column}, {order}{ahead}"
 
 
 def _retention(info: StreamInfo) -> str:

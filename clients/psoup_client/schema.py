@@ -51,7 +51,8 @@ class StreamInfo:
     """A stream and its state when it was asked for; times are UTC, None where there is none.
 
     `archive` and `archive_rows` are the older part of `retention` and `retention_rows`, which is on disk only; the
-    `archived_tuples`, in `archived_chunks`, take `archived_bytes` there. `bytes` are of memory.
+    `archived_tuples`, in `archived_chunks`, take `archived_bytes` there. `bytes` are of memory. `max_ahead`: how far
+    past the clock times may lie, None where that is not the stream's to say.
     """
 
     name: str
@@ -80,6 +81,7 @@ class StreamInfo:
     archived_tuples: int = 0
     archived_chunks: int = 0
     archived_bytes: int = 0
+    max_ahead: dt.timedelta | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -116,6 +118,7 @@ class StreamInfo:
             archived_tuples=message.archived_tuples,
             archived_chunks=message.archived_chunks,
             archived_bytes=message.archived_bytes,
+            max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
         )
 
 

@@ -19,7 +19,7 @@ from psoup.admission.binding import Binding, takes_long
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import check_drop, decide_alter, decide_create
-from psoup.admission.heartbeats import decide_heartbeat
+from psoup.admission.heartbeats import decide_heartbeat, latest_time
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.registration import Place, check_block, decide_register, decide_register_many
@@ -225,12 +225,14 @@ class Admission:
                 return self._decide_drop(command)
 
     def _decide_create(self, command: CreateStream, now: int) -> Prepared:
-        event = decide_create(self._tenant(command.tenant), command, self._next_stream, self._sequence + 1, now)
+        event = decide_create(
+            self._tenant(command.tenant), command, self._next_stream, self._sequence + 1, now, self._config
+        )
         check_archive(event.spec, self._archive)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
 
     def _decide_alter(self, command: AlterStream, now: int) -> Prepared:
-        stream_id, event = decide_alter(self._tenant(command.tenant), command, self._sequence + 1, now)
+        stream_id, event = decide_alter(self._tenant(command.tenant), command, self._sequence + 1, now, self._config)
         sequence = self._sequence if event is None else event.sequence
         return Prepared(StreamAcknowledgement(sequence, event is None, stream_id), event)
 
@@ -256,7 +258,7 @@ class Admission:
             columns = read_columns(stream.spec, command.table, self._config, staged=digest == STAGED)
         refused = NONE_REFUSED
         if stream.spec.event_time:
-            bound = now + self._config.max_ahead
+            bound = latest_time(stream.spec, self._config, now)
             batch, refused, watermark = in_event_time(
                 stream.spec, columns, stream.watermark, bound, whole=command.whole
             )
@@ -290,7 +292,7 @@ class Admission:
     def _decide_attach(self, command: Attach, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
         check_stored(stream.spec, self._archive)
-        latest = now + (self._config.max_ahead if stream.spec.event_time else 0)
+        latest = latest_time(stream.spec, self._config, now) if stream.spec.event_time else now
         moment = (stream.watermark, self._sequence + 1, now, latest)
         return decide_attach(command, Target(stream.stream_id, stream.spec, stream.past, *moment))
 

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 
 from psoup.admission.catalog import StreamState, Tenant
+from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
 from psoup.events import AlterStream, CreateStream, DropStream, StreamAltered, StreamCreated
+from psoup.model import StreamSpec
 from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
+from psoup.sql.windows import describe_duration
 
 _EXAMPLES = 3
 
 
-def decide_create(tenant: Tenant, command: CreateStream, stream_id: int, sequence: int, now: int) -> StreamCreated:
-    """A new stream; raises AlreadyExists, with the fact whether the one that exists is the same."""
-    spec = create_stream(command.sql)
+def decide_create(
+    tenant: Tenant, command: CreateStream, stream_id: int, sequence: int, now: int, config: EngineConfig
+) -> StreamCreated:
+    """A new stream; raises AlreadyExists, with the fact whether the one that exists is the same.
+
+    The statement that is kept says AHEAD, as one without it is older than that word, and means another bound.
+    """
+    spec, text = create_stream(command.sql), command.sql
     known = tenant.find(spec.name)
     if known is not None:
+        if spec.ahead is None:
+            spec = replace(spec, ahead=known.spec.ahead)
         raise AlreadyExists(
             f"stream {known.spec.name!r} exists; drop it first or choose another name",
             reason="STREAM_EXISTS",
@@ -28,16 +39,28 @@ def decide_create(tenant: Tenant, command: CreateStream, stream_id: int, sequenc
             stream_id=known.stream_id,
             identical="true" if known.spec == spec else "false",
         )
-    return StreamCreated(sequence, command.tenant, stream_id, spec, command.sql, now)
+    if spec.event_time and spec.ahead is None:
+        spec = replace(spec, ahead=min(config.ahead, config.max_ahead))
+        text = create_statement(spec)
+    _check_ahead(spec, config)
+    return StreamCreated(sequence, command.tenant, stream_id, spec, text, now)
 
 
-def decide_alter(tenant: Tenant, command: AlterStream, sequence: int, now: int) -> tuple[int, StreamAltered | None]:
-    """(stream ID, what changes): None if all columns are there already, and may be.
+def decide_alter(
+    tenant: Tenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
+) -> tuple[int, StreamAltered | None]:
+    """(stream ID, what changes): None if all columns are there already, and may be; or if AHEAD is that already.
 
     Raises NotFound; AlreadyExists that names a column which is there, or is there with another type.
     """
     asked = alter_stream(command.sql)
     stream = tenant.stream(asked.stream)
+    if asked.ahead is not None:
+        spec = asked.of(stream.spec)
+        _check_ahead(spec, config)
+        text = alter_statement(spec.name, (), asked.ahead)
+        event = StreamAltered(sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now)
+        return stream.stream_id, None if spec == stream.spec else event
     schema = stream.spec.schema
     added = []
     for attribute in asked.attributes:
@@ -68,6 +91,25 @@ def decide_alter(tenant: Tenant, command: AlterStream, sequence: int, now: int) 
     return stream.stream_id, StreamAltered(
         sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now
     )
+
+
+def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
+    if spec.ahead is None:
+        return
+    if not spec.event_time:
+        raise FailedPrecondition(
+            f"stream {spec.name!r} is in system time, where no tuple is ahead of the clock; AHEAD is for streams with"
+            " TIMESTAMP BY",
+            reason="SYSTEM_TIME",
+            stream=spec.name,
+        )
+    if spec.ahead > config.max_ahead:
+        raise InvalidInput(
+            f"AHEAD {describe_duration(spec.ahead)} is more than this service allows,"
+            f" {describe_duration(config.max_ahead)}; say less, or serve with a greater --max-ahead-s",
+            reason="AHEAD_TOO_LONG",
+            limit=config.max_ahead,
+        )
 
 
 def check_drop(stream: StreamState, command: DropStream, queries: int, users: Iterable[int]) -> None:

@@ -14,7 +14,12 @@ from psoup.admission.catalog import StreamState
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events import Heartbeat, HeartbeatAcknowledgement, Prepared, WatermarkRaised
-from psoup.model import time_text
+from psoup.model import StreamSpec, time_text
+
+
+def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
+    """The greatest time that a tuple of a stream, or a heartbeat, may have at clock time `now`."""
+    return now + (config.max_ahead if spec.ahead is None else min(spec.ahead, config.max_ahead))
 
 
 def decide_heartbeat(
@@ -34,11 +39,12 @@ def decide_heartbeat(
     check_heartbeat(stream.spec, stream.past)
     if not -(2**63) <= command.time < 2**63:
         raise InvalidInput(f"the heartbeat's time {command.time} is no int64 of microseconds")
-    bound = now + config.max_ahead
+    bound = latest_time(stream.spec, config, now)
     if command.time > bound:
         raise OutOfRange(
             f"the heartbeat's time {time_text(command.time)} lies too far past the clock; {time_text(bound)} is the"
-            " most, or the watermark would refuse all tuples until then",
+            " most, or the watermark would refuse all tuples until then. The stream's AHEAD says how far"
+            " (ALTER STREAM … AHEAD)",
             reason="TOO_FAR_AHEAD",
             time=command.time,
             limit=bound,

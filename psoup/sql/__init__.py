@@ -1,13 +1,13 @@
 """SQL text to bound queries: the only user of sqlglot. See `statement` for the ways in."""
 
-from psoup.sql.ddl import MAX_ATTRIBUTES, AddedColumns, alter_statement, create_statement
+from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, alter_statement, create_statement
 from psoup.sql.statement import alter_stream, create_stream, is_create, prepare, standing_query, window_clause
 from psoup.sql.template import Template
 from psoup.sql.windows import describe_duration, describe_window
 
 __all__ = [
     "MAX_ATTRIBUTES",
-    "AddedColumns",
+    "Alteration",
     "Template",
     "alter_statement",
     "alter_stream",

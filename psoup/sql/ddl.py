@@ -1,8 +1,8 @@
 """CREATE STREAM and ALTER STREAM: from their syntax to a `StreamSpec`, and to the columns that one is given.
 
-    CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit]]
+    CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
-    ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …
+    ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
 
 Whether a stream of that name is there already, and which columns it has, is admission's question.
 """
@@ -10,7 +10,7 @@ Whether a stream of that name is there already, and which columns it has, is adm
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -36,6 +36,8 @@ def create_statement(spec: StreamSpec) -> str:
         parts.append(f"LATENESS {describe_duration(spec.lateness)}")
     if spec.idle_after is not None:
         parts.append(f"IDLE AFTER {describe_duration(spec.idle_after)}")
+    if spec.ahead is not None:
+        parts.append(f"AHEAD {describe_duration(spec.ahead)}")
     kept = spec.retention
     whole, text = (kept.duration, describe_duration) if kept.rows is None else (kept.rows, "{} ROWS".format)
     if whole is not None:
@@ -44,8 +46,10 @@ def create_statement(spec: StreamSpec) -> str:
     return " ".join(parts)
 
 
-def alter_statement(stream: str, added: tuple[Attribute, ...]) -> str:
-    """ALTER STREAM that adds these columns: the inverse of `added_columns`."""
+def alter_statement(stream: str, added: tuple[Attribute, ...], ahead: int | None = None) -> str:
+    """ALTER STREAM that adds these columns, or says how far ahead times may lie: the inverse of `alteration`."""
+    if ahead is not None:
+        return f"ALTER STREAM {name_text(stream)} AHEAD {describe_duration(ahead)}"
     columns = ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in added)
     return f"ALTER STREAM {name_text(stream)} {columns}"
 
@@ -61,33 +65,41 @@ def name_text(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedColumns:
-    """What ALTER STREAM asks for: `attributes` for `stream`; those named in `lenient` may be there already."""
+class Alteration:
+    """What ALTER STREAM asks for: `attributes` for `stream`, or `ahead`; those in `lenient` may be there already."""
 
     stream: str
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[Attribute, ...] = ()
     lenient: frozenset[str] = frozenset()
+    ahead: int | None = None
+
+    def of(self, spec: StreamSpec) -> StreamSpec:
+        """The stream after it."""
+        return spec.with_columns(self.attributes) if self.ahead is None else replace(spec, ahead=self.ahead)
 
 
-def added_columns(source: Source, node: exp.Expr) -> AddedColumns:
-    """The columns that a `dialect.AlterStream` adds. Raises SqlError."""
+def alteration(source: Source, node: exp.Expr) -> Alteration:
+    """What a `dialect.AlterStream` asks for. Raises SqlError."""
+    ahead = node.args.get("ahead")
+    if ahead is not None:
+        return Alteration(_name(source, node.this, "stream"), ahead=duration(source, ahead, "AHEAD"))
     for column in node.expressions:
         if column.args.get("not_null"):
             hint = "leave NOT NULL out; WHERE can ask for IS NOT NULL"
             raise source.error("an added column is NULL in the tuples that are there already", column.this, hint=hint)
     attributes = _attributes(source, node.expressions)
-    return AddedColumns(_name(source, node.this, "stream"), attributes, frozenset(node.args.get("lenient") or ()))
+    return Alteration(_name(source, node.this, "stream"), attributes, frozenset(node.args.get("lenient") or ()))
 
 
 def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
     """The stream that a `dialect.CreateStream` describes. Raises SqlError."""
     schema = _schema(source, node)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
-    for option, word in (("lateness", "LATENESS"), ("idle", "IDLE AFTER")):
+    for option, word in (("lateness", "LATENESS"), ("idle", "IDLE AFTER"), ("ahead", "AHEAD")):
         value = node.args.get(option)
         if value is not None and position is None:
             raise source.error(f"{word} needs TIMESTAMP BY", value, hint="say which column is the time")
-    lateness, idle = node.args.get("lateness"), node.args.get("idle")
+    lateness, idle, ahead = (node.args.get(option) for option in ("lateness", "idle", "ahead"))
     idle_after = None if idle is None else duration(source, idle, "IDLE AFTER")
     if idle_after == 0:
         assert idle is not None
@@ -99,6 +111,7 @@ def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
         0 if lateness is None else duration(source, lateness, "LATENESS"),
         idle_after,
         _retention(source, node.args.get("retention"), node.args.get("archive")),
+        None if ahead is None else duration(source, ahead, "AHEAD"),
     )
 
 

@@ -66,15 +66,16 @@ class CreateStream(exp.Expression):
         "timestamp": False,
         "lateness": False,
         "idle": False,
+        "ahead": False,
         "retention": False,
         "archive": False,
     }
 
 
 class AlterStream(exp.Expression):
-    """ALTER STREAM with the columns it adds; `lenient` are the names of those with IF NOT EXISTS."""
+    """ALTER STREAM with the columns it adds, or `ahead`, a Duration; `lenient`: names of those with IF NOT EXISTS."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True, "lenient": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
 
 
 class PlacedError(ParseError):
@@ -289,13 +290,18 @@ class PSoupParser(parser.Parser):
         if not self._match_text_seq("STREAM"):
             self.raise_error("only streams can be altered: ALTER STREAM name ADD COLUMN column TYPE")
         name = self._name("ALTER STREAM needs a name")
+        if self._match_text_seq("AHEAD"):
+            ahead = self._parse_duration(_AHEAD_NEEDS)
+            if self._curr:
+                self.raise_error("AHEAD stands alone: ALTER STREAM name AHEAD 5 MINUTES")
+            return self.expression(AlterStream(this=name, ahead=ahead))
         lenient: list[str] = []
         columns = self._parse_csv(lambda: self._parse_added_column(lenient))
         return self.expression(AlterStream(this=name, expressions=columns, lenient=lenient))
 
     def _parse_added_column(self, lenient: list[str]) -> Any:
         if not self._match_text_seq("ADD"):
-            self.raise_error("columns can be added, and nothing else be changed: ADD COLUMN column TYPE")
+            self.raise_error("columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()
@@ -310,11 +316,13 @@ class PSoupParser(parser.Parser):
             return "lateness", self._parse_duration("LATENESS needs a duration, as in LATENESS 5 SECONDS")
         if self._match_text_seq("IDLE", "AFTER"):
             return "idle", self._parse_duration("IDLE AFTER needs a duration, as in IDLE AFTER 1 MINUTE")
+        if self._match_text_seq("AHEAD"):
+            return "ahead", self._parse_duration(_AHEAD_NEEDS)
         if self._match_text_seq("RETENTION"):
             return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
         if self._match_text_seq("ARCHIVE"):
             return "archive", self._parse_duration("ARCHIVE needs a duration or ROWS, as in ARCHIVE 400 DAYS")
-        self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, RETENTION, ARCHIVE or the end")
+        self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, AHEAD, RETENTION, ARCHIVE or the end")
 
     def _name(self, problem: str) -> Any:
         if not self._curr:
@@ -326,7 +334,10 @@ class PSoupParser(parser.Parser):
         return name
 
 
-_AFTER_DURATION = frozenset({"LATENESS", "IDLE", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"})
+_AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
+_AFTER_DURATION = frozenset(
+    {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}
+)
 """Words that follow a duration without a unit, so they are not its unit."""
 
 

@@ -1,4 +1,4 @@
-"""The ways in: text to a `StreamSpec`, `AddedColumns`, a `StandingQuery`, a `Template` of many, or a `WindowClause`.
+"""The ways in: text to a `StreamSpec`, `Alteration`, a `StandingQuery`, a `Template` of many, or a `WindowClause`.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.query import StandingQuery
-from psoup.sql.ddl import AddedColumns, added_columns, stream_spec
+from psoup.sql.ddl import Alteration, alteration, stream_spec
 from psoup.sql.dialect import AlterStream, Bounds, CreateStream, PlacedError, PSoup, TooComplex
 from psoup.sql.guards import tokens_of
 from psoup.sql.parameters import find_holes
@@ -47,8 +47,8 @@ def create_stream(text: str) -> StreamSpec:
     return _safely(text, _create)
 
 
-def alter_stream(text: str) -> AddedColumns:
-    """The columns that an ALTER STREAM statement adds. Raises SqlError."""
+def alter_stream(text: str) -> Alteration:
+    """What an ALTER STREAM statement asks for. Raises SqlError."""
     return _safely(text, _alter)
 
 
@@ -96,14 +96,14 @@ def _create(source: Source) -> StreamSpec:
     return stream_spec(source, node)
 
 
-def _alter(source: Source) -> AddedColumns:
+def _alter(source: Source) -> Alteration:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "ALTER")
     refuse_tokens(source, tokens)
     node = _parse(source, tokens)
     if not isinstance(node, AlterStream):
         raise refuse_node(source, node)
-    return added_columns(source, node)
+    return alteration(source, node)
 
 
 def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQuery:

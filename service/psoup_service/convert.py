@@ -95,6 +95,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         time_column="" if at is None else spec.schema.attributes[at].name,
         lateness=duration(spec.lateness) if spec.event_time else None,
         idle_after=duration(spec.idle_after),
+        max_ahead=duration(spec.ahead),
         retention=duration(kept.duration),
         retention_rows=kept.rows,
         create_time=timestamp(description.created),

@@ -292,6 +292,7 @@ class Host(Generic[SnapshotT]):
             "reads_aside": self._readers.aside,
             "store_bytes": self._store.bytes,
             "clauses_left_index": self._guard.left,
+            "watermark_jumps": self._sequencer.jumps.count,
         }
 
     # Inside ---------------------------------------------------------------------------------------------------

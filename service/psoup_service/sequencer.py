@@ -37,6 +37,7 @@ from psoup.events import (
 from psoup.history import Attach
 from psoup_service.binder import Binder
 from psoup_service.committer import Committer, Group
+from psoup_service.jumps import Jumps
 from psoup_service.pins import Pins
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
@@ -91,6 +92,7 @@ class Sequencer(Stage):
         self._error = error
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._binder = Binder(self._come_back, failed)
+        self.jumps = Jumps()
         self._beside = 0
         """Submissions that the binder has."""
         self._waiting: deque[Submission] = deque()
@@ -264,7 +266,9 @@ class Sequencer(Stage):
         if isinstance(command, _GROWING):
             self._committer.check_room()
             self._store.check_room(size)
-        return self._admission.prepare(command, self._clock.now(), self._store.make_ready, binding)
+        prepared = self._admission.prepare(command, self._clock.now(), self._store.make_ready, binding)
+        self.jumps.see(command, prepared.event)
+        return prepared
 
     def _refuse(self, submissions: list[Submission]) -> None:
         self._room.leave(len(submissions), sum(submission.size for submission in submissions))

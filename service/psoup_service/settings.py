@@ -94,7 +94,7 @@ class Settings(BaseModel):
     """tuples on disk that one invocation may evaluate; with 0 only what is covered is answered"""
 
     max_ahead_s: int = Field(default=86_400, ge=0)
-    """how far past the clock a tuple's time may lie"""
+    """how far past the clock a tuple's time may lie at most, whatever a stream's AHEAD says"""
 
     readers: int = Field(default=2, ge=1, le=256)
     """threads that evaluate answers"""

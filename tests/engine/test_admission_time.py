@@ -79,7 +79,7 @@ def test_the_watermark_does_not_underflow(gate: Gate) -> None:
 
 
 def test_max_ahead_may_be_endless() -> None:
-    gate = Gate(EngineConfig(max_ahead=2**63 - 1), now=5)
+    gate = Gate(EngineConfig(ahead=2**63 - 1, max_ahead=2**63 - 1), now=5)
     gate.create(EVENT)
     assert gate.push("s", t=[9e12], x=[1]).accepted == 1
     assert gate.heartbeat("s", 9.1e12).watermark == 9_100_000_000_000 * SECOND

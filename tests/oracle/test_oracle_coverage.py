@@ -32,8 +32,15 @@ DECLARATION = Declaration("s", Schema((Attribute("ts", TIMESTAMP), *ATTRIBUTES))
 NUMBERS: dict[DataType, tuple[Value, ...]] = {BIGINT: (12, 7), DOUBLE: (12.0, 7.0), TEXT: ("12", "7", "7")}
 """Added to what is drawn, so that CAST of a text meets its constants."""
 CONFIGS = (
-    EngineConfig(chunk_rows=64, dense_share=1 << 40, sparse_floor=0, list_limit=0, max_ahead=MAX_AHEAD),
-    EngineConfig(chunk_rows=64, dense_share=1, generous_rows=0, list_limit=1024, delta_queries=16, max_ahead=MAX_AHEAD),
+    EngineConfig(chunk_rows=64, dense_share=1 << 40, sparse_floor=0, list_limit=0, ahead=MAX_AHEAD),
+    EngineConfig(
+        chunk_rows=64,
+        dense_share=1,
+        generous_rows=0,
+        list_limit=1024,
+        delta_queries=16,
+        ahead=MAX_AHEAD,
+    ),
 )
 MOST_ROUNDS = 6
 """Rounds over all types and sizes in which every pair must have been met; one or two are needed."""

@@ -62,11 +62,23 @@ def _keep_all(declaration: Any) -> Any:
 
 
 VARIANTS = (
-    EngineConfig(chunk_rows=64, piece_rows=5, dense_share=1, list_limit=1024, delta_queries=1, max_ahead=MAX_AHEAD),
     EngineConfig(
-        chunk_rows=128, dense_share=1 << 40, sparse_floor=0, list_limit=0, results_bytes=0, max_ahead=MAX_AHEAD
+        chunk_rows=64,
+        piece_rows=5,
+        dense_share=1,
+        list_limit=1024,
+        delta_queries=1,
+        ahead=MAX_AHEAD,
     ),
-    EngineConfig(max_ahead=MAX_AHEAD),
+    EngineConfig(
+        chunk_rows=128,
+        dense_share=1 << 40,
+        sparse_floor=0,
+        list_limit=0,
+        results_bytes=0,
+        ahead=MAX_AHEAD,
+    ),
+    EngineConfig(ahead=MAX_AHEAD),
 )
 
 

@@ -76,7 +76,7 @@ class Duel:
         else:
             self.psoup = LocalPSoup(config, self.clock, Shards(shards))
         self.psoup.execute(declaration.sql())
-        self.model = ModelStream(declaration, config.max_ahead)
+        self.model = ModelStream(declaration, config.ahead)
         self.oracle = Oracle(declaration.schema)
         self.coverage = COVERAGE
         self.standing: dict[int, Standing] = {}

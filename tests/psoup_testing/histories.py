@@ -128,7 +128,7 @@ def draw_config(make: Maker) -> EngineConfig:
         generous_rows=make.pick((8192, 0)),
         delta_queries=make.pick((1024, 1, 2)),
         results_bytes=make.pick((1 << 30, 0, 1500)),
-        max_ahead=MAX_AHEAD,
+        ahead=MAX_AHEAD,
     )
 
 

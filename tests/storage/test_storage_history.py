@@ -290,6 +290,20 @@ def test_columns_that_came_later_are_null(soup: RestartingPSoup) -> None:
     assert values(soup, query) == [None] * 9
 
 
+def test_ahead_is_kept_and_bounds_what_is_attached(soup: RestartingPSoup) -> None:
+    soup.execute(EVENTS)
+    for span in (300, 10):
+        if span == 10:
+            soup.execute("ALTER STREAM s AHEAD 10 SECONDS")
+        soup.restart()
+        view = soup.engine.snapshot().by_id[1]
+        assert view.spec.ahead == span * SECOND
+        assert soup.push("s", rows(1_001 + span, 1_002 + span)).ahead == 1
+    assert soup.engine.snapshot().by_id[1].sql == EVENTS + " AHEAD 10 SECONDS"
+    with pytest.raises(OutOfRange, match="too far past the clock"):
+        soup.submit(Attach("s", "job", Extent(1, 10, 0, 1_011 * SECOND)))
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_crash_beside_the_transaction_leaves_all_or_nothing(
     soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch, after: bool

@@ -53,12 +53,13 @@ class Stream(_message.Message):
     ARCHIVED_TUPLES_FIELD_NUMBER: _builtins.int
     ARCHIVED_CHUNKS_FIELD_NUMBER: _builtins.int
     ARCHIVED_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_AHEAD_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.str
     """Its identity; a name can be used again after a drop, an ID never is. Opaque."""
     name: _builtins.str
     """Its name."""
     statement: _builtins.str
-    """The CREATE STREAM statement, as it was sent; written anew when columns were added."""
+    """The CREATE STREAM statement, as it was sent; written anew when it left AHEAD out, or the stream was altered."""
     time_column: _builtins.str
     """The column that carries the time of a tuple. Empty: the time is the clock's when a tuple arrives."""
     retention_rows: _builtins.int
@@ -121,6 +122,12 @@ class Stream(_message.Message):
     def archive(self) -> _duration_pb2.Duration:
         """The older part of `retention`, which is on disk only. Unset: there is none, or it is counted in tuples."""
 
+    @_builtins.property
+    def max_ahead(self) -> _duration_pb2.Duration:
+        """How far past the clock the time of a tuple, and a heartbeat, may lie. Unset: the time is the clock's; or the stream
+        was created before it could be said, and has what the service allows, a day unless it says otherwise.
+        """
+
     def __init__(
         self,
         *,
@@ -150,10 +157,11 @@ class Stream(_message.Message):
         archived_tuples: _builtins.int = ...,
         archived_chunks: _builtins.int = ...,
         archived_bytes: _builtins.int = ...,
+        max_ahead: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "idle_after", b"idle_after", "lateness", b"lateness", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "archive", b"archive", "archive_rows", b"archive_rows", "create_time", b"create_time", "idle_after", b"idle_after", "lateness", b"lateness", "max_ahead", b"max_ahead", "now", b"now", "retention", b"retention", "retention_rows", b"retention_rows", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows", "_retention_rows", b"_retention_rows", "ahead", b"ahead", "archive", b"archive", "archive_rows", b"archive_rows", "archived_bytes", b"archived_bytes", "archived_chunks", b"archived_chunks", "archived_tuples", b"archived_tuples", "bytes", b"bytes", "chunks", b"chunks", "columns", b"columns", "create_time", b"create_time", "first_tuple_id", b"first_tuple_id", "idle_after", b"idle_after", "late", b"late", "lateness", b"lateness", "max_ahead", b"max_ahead", "name", b"name", "next_tuple_id", b"next_tuple_id", "now", b"now", "pending", b"pending", "queries", b"queries", "retention", b"retention", "retention_rows", b"retention_rows", "statement", b"statement", "stream_id", b"stream_id", "time_column", b"time_column", "tuples", b"tuples", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__archive_rows: _TypeAlias = _typing.Literal["archive_rows"]  # noqa: Y015
     _WhichOneofArgType__archive_rows: _TypeAlias = _typing.Literal["_archive_rows", b"_archive_rows"]  # noqa: Y015
@@ -175,8 +183,8 @@ class CreateStreamRequest(_message.Message):
     STATEMENT_FIELD_NUMBER: _builtins.int
     ALLOW_EXISTING_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
-    """CREATE STREAM name (column TYPE [NOT NULL], …) [TIMESTAMP BY column [LATENESS n unit] [IDLE AFTER n unit]]
-    [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]; at most 64 KiB.
+    """CREATE STREAM name (column TYPE [NOT NULL], …) [TIMESTAMP BY column [LATENESS n unit] [IDLE AFTER n unit]
+    [AHEAD n unit]] [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]; at most 64 KiB.
     """
     allow_existing: _builtins.bool
     """If a stream of that name with the same definition exists, reply with it instead of ALREADY_EXISTS. Set it
@@ -236,7 +244,7 @@ class AlterStreamRequest(_message.Message):
 
     STATEMENT_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
-    """ALTER STREAM name ADD [COLUMN] [IF NOT EXISTS] column TYPE, ADD …; at most 64 KiB."""
+    """ALTER STREAM name ADD [COLUMN] [IF NOT EXISTS] column TYPE, ADD …, or ALTER STREAM name AHEAD n unit; at most 64 KiB."""
     def __init__(
         self,
         *,

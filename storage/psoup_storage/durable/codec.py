@@ -353,7 +353,7 @@ def _check_tuples(row: Row, facts: dict[str, Any]) -> bytes | memoryview:
 
 def altered(spec: StreamSpec, sql: str) -> StreamSpec:
     """The stream after the ALTER STREAM of an event."""
-    return spec.with_columns(alter_stream(sql).attributes)
+    return alter_stream(sql).of(spec)
 
 
 def damaged(sequence: int, why: str) -> Internal:

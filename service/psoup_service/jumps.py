@@ -1,0 +1,58 @@
+"""Watermarks that jump past the clock: the events after which other producers' tuples of now are late.
+
+    clock ──────|──── 60 s ────|────────────▲ watermark          told in the log, with who did it, and counted
+
+Of the sequencer's thread. A stream is told of again when its watermark has moved by another minute.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from psoup.events import Command, Event, Pushed, WatermarkRaised
+from psoup.history import Attached
+from psoup.model import SECOND, time_text
+
+JUMP = 60 * SECOND
+"""Microseconds past the clock at which a watermark is told of."""
+_MOST = 10_000
+"""Streams that are remembered."""
+_log = logging.getLogger(__name__)
+
+
+class Jumps:
+    """What was seen of them since the start. `count`: how many."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told: dict[int, int] = {}
+
+    def see(self, command: Command, event: Event | None) -> None:
+        """An event is on its way to the log. O(1)."""
+        if not isinstance(event, Pushed | WatermarkRaised | Attached) or event.watermark is None:
+            return
+        if event.watermark - event.time <= JUMP or event.watermark - self._told.get(event.stream_id, -JUMP) < JUMP:
+            return
+        if len(self._told) >= _MOST:
+            self._told.clear()
+        self._told[event.stream_id] = event.watermark
+        self.count += 1
+        _log.warning(
+            "a watermark has jumped past the clock: tuples before it are late",
+            extra={
+                "stream": getattr(command, "stream", ""),
+                "watermark": time_text(event.watermark),
+                "seconds_ahead": (event.watermark - event.time) // SECOND,
+                "by": _who(event),
+            },
+        )
+
+
+def _who(event: Pushed | WatermarkRaised | Attached) -> str:
+    match event:
+        case WatermarkRaised():
+            return "a heartbeat"
+        case Attached():
+            return f"job {event.job!r}"
+        case _:
+            return f"producer {event.producer!r}" if event.producer else "a push without a producer"
