@@ -135,9 +135,12 @@ class Host(Generic[SnapshotT]):
         self._room.close(self._refusal)
         finishing = ThreadPoolExecutor(1, "psoup-drain")  # of its own: it must not wait behind any other work
         try:
-            return await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
-        finally:
+            done = await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
+        except BaseException:
             finishing.shutdown(wait=False)
+            raise
+        finishing.shutdown()  # its work is done
+        return done
 
     def close(self) -> None:
         """Stop after the work in hand, end all threads, close the store; blocks, idempotent."""

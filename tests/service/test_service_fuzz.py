@@ -3,6 +3,8 @@
 A call ends well or with a documented code: never UNKNOWN, never INTERNAL, and the service answers afterwards.
 """
 
+import base64
+import json
 import random
 import string
 from collections.abc import Callable
@@ -144,11 +146,16 @@ async def call(wire: Wire, method: descriptor.MethodDescriptor, requests: list[M
 
 
 async def begin(wire: Wire, stream: str, number: int) -> str:
-    """The name of a new stage; the stream is made again if a call before has dropped it."""
+    """The name of a new stage, or of none if random calls have opened as many as there may be; the stream is made
+    again if a call before has dropped it."""
     statement = STATEMENTS["sr".index(stream)]
     await wire.streams.CreateStream(streams_pb2.CreateStreamRequest(statement=statement, allow_existing=True))
     request = staging_pb2.BeginStageRequest(stream=stream, producer=f"fuzz {number}")
-    return (await wire.staging.BeginStage(request)).stage
+    try:
+        return (await wire.staging.BeginStage(request)).stage
+    except grpc.aio.AioRpcError as refusal:
+        assert refusal.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, refusal
+        return base64.urlsafe_b64encode(json.dumps(["gone", stream, "fuzz", 0, number]).encode()).decode()
 
 
 def test_every_call_ends_with_a_documented_code() -> None:
@@ -164,7 +171,8 @@ def test_every_call_ends_with_a_documented_code() -> None:
             code, _ = await call(wire, method, empty)
             seen.setdefault(method.full_name, set()).add(code)
         for number in BUDGET.rounds():
-            fuzz = Fuzz(random.Random(number), ids, [await begin(wire, stream, number) for stream in "sr"])
+            stages = [await begin(wire, stream, number) for stream in "sr"]
+            fuzz = Fuzz(random.Random(number), ids, stages)
             for _ in range(25):
                 method = fuzz.draw.choice(METHODS)
                 requests = [fuzz.message(method.input_type) for _ in range(fuzz.draw.choice((1, 1, 3)))]
@@ -172,6 +180,8 @@ def test_every_call_ends_with_a_documented_code() -> None:
                 assert code in DOCUMENTED or CLIENTS_OWN in said, (number, method.full_name, code, said)
                 seen[method.full_name].add(code)
                 BUDGET.count()
+            for stage in stages:
+                await wire.staging.AbortStage(staging_pb2.AbortStageRequest(stage=stage))
         assert wire.service.host.state == "serving"
 
     run(script, Settings(port=0, memory_mib=64))
