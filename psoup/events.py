@@ -153,7 +153,8 @@ class Stored:
     """What a store knows of a stream beyond the events it still has. Only a replay has it.
 
     `chunks` are consecutive, the last one stored among them. `first_time`: of the first tuple released.
-    `dropped_time`: of the last tuple of the chunks before these. `late` and `ahead`: refused by forgotten events.
+    `dropped_time`: of the last tuple of the chunks before these. `late`, `ahead`: refused by forgotten events, before
+    the watermark was at `reached`.
     `archive`: of a stream with an archive, how to read each of its stored chunks; those before `chunks` are not there.
     """
 
@@ -163,6 +164,7 @@ class Stored:
     late: int
     ahead: int
     archive: tuple[ArchivedChunk, ...] = ()
+    reached: int | None = None
 
     @property
     def nbytes(self) -> int:

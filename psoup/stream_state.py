@@ -33,6 +33,7 @@ from psoup.stems.data_stem import DataSteM
 from psoup.stems.piece import Runner
 from psoup.stems.quarantine import Place, Watch
 from psoup.stems.query_stem import Subset
+from psoup.stems.refusals import Refusals
 from psoup.stream_clauses import OOM, StreamClauses
 
 
@@ -69,7 +70,7 @@ class StreamState:
         self._subset: tuple[Array, Subset] | None = None
         self._tenant, self._created, self.sql = event.tenant, event.time, event.sql
         self._watermark: int | None = None
-        self._late, self._ahead = 0, 0
+        self._late, self._ahead = Refusals(), Refusals()
         self._ready: list[Batch] = []
         if event.stored is not None:
             self._load(event.stored)
@@ -87,8 +88,8 @@ class StreamState:
         if not self.storing:
             self.storing, self.settled = True, False
         if isinstance(event, Pushed):
-            self._late += len(event.refused.late)
-            self._ahead += len(event.refused.ahead)
+            self._late.add(event.refused.late)
+            self._ahead.add(event.refused.ahead)
             if len(event.batch):
                 if self.data.spec.event_time:
                     self.data.pending.add(event.batch)
@@ -123,7 +124,7 @@ class StreamState:
             self.results.add(ChunkEntry(chunk, ChunkResults(None, covered_before=0)))
         self.data.leaving.extend(stored.archive[len(self.archived) :])
         self.stored = self.data.open.number
-        self._late, self._ahead = stored.late, stored.ahead
+        self._late, self._ahead = Refusals(stored.late, stored.reached), Refusals(stored.ahead)
 
     def expire(self, clock: int | None = None) -> int:
         """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
@@ -345,9 +346,9 @@ class StreamState:
             chunks=(*self.archived, *self.closed, ChunkEntry(chunk, results)),
             archived=len(self.archived),
             archived_bytes=data.archived_bytes,
-            pending=len(data.pending),
-            late=self._late,
-            ahead=self._ahead,
+            waiting=data.pending.times(),
+            late=self._late.view(),
+            ahead=self._ahead.view(),
             nbytes=data.nbytes,
             queries=self.queries,
             index=self.clauses,

@@ -17,6 +17,7 @@ from psoup_client.connection import Connection
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.schema import window_kind
 from psoup_client.times import from_proto
+from psoup_client.wording import counted, verb
 from psoup_proto.v1 import types_pb2
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ class Completeness:
     """What an answer does and does not contain.
 
     `sequence`: the last event that it reflects. `begin`, `end`: the closed window; None is unbounded or, for a window
-    that counts rows, empty. `final`: no tuple can join the window any more. `late`, `ahead`: tuples inside the window
-    that were refused as too late or too far ahead of the clock. `pending`: tuples inside it that still wait for the
-    watermark. `truncated`: it began before what is retained. `errors`: tuples for which WHERE could not be computed.
+    that counts rows, empty. `final`: no tuple can join the window any more. `late`, `ahead`: tuples of the stream that
+    were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`: those whose
+    time lies in the window, so that they are missing here, None if that is not known any more. `pending`: tuples of the
+    stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: it began before
+    what is retained. `errors`: tuples for which WHERE could not be computed.
     """
 
     sequence: int
@@ -46,6 +49,9 @@ class Completeness:
     truncated: bool
     errors: int
     window_kind: str
+    late_in_window: int | None = None
+    ahead_in_window: int | None = None
+    pending_in_window: int | None = None
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
@@ -63,30 +69,53 @@ class Completeness:
             truncated=message.truncated,
             errors=message.errors,
             window_kind=window_kind(message.window_kind),
+            late_in_window=_count(message, "late_in_window"),
+            ahead_in_window=_count(message, "ahead_in_window"),
+            pending_in_window=_count(message, "pending_in_window"),
         )
 
     def sentence(self) -> str:
-        """The same in words: "May still grow; 3 tuples of the stream still wait for the watermark."."""
+        """The same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
         parts = ["final: nothing can change it any more" if self.final else "may still grow"]
-        if self.pending:
-            verb = "waits" if self.pending == 1 else "wait"
-            parts.append(f"{_tuples(self.pending)} of the stream still {verb} for the watermark")
-        if self.late:
-            parts.append(f"{_tuples(self.late)} of the stream came too late and were refused")
-        if self.ahead:
-            parts.append(f"{_tuples(self.ahead)} of the stream lay too far ahead of the clock and were refused")
+        parts += self._waiting()
+        parts += _refused(self.late, self.late_in_window, "came too late")
+        parts += _refused(self.ahead, self.ahead_in_window, "lay too far ahead of the clock")
         if self.truncated:
             parts.append("it begins at the oldest tuple kept, later than was asked for")
         if self.errors:
-            parts.append(f"WHERE could not be computed for {_tuples(self.errors)}")
+            parts.append(f"WHERE could not be computed for {counted(self.errors, 'tuple')}")
         if len(parts) == 1:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."
         return text[0].upper() + text[1:]
 
+    def _waiting(self) -> list[str]:
+        """Tuples that wait can join a window that is not final, now or when it has moved on."""
+        if not self.pending or self.final:
+            return []
+        if self.pending_in_window:
+            count, where = self.pending_in_window, "window"
+        else:
+            count, where = self.pending, "stream"
+        return [f"{counted(count, 'tuple')} of the {where} still {verb(count, 'waits', 'wait')} for the watermark"]
 
-def _tuples(count: int) -> str:
-    return f"{count:,} tuples" if count != 1 else "1 tuple"
+
+def _refused(count: int, inside: int | None, why: str) -> list[str]:
+    """What was refused of the stream, and how much of that is missing in the window."""
+    if not count:
+        return []
+    text = f"{counted(count, 'tuple')} of the stream {why} and {verb(count, 'was', 'were')} refused"
+    if inside is None:
+        return [f"{text}, in this window or not"]
+    if not inside:
+        return [f"{text}, {verb(count, 'not', 'none')} in this window"]
+    if inside == count:
+        return [f"{text}, {verb(count, '', 'all ')}in this window"]
+    return [f"{text}, {inside:,} in this window"]
+
+
+def _count(message: types_pb2.Completeness, field: Any) -> int | None:
+    return int(getattr(message, field)) if message.HasField(field) else None
 
 
 def _optional(message: types_pb2.Completeness, field: Any) -> dt.datetime | None:

@@ -2,6 +2,7 @@
 
 from psoup.answer.bill import Bill, Item, memory_bill
 from psoup.answer.by_tuple import matches, matches_each, matches_many
+from psoup.answer.completeness import Completeness
 from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
 from psoup.answer.describe import (
     StreamDescription,
@@ -13,7 +14,7 @@ from psoup.answer.describe import (
 )
 from psoup.answer.explain import Explanation, FactorExplanation, explain
 from psoup.answer.flat import Flat
-from psoup.answer.invoke import Answer, Completeness, invoke
+from psoup.answer.invoke import Answer, invoke
 from psoup.answer.message import Message
 from psoup.answer.records import QueryRecord
 from psoup.answer.snapshot import Snapshot

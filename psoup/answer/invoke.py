@@ -9,18 +9,18 @@ time, from the snapshot that the answer holds. Cost: the result, plus the window
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from psoup.answer.completeness import Completeness, completeness
 from psoup.answer.found import Matches, packed
 from psoup.answer.gathering import by_ids, groups, ids_of
 from psoup.answer.matches import matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.outputs import Group, computed
 from psoup.answer.records import QueryRecord
-from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.answer.snapshot import Snapshot
 from psoup.answer.sorting import Sorting, over_rows
 from psoup.archive import Chunk
 from psoup.columns import Column, arrow_type
@@ -30,36 +30,13 @@ from psoup.expressions.tree import Expr
 from psoup.model import Kind, WindowClause, time_text
 from psoup.reading import ReadBudget
 from psoup.stems.chunk import ChunkView
-from psoup.stems.windows import WindowRange, apply_window, as_of_window, refuse_truncation
+from psoup.stems.windows import apply_window, as_of_window, refuse_truncation
 
 _MAX_ROWS = 65_536
 _DISK_ROWS = 16_384
 """Rows that a sorted answer gathers at once from files."""
 _BATCH_BYTES = 1 << 30
 """Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completeness:
-    """What an answer reflects. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
-
-    `sequence`: all events up to it. `final`: no later tuple can change the answer. `late`, `ahead`: tuples of the
-    stream refused so far. `pending`: accepted, not yet released. `truncated`: older tuples of the window are gone.
-    `errors`: evaluations of the WHERE clause that failed, in the chunks of the window.
-    """
-
-    sequence: int
-    now: int | None
-    watermark: int | None
-    begin: int | None
-    end: int | None
-    final: bool
-    late: int
-    ahead: int
-    pending: int
-    truncated: bool
-    errors: int
-    window_kind: str
 
 
 class Answer:
@@ -209,8 +186,9 @@ def invoke(
     budget.check()
     rows = (found.low, found.high)
     matched = matches_in(view, clause, *rows, snapshot.run, config.archive_rows, budget, config.texts)
-    completeness = _completeness(snapshot, view, window, found, instant, sum(m.errors for m in matched))
-    return Answer(record, matched, completeness, config.sort_rows, budget, config.texts)
+    errors = sum(m.errors for m in matched)
+    told = completeness(snapshot, view, window, found, current=current, now=instant, errors=errors)
+    return Answer(record, matched, told, config.sort_rows, budget, config.texts)
 
 
 def _instant(current: int | None, as_of: int | None) -> int | None:
@@ -223,26 +201,6 @@ def _instant(current: int | None, as_of: int | None) -> int | None:
             reason="AS_OF_IN_FUTURE",
         )
     return as_of
-
-
-def _completeness(
-    snapshot: Snapshot, view: StreamView, window: WindowClause, found: WindowRange, now: int | None, errors: int
-) -> Completeness:
-    watermark = view.watermark if view.spec.event_time else view.last_time
-    return Completeness(
-        sequence=snapshot.sequence,
-        now=now,
-        watermark=watermark,
-        begin=found.begin,
-        end=found.end,
-        final=found.end is not None and watermark is not None and found.end < watermark,
-        late=view.late,
-        ahead=view.ahead,
-        pending=view.pending,
-        truncated=found.truncated,
-        errors=errors,
-        window_kind=window.kind,
-    )
 
 
 def _cut(message: Message, most: int) -> Iterator[Message]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from psoup.answer.records import ClauseRecord, QueryRecord
 from psoup.archive import Chunk
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import NotFound
 from psoup.model import Anchor, StreamSpec, WindowClause
@@ -27,6 +28,7 @@ from psoup.stems.paged import PagedMap
 from psoup.stems.piece import Runner, serial
 from psoup.stems.quarantine import NOBODY, Outside
 from psoup.stems.query_stem import QuerySteM
+from psoup.stems.refusals import Refused
 from psoup.stems.windows import Timeline
 
 Side = Literal["left", "right"]
@@ -59,9 +61,10 @@ class StreamView:
     chunks: tuple[ChunkEntry, ...]
     archived: int
     archived_bytes: int
-    pending: int
-    late: int
-    ahead: int
+    waiting: tuple[Array, ...]
+    """The times of tuples that wait for the watermark, in ascending runs."""
+    late: Refused
+    ahead: Refused
     nbytes: int
     queries: int
     index: QuerySteM
@@ -83,6 +86,11 @@ class StreamView:
     def next_id(self) -> int:
         """One more than the newest tuple ID."""
         return self.chunks[-1].data.end_id
+
+    @property
+    def pending(self) -> int:
+        """How many tuples wait for the watermark."""
+        return sum(map(len, self.waiting))
 
     def now(self, clock: int) -> int | None:
         """NOW of the stream's time domain; None while an event-time stream has no watermark."""

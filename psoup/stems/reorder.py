@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.columns import Batch, concat_batches
+from psoup.columns import Array, Batch, concat_batches
 from psoup.model import Schema
 from psoup.stems.widening import widen_batch
 
@@ -72,6 +72,10 @@ class ReorderBuffer:
     def nbytes(self) -> int:
         """Bytes charged for the buffered tuples."""
         return sum(run.nbytes for run in self._runs)
+
+    def times(self) -> tuple[Array, ...]:
+        """The times of each run, ascending; arrays that stay as they are."""
+        return tuple(run.times for run in self._runs)
 
     @property
     def first_time(self) -> int | None:

@@ -149,6 +149,9 @@ def completeness(found: Completeness) -> types_pb2.Completeness:
         truncated=found.truncated,
         errors=found.errors,
         window_kind=WINDOW_KINDS[found.window_kind],
+        late_in_window=found.late_inside,
+        ahead_in_window=found.ahead_inside,
+        pending_in_window=found.pending_inside,
     )
 
 

@@ -108,7 +108,15 @@ def test_as_of_window_and_completeness(client: Client, make_stream: MakeStream) 
     wider = query.invoke(as_of="2024-01-01T00:00:40Z", window="BEGIN (START)")
     assert len(wider) == 5
     assert wider.completeness.late == 1
-    assert "1 tuple of the stream came too late" in wider.completeness.sentence()
+    assert (wider.completeness.late_in_window, wider.completeness.pending_in_window) == (1, 0)
+    assert wider.completeness.sentence() == (
+        "Final: nothing can change it any more; 1 tuple of the stream came too late and was refused, in this window."
+    )
+    assert (answer.completeness.late_in_window, answer.completeness.ahead_in_window) == (0, 0)
+    assert answer.completeness.sentence() == (
+        "May still grow; 1 tuple of the stream still waits for the watermark;"
+        " 1 tuple of the stream came too late and was refused, not in this window."
+    )
 
     with pytest.raises(OutOfRange):
         query.invoke(as_of=times[9])

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from psoup.answer.completeness import Completeness
 from psoup.answer.invoke import Answer
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -40,6 +41,7 @@ from psoup_testing.oracle import Oracle, difference
 from psoup_testing.queries import Query
 from psoup_testing.shards import Shards
 from psoup_testing.values import arrow_array, plain_values
+from psoup_testing.windows import Window
 
 Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
 
@@ -82,6 +84,8 @@ class Duel:
         self.standing: dict[int, Standing] = {}
         self.registrations = 0
         self.compared = 0
+        self.forgets = make is not None
+        """Whether events are forgotten once their tuples are stored."""
         self.history = 0
         """Attached tuples: the first live one is at this place of the model, and has the ID 0."""
         self._loaded = -1
@@ -173,7 +177,7 @@ class Duel:
             return
         forms = self._forms(standing, wanted)
         answer = self._ask(standing.query_id, action, text)
-        self._compare(standing, action, answer, wanted)
+        self._compare(standing, action, answer, window, wanted)
         self.coverage.answered(standing.query, window.kind, forms)
 
     def matches(self, place: int) -> None:
@@ -214,7 +218,7 @@ class Duel:
             query_id, as_of=action.as_of, window=window, accept_truncation=action.accept_truncation
         )
 
-    def _compare(self, standing: Standing, action: Invoke, answer: Answer, wanted: Range) -> None:
+    def _compare(self, standing: Standing, action: Invoke, answer: Answer, window: Window, wanted: Range) -> None:
         self._load()
         expected = self.oracle.answer(standing.query, wanted.first, wanted.stop)
         problem = difference(expected, rows_of(answer))
@@ -234,7 +238,17 @@ class Duel:
             pending,
         )
         assert found == model, f"completeness: expected {model}, found {found}\n{standing.query.sql()}\n{action}"
+        self._compare_inside(
+            said, self.model.inside(window, wanted, self.clock.now()), f"{standing.query.sql()} {action}"
+        )
         self.compared += 1
+
+    def _compare_inside(self, said: Completeness, wanted: tuple[int | None, ...], asked: str) -> None:
+        """How many refused and waiting tuples lie in the window; a log that forgets them may not know."""
+        found = (said.late_inside, said.ahead_inside, said.pending_inside)
+        pairs = zip(found, wanted, strict=True)
+        same = all(one == other or (one is None and self.forgets) for one, other in pairs)
+        assert same, f"inside the window: expected {wanted}, found {found}\n{asked}"
 
     def _forms(self, standing: Standing, wanted: Range) -> list[str]:
         """How the columns of the chunks in the window are kept, as the published root says."""

@@ -74,6 +74,8 @@ class ModelStream:
     watermark: int | None = None
     late: int = 0
     ahead: int = 0
+    late_times: list[int] = field(default_factory=list)
+    ahead_times: list[int] = field(default_factory=list)
     accepted: list[tuple[int, int, int, Row]] = field(default_factory=list)
     pushes: int = 0
 
@@ -92,8 +94,10 @@ class ModelStream:
             assert isinstance(time, int)
             if self.watermark is not None and time < self.watermark:
                 late += 1
+                self.late_times.append(time)
             elif time > clock + self.max_ahead:
                 ahead += 1
+                self.ahead_times.append(time)
             else:
                 taken.append((time, self.pushes, number, row))
         self.accepted += taken
@@ -186,6 +190,32 @@ class ModelStream:
         if found.truncated and not accept_truncation:
             raise Refusal("OutOfRange")
         return found
+
+    def inside(self, window: Window, found: Range, clock: int) -> tuple[int | None, int | None, int]:
+        """How many late, far and waiting tuples lie in a window: between its times, or those of its rows."""
+        times = [entry[0] for entry in self.released()]
+        waiting = [entry[0] for entry in self.accepted if self.watermark is None or entry[0] > self.watermark]
+        begin, end, rows = found.begin, found.end, times[found.first : found.stop]
+        if window.kind == "rows" and rows and window.upper.anchor == "rows" and window.upper.amount:
+            end = rows[-1]
+        counted = window.kind == "rows" and window.lower.anchor == "rows"
+        kept = self.declaration.keep_rows
+        edged = kept is not None and found.first == len(times) - kept
+        low = [rows[0]] if rows and (counted or edged) else []
+        low += [] if begin is None else [begin]
+        current = self.now(clock)
+        if self.declaration.keep_seconds is not None and current is not None:
+            low.append(current - self.declaration.keep_seconds * SECOND)
+
+        def count(times: list[int]) -> int:
+            return sum(time <= end and time >= max(low, default=time) for time in times) if end is not None else 0
+
+        unknown = end is None
+        return (
+            None if unknown and self.late_times else count(self.late_times),
+            None if unknown and self.ahead_times else count(self.ahead_times),
+            count(waiting),
+        )
 
 
 def _instant(edge: Edge, now: int) -> int | None:

@@ -246,6 +246,9 @@ class Completeness(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     ERRORS_FIELD_NUMBER: _builtins.int
     WINDOW_KIND_FIELD_NUMBER: _builtins.int
+    LATE_IN_WINDOW_FIELD_NUMBER: _builtins.int
+    AHEAD_IN_WINDOW_FIELD_NUMBER: _builtins.int
+    PENDING_IN_WINDOW_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that the answer reflects. All events up to it are in, none after it."""
     final: _builtins.bool
@@ -264,6 +267,15 @@ class Completeness(_message.Message):
     """
     window_kind: Global___WindowKind.ValueType
     """The kind of the window."""
+    late_in_window: _builtins.int
+    """Those of `late` whose time lies in this window, so that they are missing in the answer. Unset: not known any more,
+    as the service remembers the times of refused tuples only for a while: 16,384 of each stream, and over a restart
+    those of batches that are still in its log.
+    """
+    ahead_in_window: _builtins.int
+    """Those of `ahead`, likewise."""
+    pending_in_window: _builtins.int
+    """Those of `pending` whose time lies in this window. 0 if it is `final`."""
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
         """What NOW was in this answer. Unset: the stream has seen nothing yet."""
@@ -295,11 +307,25 @@ class Completeness(_message.Message):
         truncated: _builtins.bool = ...,
         errors: _builtins.int = ...,
         window_kind: Global___WindowKind.ValueType = ...,
+        late_in_window: _builtins.int | None = ...,
+        ahead_in_window: _builtins.int | None = ...,
+        pending_in_window: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "end", b"end", "now", b"now", "watermark", b"watermark"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "late_in_window", b"late_in_window", "now", b"now", "pending_in_window", b"pending_in_window", "watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead", b"ahead", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "now", b"now", "pending", b"pending", "sequence", b"sequence", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window", "_late_in_window", b"_late_in_window", "_pending_in_window", b"_pending_in_window", "ahead", b"ahead", "ahead_in_window", b"ahead_in_window", "begin", b"begin", "end", b"end", "errors", b"errors", "final", b"final", "late", b"late", "late_in_window", b"late_in_window", "now", b"now", "pending", b"pending", "pending_in_window", b"pending_in_window", "sequence", b"sequence", "truncated", b"truncated", "watermark", b"watermark", "window_kind", b"window_kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__ahead_in_window: _TypeAlias = _typing.Literal["ahead_in_window"]  # noqa: Y015
+    _WhichOneofArgType__ahead_in_window: _TypeAlias = _typing.Literal["_ahead_in_window", b"_ahead_in_window"]  # noqa: Y015
+    _WhichOneofReturnType__late_in_window: _TypeAlias = _typing.Literal["late_in_window"]  # noqa: Y015
+    _WhichOneofArgType__late_in_window: _TypeAlias = _typing.Literal["_late_in_window", b"_late_in_window"]  # noqa: Y015
+    _WhichOneofReturnType__pending_in_window: _TypeAlias = _typing.Literal["pending_in_window"]  # noqa: Y015
+    _WhichOneofArgType__pending_in_window: _TypeAlias = _typing.Literal["_pending_in_window", b"_pending_in_window"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ahead_in_window) -> _WhichOneofReturnType__ahead_in_window | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__late_in_window) -> _WhichOneofReturnType__late_in_window | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pending_in_window) -> _WhichOneofReturnType__pending_in_window | None: ...
 
 Global___Completeness: _TypeAlias = Completeness  # noqa: Y015

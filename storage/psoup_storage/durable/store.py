@@ -63,6 +63,7 @@ _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
+_REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
 _COPIES = 3
 """What a byte of an event may take on the disk at most: in the write-ahead log, in the database, in pages."""
 
@@ -347,7 +348,8 @@ class DurableStore:
         entries = tuple(self._chunks.archived(spec, row) for row in on_disk)
         known = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
         stored = Stored(self._chunks.load(spec, rows), *next(self._database.query(known, (stream,))))
-        return replace(stored, archive=entries)
+        reached = next(self._database.query(_REACHED, (stream,)))[0]
+        return replace(stored, archive=entries, reached=reached)
 
     def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
         """How many of the stored chunks of an archived stream stay on disk."""

@@ -1,0 +1,110 @@
+"""What an answer does and does not contain.
+
+refused tuples of the stream   o  o  o     o          late, ahead: all of them, always
+waiting                                       w w     pending: all of them
+window                            [   ........  ]     late_inside, ahead_inside, pending_inside: those in it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.columns import Array
+from psoup.model import Anchor, WindowClause
+from psoup.stems.windows import WindowRange
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """What an answer reflects. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
+
+    `sequence`: all events up to it. `final`: no later tuple can change the answer. `late`, `ahead`: tuples of the
+    stream refused so far; `late_inside`, `ahead_inside`: those whose times lie in the window, None if that is not known
+    any more. `pending`: accepted, not yet released; `pending_inside`: those in the window. `truncated`: older tuples of
+    the window are gone. `errors`: evaluations of the WHERE clause that failed, in the chunks of the window.
+    """
+
+    sequence: int
+    now: int | None
+    watermark: int | None
+    begin: int | None
+    end: int | None
+    final: bool
+    late: int
+    ahead: int
+    pending: int
+    truncated: bool
+    errors: int
+    window_kind: str
+    late_inside: int | None = 0
+    ahead_inside: int | None = 0
+    pending_inside: int = 0
+
+
+def completeness(
+    snapshot: Snapshot,
+    view: StreamView,
+    window: WindowClause,
+    found: WindowRange,
+    *,
+    current: int | None,
+    now: int | None,
+    errors: int,
+) -> Completeness:
+    """Of the answer over `found`, which is `window` at `now`; retention counts from `current`."""
+    watermark = view.watermark if view.spec.event_time else view.last_time
+    late, ahead, pending = view.late, view.ahead, view.pending
+    inside: tuple[int | None, int | None, int] = (0, 0, 0)
+    if late.count or ahead.count or pending:
+        begin = _begin(view, window, found, current)
+        end = _end(view, window, found)
+        waiting = 0 if end is None else sum(_between(run, begin, end) for run in view.waiting)
+        inside = (late.within(begin, end), ahead.within(begin, end), waiting)
+    return Completeness(
+        sequence=snapshot.sequence,
+        now=now,
+        watermark=watermark,
+        begin=found.begin,
+        end=found.end,
+        final=found.end is not None and watermark is not None and found.end < watermark,
+        late=late.count,
+        ahead=ahead.count,
+        pending=pending,
+        truncated=found.truncated,
+        errors=errors,
+        window_kind=window.kind,
+        late_inside=inside[0],
+        ahead_inside=inside[1],
+        pending_inside=inside[2],
+    )
+
+
+def _begin(view: StreamView, window: WindowClause, found: WindowRange, current: int | None) -> int | None:
+    """The first time that a tuple of the window could have: that of its first tuple where rows are counted."""
+    retention = view.spec.retention
+    begin = found.begin
+    by_rows = window.by_rows and window.begin.anchor is Anchor.NOW
+    by_rows = by_rows or (retention.rows is not None and found.low == view.next_id - retention.rows)
+    if by_rows and found.low < found.high:
+        first = view.timeline().time_of(found.low)
+        begin = first if begin is None else max(begin, first)
+    if retention.duration is not None and current is not None:
+        edge = current - retention.duration
+        begin = edge if begin is None else max(begin, edge)
+    return begin
+
+
+def _end(view: StreamView, window: WindowClause, found: WindowRange) -> int | None:
+    """The last one: that of its last tuple where it leaves out the last rows."""
+    if window.by_rows and window.end.rows and found.low < found.high:
+        return view.timeline().time_of(found.high - 1)
+    return found.end
+
+
+def _between(times: Array, begin: int | None, end: int) -> int:
+    """How many of some ascending times lie in [begin, end]."""
+    low = 0 if begin is None else int(np.searchsorted(times, begin, side="left"))
+    return max(0, int(np.searchsorted(times, end, side="right")) - low)

@@ -1,0 +1,86 @@
+"""The times of tuples that a stream refused, so that an answer says how many of them lie inside its window.
+
+    refused so far    o o o o o o o o o o o o        counted, always
+                      └ forgotten ┘ └ kept ─┘        by their times: the newest `KEPT` of each kind
+    window                  [         ]              reaches among the forgotten: unknown; else counted exactly
+
+A log forgets events whose tuples are stored, and their refusals with them: after a restart those are forgotten too. Of
+the late ones it is known that they lie below a watermark, so windows behind it are known again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+
+KEPT = 16_384
+"""Times that are kept of each kind: 128 KiB a stream at most."""
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_FIRST_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What is known of the refusals of one kind. `times`: int64[k]. `forgotten`: the others lie between these."""
+
+    count: int
+    times: Array
+    forgotten: tuple[int, int] | None
+
+    def within(self, begin: int | None, end: int | None) -> int | None:
+        """How many lie in [begin, end] (None: unbounded, of `end`: no time yet); None if that is not known. O(KEPT)."""
+        if not self.count:
+            return 0
+        if end is None:
+            return None
+        begin = _LEAST if begin is None else begin
+        if self.forgotten is not None and begin <= self.forgotten[1] and self.forgotten[0] <= end:
+            return None
+        return int(((self.times >= begin) & (self.times <= end)).sum())
+
+
+class Refusals:
+    """The writer's side: counts, and the newest times, in an array that only grows until it is replaced."""
+
+    def __init__(self, forgotten: int = 0, below: int | None = None) -> None:
+        """`forgotten` of before are not known, but that they lie below `below`, if given."""
+        self._count = forgotten
+        self._forgotten = (_LEAST, _MOST if below is None else below) if forgotten else None
+        self._times = np.zeros(_FIRST_SIZE, np.int64)
+        self._used = 0
+
+    def add(self, times: Array) -> None:
+        """Some more were refused. O(times), and now and then O(KEPT)."""
+        if not len(times):
+            return
+        self._count += len(times)
+        if len(times) > KEPT:
+            self._forget(times[:-KEPT])
+            times = times[-KEPT:]
+        if self._used + len(times) > KEPT:
+            drop = min(max(self._used + len(times) - KEPT, KEPT // 2), self._used)
+            self._forget(self._times[:drop])
+            self._grow(drop, len(times))
+        elif self._used + len(times) > len(self._times):
+            self._grow(0, len(times))
+        self._times[self._used : self._used + len(times)] = times
+        self._used += len(times)
+
+    def view(self) -> Refused:
+        """As readers see it; what is added later does not change it."""
+        return Refused(self._count, self._times[: self._used], self._forgotten)
+
+    def _grow(self, drop: int, more: int) -> None:
+        kept = self._times[drop : self._used]
+        self._times = np.zeros(min(max(2 * (len(kept) + more), _FIRST_SIZE), KEPT), np.int64)
+        self._times[: len(kept)] = kept
+        self._used = len(kept)
+
+    def _forget(self, times: Array) -> None:
+        if len(times):
+            low, high = self._forgotten or (_MOST, _LEAST)
+            self._forgotten = min(low, int(times.min())), max(high, int(times.max()))
