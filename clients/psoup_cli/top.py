@@ -45,8 +45,9 @@ def top(
       psoup top --by bytes --limit 5
       psoup top --stream flights --watch
 
-    Show which queries cost most: their share of the work, how many tuples were looked at for them, how many of these
-    matched, and their bytes. Many looked at and few matched: no condition of the query is selective.
+    Show which queries cost most: their share of the work, how many new tuples were looked at for them and how many of
+    these matched, all matches (with older tuples), and their bytes. Many looked at and few of these matched: no
+    condition of the query is selective.
     """
     with connect(address, timeout) as client:
         if watch and not as_json:
@@ -63,7 +64,7 @@ def top(
     print_table(NAMES, [row(cost) for cost in found], RIGHT)
 
 
-NAMES = ["id", "cpu", "looked at", "matched", "of these", "bytes", "query"]
+NAMES = ["id", "cpu", "looked at", "of these", "matched", "bytes", "query"]
 RIGHT = [False, True, True, True, True, True, False]
 
 
@@ -72,7 +73,7 @@ def row(cost: QueryCost) -> tuple[str, ...]:
     sql = " ".join(cost.query.sql.split())
     short = sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…"
     part = f"{cost.selectivity:.1%}" if cost.candidates else "-"
-    figures = (f"{100 * cost.cpu_share:.3g}%", f"{cost.candidates:,}", f"{cost.matched:,}", part, f"{cost.bytes:,}")
+    figures = (f"{100 * cost.cpu_share:.3g}%", f"{cost.candidates:,}", part, f"{cost.matched:,}", f"{cost.bytes:,}")
     return (cost.query.query_id, *figures, short)
 
 

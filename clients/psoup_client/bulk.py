@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ PART_QUERIES = 8_192
 """Queries of one call: some tenths of a second of the service's time, so that pushes do not wait long for it."""
 
 _PART_BYTES = 1024 * 1024
+_UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
 _NAMED = re.compile(r"\$[A-Za-z_]")
 
 Progress = Callable[[int, int], None]
@@ -43,19 +45,50 @@ class Parameters:
 def parameters_of(sql: str, rows: Any) -> Parameters:
     """Rows as callers have them. Raises InvalidData, which names the column and the row, and TypeError."""
     if is_pandas(rows):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
+        rows = _of_pandas(rows)
     if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
-        rows = pa.table(rows)
+        try:
+            rows = pa.table(rows)
+        except (pa.ArrowException, TypeError, ValueError) as problem:
+            raise InvalidData(f"a {type(rows).__name__} is not a table; {_ROWS}") from problem
     if isinstance(rows, pa.Table):
         return Parameters(rows, bool(_NAMED.search(sql)))
     if isinstance(rows, Mapping):
-        return Parameters(_table({str(name): list(values) for name, values in rows.items()}), True)
+        return Parameters(_table({str(name): _values(str(name), values) for name, values in rows.items()}), True)
     if isinstance(rows, str | bytes):
-        raise TypeError("rows of parameters are a list of tuples or dicts, or a table; for one row use register")
-    rows = list(rows)
+        raise TypeError(f"{_ROWS}; for one row use register")
+    try:
+        rows = list(rows)
+    except TypeError as problem:
+        raise TypeError(f"a {type(rows).__name__} has no rows; {_ROWS}") from problem
     if rows and isinstance(rows[0], Mapping):
         return Parameters(_table(_by_name(rows)), True)
     return Parameters(_table(_in_order(rows)), False)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """A table of a pandas frame, column by column: NaN is NULL there."""
+    names = [str(name) for name in frame.columns]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidData(f"column {name!r} comes twice; give it once", facts={"column": name})
+    columns = {}
+    for place, name in enumerate(names):
+        series = frame.iloc[:, place]
+        try:
+            columns[name] = pa.Array.from_pandas(series)
+        except _UNFIT as problem:
+            raise _unfit(name, list(series)) from problem
+    return pa.table(columns)
+
+
+def _values(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidData(
+            f"the values of parameter {name} are a {type(values).__name__}; give a list, with a value for each query",
+            facts={"parameter": name},
+        )
+    return list(values)
 
 
 def _by_name(rows: Sequence[Any]) -> dict[str, list[Any]]:
@@ -97,22 +130,28 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
 def _array(name: str, values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
-        for number, value in enumerate(values, 1):
-            if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                raise InvalidData(
-                    f"parameter {name} in row {number} is {value}, which is out of the range of 64 bits",
-                    facts={"parameter": name, "row": str(number)},
-                ) from problem
-        kinds: dict[str, int] = {}
-        for number, value in enumerate(values, 1):
-            if value is not None:
-                kinds.setdefault(type(value).__name__, number)
-        seen = ", ".join(f"{kind} (row {number})" for kind, number in kinds.items())
-        raise InvalidData(
-            f"the values of parameter {name} cannot be sent together: {seen}; give values of one type",
-            facts={"parameter": name},
-        ) from problem
+    except _UNFIT as problem:
+        raise _unfit(name, values) from problem
+
+
+def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
+    """Why values make no column: one is too large, no parameter, or they are of several types."""
+    for number, value in enumerate(values, 1):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return InvalidData(
+                f"parameter {name} in row {number} is {value}, which is out of the range of 64 bits",
+                facts={"parameter": name, "row": str(number)},
+            )
+    kinds: dict[str, int] = {}
+    for number, value in enumerate(values, 1):
+        if value is not None:
+            kinds.setdefault(type(value).__name__, number)
+    seen = ", ".join(f"{kind} (row {number})" for kind, number in kinds.items())
+    if len(kinds) == 1:
+        what = f"parameter {name} cannot be sent: {seen}; give numbers, texts, times, dates or BOOLEANs"
+    else:
+        what = f"the values of parameter {name} cannot be sent together: {seen}; give values of one type"
+    return InvalidData(what, facts={"parameter": name})
 
 
 def requests_of(

@@ -20,8 +20,9 @@ ORDERS: dict[str, queries_pb2.CostOrder.ValueType] = {
 class QueryCost:
     """What one query costs, since it was registered or the service started.
 
-    Of `tuples` that came, `candidates` were looked at for it, and `matched` matched (with older ones that it was
-    applied to). `cpu_share` (0 to 1) and `bytes` are its own part where queries share their WHERE; counts are of all.
+    Of `tuples` that came, `candidates` were looked at for it, and `matched_new` of these matched; `matched` are all,
+    with older ones that it was applied to. `cpu_share` (0 to 1) and `bytes` are its own part where queries share their
+    WHERE; counts are of all.
     """
 
     query: QueryInfo
@@ -30,11 +31,12 @@ class QueryCost:
     matched: int
     cpu_share: float
     bytes: int
+    matched_new: int = 0
 
     @property
     def selectivity(self) -> float:
         """Matches for each candidate: near 0, no condition of the query is selective, and it is tested in vain."""
-        return self.matched / self.candidates if self.candidates else 0.0
+        return self.matched_new / self.candidates if self.candidates else 0.0
 
     @staticmethod
     def of(message: queries_pb2.QueryCost) -> QueryCost:
@@ -46,6 +48,7 @@ class QueryCost:
             message.matched,
             message.cpu_share,
             message.bytes,
+            message.matched_new,
         )
 
 

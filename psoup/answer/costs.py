@@ -2,7 +2,8 @@
 
     tuples        came since its clause joined (or since the service started, if that was later)
     candidates    of these, looked at for the clause: one by one, as bits, or in a list of the index
-    matched       matched, in the same time; beside them those of older tuples that it was evaluated over
+    matched new   of the candidates, matched
+    matched       all that matched: beside them those of older tuples, which it was evaluated over, and not a candidate
     share         of the work of joining new tuples, from counts of what was looked at and how; an estimate
     bytes         of its results, and its part of index and catalog; an estimate but for the results
 
@@ -19,13 +20,15 @@ from itertools import islice
 
 import numpy as np
 
+from psoup.answer.matches import chunk_matches
 from psoup.answer.members import since
 from psoup.answer.records import ClauseRecord
-from psoup.answer.snapshot import Snapshot, StreamView
+from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup.results.sizes import column_size, sizes_by_slot
 from psoup.stems.costs import SlotCosts
+from psoup.wording import counted, verb
 
 ORDERS = ("cpu", "candidates", "matched", "bytes")
 """By what `top_queries` may order."""
@@ -41,21 +44,25 @@ class QueryCost:
     query_id: int
     tuples: int
     candidates: int
+    matched_new: int
     matched: int
     share: float
     bytes: int
 
     @property
     def selectivity(self) -> float:
-        """Matches for each candidate; 0 if there was no candidate."""
-        return self.matched / self.candidates if self.candidates else 0.0
+        """Matches for each candidate, 0 to 1; 0 if there was no candidate."""
+        return self.matched_new / self.candidates if self.candidates else 0.0
 
     def lines(self) -> list[str]:
         """Text for a terminal."""
         lines = [
-            f"  cost     {self.candidates:,} of {self.tuples:,} new tuples looked at, {self.matched:,} matched;"
-            f" {self.share:.1%} of the work of all queries, {self.bytes:,} bytes"
+            f"  cost     {self.candidates:,} of {counted(self.tuples, 'new tuple')} looked at,"
+            f" {self.matched_new:,} matched; {self.share:.1%} of the work of all queries, {counted(self.bytes, 'byte')}"
         ]
+        if self.matched > self.matched_new:
+            older = self.matched - self.matched_new
+            lines.append(f"           {counted(older, 'older tuple')} {verb(older, 'matches', 'match')} besides")
         if self.candidates >= _VAIN_FROM and self.selectivity < _VAIN_SHARE:
             lines.append("           much is looked at and little matches: no condition of the query is selective")
         return lines
@@ -76,17 +83,34 @@ class _Stream:
     def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
         """Of one query of a clause; `total`: units of all streams."""
         slot, users, counts = clause.slot, len(clause.members), self.counts
-        covered = (e.results for e in self.chunks if e.results.covers(clause.sqc_id))
-        sizes = [column_size(results, clause.sqc_id, slot) for results in covered]
+        covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
+        sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
         matched, size = sum(one for one, _ in sizes), sum(one for _, one in sizes)
+        new = self._new(clause, covered, [one for one, _ in sizes])
         return QueryCost(
             query_id,
             int(counts.tuples[slot]),
             int(counts.candidates[slot]),
+            min(new, int(counts.candidates[slot])),
             matched + int(counts.matched[slot]),
             float(counts.units[slot]) / total / users if total else 0.0,
             (size + self.spare) // users,
         )
+
+    def _new(self, clause: ClauseRecord, covered: list[ChunkEntry], matched: list[int]) -> int:
+        """How many of the matches are of tuples that came since the clause joined: those are its latest ones.
+
+        Of chunks that have left the memory all count as new, unless all tuples of before are gone by now.
+        """
+        born = self.view.next_id - int(self.counts.tuples[clause.slot])
+        found = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0
+        for entry, count in zip(covered, matched, strict=True):
+            first, rows = entry.data.first_id, len(entry.data)
+            if born <= first:
+                found += count
+            elif born < first + rows:
+                found += len(chunk_matches(entry, clause, born - first, rows).offsets)
+        return found
 
     def by(self, order: str) -> Array:
         """By slot, what clauses are ordered by, before it is divided among their queries."""

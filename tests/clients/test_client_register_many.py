@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -182,3 +183,27 @@ def test_the_command_reads_statements_of_a_file(running: Serving, client: Client
     run(running, "--file", str(path), "--param", "1", fails=2)
     run(running, "SELECT 1", "--params", str(tmp_path / "none.csv"), fails=2)
     run(running, fails=2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (lambda: pd.DataFrame({"a": [1, "x"]}), "parameter a cannot be sent together: int .row 1., str .row 2."),
+        (lambda: pd.DataFrame({"a": [object()]}), "parameter a cannot be sent: object .row 1."),
+        (lambda: pd.DataFrame({"a": [1 + 2j]}), "parameter a cannot be sent: complex"),
+        (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), "column 'a' comes twice"),
+        (lambda: pa.chunked_array([[1]]), "a ChunkedArray is not a table; rows of parameters are a list"),
+        (lambda: pl.Series([1]), "a Series is not a table"),
+        (lambda: {"a": 1}, "the values of parameter a are a int; give a list"),
+        (lambda: {"a": "xyz"}, "the values of parameter a are a str"),
+    ],
+)
+def test_what_is_no_rows_is_an_error_of_the_sdk(client: Client, rows: Any, said: str) -> None:
+    with pytest.raises(InvalidData, match=said):
+        client.register_many("SELECT a FROM nothing WHERE a = ?", rows())
+
+
+@pytest.mark.parametrize("rows", [5, pl.LazyFrame({"a": [1]})])
+def test_what_has_no_rows_is_a_type_error(client: Client, rows: Any) -> None:
+    with pytest.raises(TypeError, match="has no rows; rows of parameters are a list of tuples or dicts"):
+        client.register_many("SELECT a FROM nothing WHERE a = ?", rows)

@@ -139,3 +139,28 @@ def test_what_is_gone_is_reclaimable_until_maintenance_has_taken_it_back() -> No
     soup.maintain()
     items = {item.structure: item for item in memory_bill(soup.engine.snapshot()).items}
     assert items["sealed results"].reclaimable == 0 == items["predicate index"].reclaimable
+
+
+@pytest.mark.parametrize("maintained", [False, True])
+@pytest.mark.parametrize("retention", ["", " RETENTION 200 ROWS"])
+def test_no_more_of_the_candidates_matched_than_there_are(maintained: bool, retention: str) -> None:
+    """A query that comes in the middle of a chunk, over tuples that all match: only later ones were looked at."""
+    soup = LocalPSoup(EngineConfig(chunk_rows=64))
+    soup.execute(CREATE + retention)
+    soup.push("s", table(0, 150))
+    query = soup.register("SELECT b FROM s WHERE b >= 0")
+    for start in range(150, 450, 60):
+        soup.push("s", table(start, 60))
+        if maintained:
+            soup.maintain()
+        cost = query_cost(soup.engine.snapshot(), query, tenant="default")
+        came = start + 60 - 150
+        assert (cost.tuples, cost.candidates) == (came, came)
+        assert cost.matched_new == came or (retention and cost.matched_new <= came)
+        assert cost.selectivity <= 1
+        assert cost.matched >= cost.matched_new
+        assert soup.explain(query).cost == cost
+    text = "\n".join(cost.lines())
+    assert "300 of 300 new tuples looked at, 300 matched" in text or retention
+    if not retention:
+        assert f"{cost.matched - 300} older tuples match besides" in text or not maintained

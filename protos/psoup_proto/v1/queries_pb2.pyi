@@ -1088,6 +1088,7 @@ class QueryCost(_message.Message):
     MATCHED_FIELD_NUMBER: _builtins.int
     CPU_SHARE_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
+    MATCHED_NEW_FIELD_NUMBER: _builtins.int
     tuples: _builtins.int
     """Tuples that came since."""
     candidates: _builtins.int
@@ -1100,6 +1101,8 @@ class QueryCost(_message.Message):
     """Share of the work of joining new tuples, 0 to 1: an estimate from what was looked at, and how."""
     bytes: _builtins.int
     """Bytes of its results, and its part of index and catalog, which is an estimate."""
+    matched_new: _builtins.int
+    """Those of `candidates` that matched."""
     @_builtins.property
     def query(self) -> Global___Query:
         """The query."""
@@ -1113,10 +1116,11 @@ class QueryCost(_message.Message):
         matched: _builtins.int = ...,
         cpu_share: _builtins.float = ...,
         bytes: _builtins.int = ...,
+        matched_new: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "candidates", b"candidates", "cpu_share", b"cpu_share", "matched", b"matched", "query", b"query", "tuples", b"tuples"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "candidates", b"candidates", "cpu_share", b"cpu_share", "matched", b"matched", "matched_new", b"matched_new", "query", b"query", "tuples", b"tuples"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -77,6 +77,7 @@ def _message(snapshot: Snapshot, cost: QueryCost, tenant: str, backend: Backend)
         tuples=cost.tuples,
         candidates=cost.candidates,
         matched=cost.matched,
+        matched_new=cost.matched_new,
         cpu_share=cost.share,
         bytes=cost.bytes,
     )
