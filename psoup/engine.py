@@ -86,8 +86,7 @@ class Engine:
 
     def kept_out(self) -> dict[int, list[str]]:
         """By stream ID, digests of what must be out of the index at the next start as well. The writer's."""
-        kept = {stream_id: state.standing.quarantine.kept for stream_id, state in self._streams.items()}
-        return {stream_id: digests for stream_id, digests in kept.items() if digests}
+        return {i: sorted(state.standing.kept) for i, state in self._streams.items() if state.standing.kept}
 
     def snapshot(self) -> Snapshot:
         """The published root. O(1), from any thread."""
@@ -129,7 +128,7 @@ class Engine:
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         for state in asked.values():
-            state.cover_new(self._run, self._precautions.watch)
+            state.cover_new(self._run, self._precautions)
         self._touched.update(asked)
         self._due.update(self._touched)
         self._snapshot = self._publish()
@@ -200,8 +199,8 @@ class Engine:
     def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed = 0
         for stream_id, state in fed.items():
-            state.cover_new(self._run, self._precautions.watch)
-            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions.watch)
+            state.cover_new(self._run, self._precautions)
+            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
             freed += state.expire()
         self._touched.update(fed)
         fed.clear()

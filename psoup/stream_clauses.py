@@ -47,6 +47,8 @@ class StreamClauses:
         self.next_sqc = next_sqc
         self._held = held
         """Digests of expressions that are out from the start."""
+        self.kept: set[str] = set()
+        """Digests of what must be out at the next start, also if nobody reads it any more: the log may know who did."""
         self._uses: Counter[int] = Counter()
         """How many clauses use each attribute, in the index or not."""
         self._new: list[Array] = []
@@ -123,7 +125,8 @@ class StreamClauses:
             if not self._uses[attribute]:
                 del self._uses[attribute]
                 self.index.attributes.barred.discard(attribute)
-                if (reason := self.quarantine.forget(attribute)) is not None:
+                reason = self.quarantine.forget(attribute)
+                if reason is not None and not reason.kept:
                     self.news.append((reason, _NONE))
 
     def used(self, errors: Mapping[int, int]) -> dict[int, int]:
@@ -143,6 +146,7 @@ class StreamClauses:
         left = [_NONE]
         for attribute, text in why.items():
             reason = reason_for(self.index.attributes[attribute], text, kept=kept)
+            self.kept.update([reason.digest] if kept else [])
             slots = self.index.bar(attribute)
             ids = self.slots.sqc_of_slot[slots]
             self.quarantine.put_out(attribute, reason)
@@ -160,7 +164,7 @@ class StreamClauses:
             return _NONE
         derived = [a for a in clause.attributes if not isinstance(self.index.attributes[a], AttributeRef)]
         if derived:
-            return self.put_out(dict.fromkeys(derived, why))
+            return self.put_out(dict.fromkeys(derived, why), kept=True)
         ids, slots = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
         self.index.remove(clause.slot)
         reason = Reason("", why)

@@ -31,7 +31,7 @@ from psoup.results.open import OpenResults
 from psoup.stems.chunk import Keep
 from psoup.stems.data_stem import DataSteM
 from psoup.stems.piece import Runner
-from psoup.stems.quarantine import Place, Watch
+from psoup.stems.quarantine import NO_PRECAUTIONS, Place, Precautions
 from psoup.stems.query_stem import Subset
 from psoup.stems.refusals import Refusals
 from psoup.stream_clauses import OOM, StreamClauses
@@ -97,7 +97,7 @@ class StreamState:
                     self._ready.append(event.batch)
         self._watermark = event.watermark
 
-    def advance(self, run: Runner, watch: Watch | None = None) -> int:
+    def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS) -> int:
         """Release what the watermark has passed and join it with all clauses; returns the number of tuples."""
         if self.data.spec.event_time:
             released = self.data.release(self._watermark)
@@ -108,8 +108,8 @@ class StreamState:
             rest: Batch | None = batch
             while rest is not None:
                 piece, rest = self.data.append(rest)
-                self._look(watch, "arrival", int(piece.ids[0]), len(piece), piece.start)
-                failed = self.clauses.probe(piece, self.open, run)
+                self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
+                failed = self.clauses.probe(piece, self.open, run, care.compute)
                 if failed:
                     self._raised(failed, self.clauses.readers(failed), piece.start)
                 if self.data.full:
@@ -246,23 +246,24 @@ class StreamState:
         self.standing.remove(clause)
         self.results.bury(clause.sqc_id)
 
-    def cover_new(self, run: Runner, watch: Watch | None = None) -> None:
+    def cover_new(self, run: Runner, care: Precautions = NO_PRECAUTIONS) -> None:
         """Evaluate the clauses added since the last call over the open chunk (new queries, old data)."""
         new = self.standing.take_new()
         if len(new) and self.data.open.length:
             chunk = self.data.open.view()
-            self._look(watch, "registration", chunk.first_id, len(chunk), 0)
+            self._look(care, "registration", chunk.first_id, len(chunk), 0)
             index = self.clauses.subset(new)
-            failed = cover(chunk, index, self.open, self.config, run)
+            failed = cover(chunk, index, self.open, self.config, run, care.compute)
             if failed:
                 self._raised(failed, index.readers(failed), 0)
 
     # What cannot be evaluated ----------------------------------------------------------------------------
 
-    def _look(self, watch: Watch | None, what: str, first_id: int, rows: int, start: int) -> None:
+    def _look(self, care: Precautions, what: str, first_id: int, rows: int, start: int) -> None:
         """Tell who watches what is evaluated next; what must not be evaluated goes out before."""
-        wanted = watch is not None and self.clauses.attributes.derived
-        if wanted and watch is not None and not watch(Place(self.stream_id, what, first_id, rows)):
+        if care.watch is None or not self.clauses.attributes.derived:
+            return
+        if not care.watch(Place(self.stream_id, what, first_id, rows)):
             self.put_out_derived(start)
 
     def put_out_derived(self, start: int | None = None) -> None:

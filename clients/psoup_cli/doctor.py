@@ -26,11 +26,19 @@ def doctor(
     aside: Annotated[
         bool, typer.Option("--set-aside", help="Take damaged chunks and batches out, so that the service can start.")
     ] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Also try what a start would do, in a process with limited memory.")
+    ] = False,
+    memory: Annotated[
+        int | None,
+        typer.Option("--memory", metavar="MIB", min=64, help="For --replay; what the machine has left by default."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """\b
     Examples:
       psoup doctor psoup-data
+      psoup doctor psoup-data --replay --memory 2048
       psoup doctor psoup-data --repair
       psoup doctor psoup-data --set-aside
       psoup doctor psoup-data --json
@@ -40,6 +48,9 @@ def doctor(
 
     With --set-aside, for want of a backup: a damaged chunk and those of its stream before it count as expired; damaged
     batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
+
+    With --replay, what is sound is replayed and covered as by a start, without changing anything. If that does not come
+    to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way out.
 
     \b
     Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
@@ -51,6 +62,8 @@ def doctor(
     try:
         with byte_bar("examined") as progress:
             report = examine(directory, repair=repair, aside=aside, progress=progress)
+        if replay:
+            _replay(directory, memory, report)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
@@ -61,6 +74,16 @@ def doctor(
     else:
         _print(report)
     raise typer.Exit(WRONG if not report.well else LOST if report.lost else WELL)
+
+
+def _replay(directory: Path, memory: int | None, report: Report) -> None:
+    """Add to the report what a start would come to."""
+    from psoup_service.rehearsal import available_mib, rehearse
+
+    if any(finding.severity == "damage" and not finding.repaired for finding in report.findings):
+        message("psoup: what is damaged is not replayed; see the findings")
+        return
+    report.findings += rehearse(directory, memory or available_mib())
 
 
 def _print(report: Report) -> None:

@@ -25,6 +25,10 @@ def serve(
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
     ] = None,
+    quarantine: Annotated[
+        list[str] | None,
+        typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable."),
+    ] = None,
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")] = None,
 ) -> None:
     """\b
@@ -36,6 +40,10 @@ def serve(
 
     Start a service and keep it up until Ctrl-C or SIGTERM. What it has acknowledged is on disk, in ./psoup-data unless
     told otherwise, and is there again after the next start. All settings and where they come from: psoup config show
+
+    A query that cannot be evaluated leaves the index by itself, and so does one that ended two starts. --quarantine is
+    for one that the doctor named (psoup doctor DIR --replay): what it computes, and all queries that compute the same,
+    are evaluated row by row when they are invoked. Later starts know it, until it is unregistered.
     """
     if memory and data_dir is not None:
         raise typer.BadParameter("--memory keeps no data directory; leave --data-dir out, or --memory")
@@ -49,4 +57,4 @@ def serve(
     loaded = load_settings(flags, config)
     from psoup_service.main import serve as run
 
-    raise typer.Exit(run(loaded.settings))
+    raise typer.Exit(run(loaded.settings, quarantine=quarantine or ()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,6 +21,7 @@ from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
 from psoup.query import Factor, Term
 from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.sql import describe_window
+from psoup.stems.quarantine import Reason
 from psoup.stems.search import Search
 from psoup.stems.windows import WindowRange, apply_window
 
@@ -91,7 +93,7 @@ class Explanation:
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
             lines.extend(f"           derived attribute: {text}" for text in factor.derived)
         lines.append(
-            f"  window holds {self.tuples_in_window:,} tuples, {'at least ' if self.refused else ''}"
+            f"  window holds {self.tuples_in_window:,} tuples, {'at least ' if self.refused or self.outside else ''}"
             f"{self.matches_in_window:,} match; {self.errors} evaluation errors"
         )
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
@@ -142,7 +144,8 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
     to_evaluate = _to_evaluate(view, clause, unknown, found)
-    left_out = set(unknown) if to_evaluate > snapshot.config.archive_rows else set[int]()
+    outside = view.outside.reasons(clause.sqc_id, clause.attributes)
+    left_out = set(unknown) if to_evaluate > snapshot.config.archive_rows else _not_counted(forms, outside)
     parts = _parts(view, clause, found, left_out, budget, snapshot.config.texts)
     return Explanation(
         query_id=query_id,
@@ -169,8 +172,13 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         to_evaluate=to_evaluate,
         archive_rows=snapshot.config.archive_rows,
         cost=query_cost(snapshot, query_id, tenant=tenant),
-        outside=tuple(str(reason) for reason in view.outside.reasons(clause.sqc_id, clause.attributes)),
+        outside=tuple(map(str, outside)),
     )
+
+
+def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:
+    """Chunks whose matches are not counted: that would be to evaluate what cannot be evaluated."""
+    return {k for k, form in enumerate(forms) if form == "uncovered"} if outside else set()
 
 
 def _rows(entry: ChunkEntry, found: WindowRange) -> tuple[int, int]:

@@ -21,6 +21,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.sql.canonical import expr_text
+from psoup.stems.evaluation import Compute, guarded
 
 MOST_RAISES = 3
 """How often an expression may raise before its clauses leave the index: a machine may be short of memory once."""
@@ -57,12 +58,14 @@ Watch = Callable[[Place], bool]
 class Precautions:
     """What a host knows before the first event. `watch`: told before anything is evaluated, until it is taken back.
 
-    `held`: by stream ID, digests of expressions that are out when they come. `by_hand`: IDs of queries that are.
+    `compute`: how expressions are evaluated on arrival and when queries are registered; one that tells may take its
+    place. `held`: by stream ID, digests of expressions that are out when they come. `by_hand`: IDs of queries that are.
     """
 
     watch: Watch | None = None
     held: Mapping[int, frozenset[str]] = field(default_factory=dict)
     by_hand: frozenset[int] = frozenset()
+    compute: Compute = guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,8 @@ class Outside:
         found = [self.attributes[a] for a in attributes if a in self.attributes] if self.attributes else []
         return [*found, self.clauses[sqc_id]] if sqc_id in self.clauses else found
 
+
+NO_PRECAUTIONS = Precautions()
 
 NOBODY = Outside({}, {}, np.zeros(0, np.int64))
 
@@ -178,11 +183,6 @@ class Quarantine:
         low, high = np.searchsorted(self.ids, (first, before))
         found: Array = self.ids[low:high]
         return found
-
-    @property
-    def kept(self) -> list[str]:
-        """The digests of the expressions that must be out at the next start as well."""
-        return sorted({reason.digest for reason in self._attributes.values() if reason.kept})
 
     def _show(self) -> None:
         self.outside = Outside(dict(self._attributes), dict(self._alone), self.ids)

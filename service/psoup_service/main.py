@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from psoup.errors import PSoupError, Unavailable
 from psoup_service import log
@@ -23,11 +23,14 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> int:
-    """Serve until a signal comes; returns the exit code. `ready` is told the address once calls are served."""
+def serve(settings: Settings, *, ready: Callable[[str], None] | None = None, quarantine: Sequence[str] = ()) -> int:
+    """Serve until a signal comes; returns the exit code. `ready` is told the address once calls are served.
+
+    `quarantine`: IDs of queries that are kept out of the index.
+    """
     log.configure(settings.log_format, settings.log_level)
     try:
-        return asyncio.run(_serve(settings, ready))
+        return asyncio.run(_serve(settings, ready, quarantine))
     except PSoupError as problem:
         return _told(problem)
     except OSError as problem:
@@ -42,14 +45,14 @@ def _told(problem: PSoupError) -> int:
     return EXIT_FAILED
 
 
-async def _serve(settings: Settings, ready: Callable[[str], None] | None) -> int:
+async def _serve(settings: Settings, ready: Callable[[str], None] | None, quarantine: Sequence[str]) -> int:
     store = open_store(
         settings.data_dir,
         reserve_bytes=settings.disk_reserve_mib * _MIB,
         cache_bytes=settings.archive_cache_mib * _MIB,
         hot_bytes=settings.memory_mib * _MIB // 2,
     )
-    service = Service(settings, store=store)
+    service = Service(settings, store=store, quarantine=quarantine)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

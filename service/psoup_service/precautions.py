@@ -3,7 +3,7 @@
     start 1   about to evaluate tuples 8192 to 16383 of stream 3: noted    killed, out of memory: nothing was raised
     start 2   the same place, for the second time: noted                   killed
     start 3   the same place: not evaluated; what is computed for the stream's clauses leaves the index, and that is
-              noted for all later starts, until no query uses it any more
+              noted for later starts, as is what was taken out by hand, until one does not meet it in its replay
 
 Noted is what a replay evaluates, and in all of a process's life what maintenance covers; a process that is killed by
 what arrives finds it again in its replay. That an operator kills a process twice at the same place costs speed only:

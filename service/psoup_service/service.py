@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
@@ -63,10 +63,18 @@ _log = logging.getLogger(__name__)
 class Service:
     """One service. `address` is where it listens, once started. Without a `store` it keeps everything in memory.
 
-    The store is the service's from here on: it is closed with it.
+    The store is the service's from here on: it is closed with it. `quarantine`: IDs of queries that are kept out of the
+    index.
     """
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        store: Store | None = None,
+        quarantine: Sequence[str] = (),
+    ) -> None:
         self.settings = settings
         self.address = ""
         self.metrics_address = ""
@@ -85,6 +93,7 @@ class Service:
             pending=settings.pending,
             helpers=self._helpers,
             allowance=settings.allowance(),
+            quarantine=quarantine,
         )
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)

@@ -5,12 +5,15 @@
          ──"kill"────────────> kill -9, wait until it is gone ──> "dead STATUS"
 
 The service is the real one, settings and all; only its start-up is shared. gRPC does not run in the zygote, so that it
-may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small. Run as a module it is the zygote; `Zygote` is the test's side.
+may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small, PSOUP_TEST_MEMORY_MIB limits what it may allocate, and with
+PSOUP_TEST_DEADLY=13 the process is killed when abs(13) is evaluated, as by the out-of-memory killer. Run as a module it
+is the zygote; `Zygote` is the test's side.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -42,9 +45,16 @@ class Zygote:
             if pipe is not None:
                 pipe.close()
 
-    def start(self, data_dir: str, port: int = 0) -> None:
+    def start(self, data_dir: str, port: int = 0, quarantine: str = "") -> None:
         """Begin to start a service; `ready` waits for it, `kill` does not."""
-        self._say(f"start {port} {data_dir}")
+        self._say(f"start {port} {data_dir}\t{quarantine}")
+
+    def died(self) -> int:
+        """Wait until the service has ended by itself; returns the exit status, as `os.waitpid` has it."""
+        self._say("wait")
+        while not (line := self._hear()).startswith("dead"):
+            assert line.startswith("ready"), line
+        return int(line.split()[1])
 
     def ready(self) -> str:
         """The address of the service that was started, once it serves; AssertionError if it ended instead."""
@@ -81,7 +91,14 @@ def _tell(text: str) -> None:
     os.write(1, (text + "\n").encode())
 
 
-def _serve(port: int, data_dir: str) -> None:
+def _limit(mib: int) -> None:
+    """No more address space than now, and so much."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + mib * 1024 * 1024,) * 2)
+
+
+def _serve(port: int, data_dir: str, quarantine: str) -> None:
     """The forked child: a service until it is killed or told to stop."""
     from psoup_service.main import serve
     from psoup_service.settings import Settings, load
@@ -90,8 +107,15 @@ def _serve(port: int, data_dir: str) -> None:
     if rows:  # no setting: nobody but a test wants small chunks
         made = Settings.engine_config
         Settings.engine_config = lambda self: replace(made(self), chunk_rows=rows)  # type: ignore[method-assign]
+    if deadly := os.environ.get("PSOUP_TEST_DEADLY"):
+        from psoup_testing.deadly import make_deadly
+
+        make_deadly(int(deadly))
+    if mib := os.environ.get("PSOUP_TEST_MEMORY_MIB"):
+        _limit(int(mib))
     flags = {"port": port, "data_dir": data_dir, "log_format": "json", "log_level": "warning"}
-    os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}")))
+    ids = quarantine.split()
+    os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}"), quarantine=ids))
 
 
 def _end(child: int, number: signal.Signals) -> None:
@@ -111,7 +135,11 @@ def main() -> None:
         if command == "start":
             child = os.fork()
             if not child:
-                _serve(int(rest[0]), rest[1].strip())
+                data_dir, _, quarantine = rest[1].rstrip("\n").partition("\t")
+                _serve(int(rest[0]), data_dir, quarantine)
+        elif command == "wait":
+            _tell(f"dead {os.waitpid(child, 0)[1]}")
+            child = 0
         elif command in ("kill", "stop"):
             _end(child, signal.SIGKILL if command == "kill" else signal.SIGTERM)
             child = 0

@@ -36,10 +36,11 @@ from psoup_storage.durable.covering import FOLDER as COVERS
 from psoup_storage.durable.database import FORMAT, SCHEMA
 from psoup_storage.durable.directory import DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.findings import Finding, Report, Severity
+from psoup_storage.durable.notes import PREFIX as NOTE
 from psoup_storage.durable.numbers import Numbers
-from psoup_storage.durable.seals import broken_seals, register
+from psoup_storage.durable.seals import broken_seals
 from psoup_storage.durable.setting_aside import ASIDE, impossible, losses, set_aside
-from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
+from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema, open_to_look
 from psoup_storage.durable.whole_copy import MARK
 from psoup_storage.matches import SUFFIX
 
@@ -102,7 +103,7 @@ class Examination:
         yield from self._look_at_directory()
         database = self._path / DATABASE
         try:
-            with closing(_open(database)) as connection:
+            with closing(open_to_look(database)) as connection:
                 yield from self._look_at_database(connection)
                 yield from self._look_at_manifest(connection)
                 yield from self._look_at_log(connection)
@@ -144,7 +145,7 @@ class Examination:
             elif entry.name.startswith("backup-"):
                 what = "is what a backup that was cut off has left"
                 yield Finding(Severity.LEFTOVER, entry.name, what, repair="the next start of the service removes it")
-            elif entry.name not in _KNOWN:
+            elif entry.name not in _KNOWN and not entry.name.startswith(NOTE):
                 yield Finding(Severity.NOTE, entry.name, "does not belong to the data; the service ignores it")
 
     def _look_at_database(self, connection: apsw.Connection) -> Iterator[Finding]:
@@ -314,17 +315,6 @@ class Examination:
     def _advance(self, what: str, size: int) -> None:
         self._done += size
         self._progress(what, min(self._done, self._total), self._total)
-
-
-def _open(database: Path) -> apsw.Connection:
-    """A connection that changes nothing on the disk, not even when it is closed."""
-    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
-    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):
-        connection.pragma(name, value)
-    register(connection)
-    connection.pragma("user_version")
-    return connection
 
 
 def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:

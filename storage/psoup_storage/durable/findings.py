@@ -11,6 +11,8 @@ class Severity(StrEnum):
 
     DAMAGE = "damage"
     """Something acknowledged is lost or not as it was written."""
+    REPLAY = "replay"
+    """Nothing is lost, and a start would not come to its end, or not with this memory."""
     LEFTOVER = "leftover"
     """Something that nothing needs, or that follows from the rest: repair removes or rebuilds it."""
     NOTE = "note"

@@ -47,3 +47,14 @@ def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> st
     found = list(connection.execute(_SCHEMA))
     odd = sorted({str(row[1]) for row in set(made) ^ set(found)})
     return f"the definition of {odd[0]} is not this format's" if odd else None
+
+
+def open_to_look(database: Path) -> apsw.Connection:
+    """A connection that changes nothing on the disk, not even when it is closed."""
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    for name, value in (("locking_mode", "EXCLUSIVE"), ("query_only", True), ("trusted_schema", False)):
+        connection.pragma(name, value)
+    register(connection)
+    connection.pragma("user_version")
+    return connection

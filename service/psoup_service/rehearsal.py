@@ -1,0 +1,242 @@
+"""What a start would do with a data directory, tried in a process of its own with limited memory: nothing is changed.
+
+    psoup doctor --replay ──> child: limit on memory, replay, cover ──lines──> what is evaluated, and where
+                         <── findings: where it ended, or what could not be evaluated, and which queries compute it
+
+The limit is one on address space beyond what the child takes before it begins (RLIMIT_AS): an allocation over it fails,
+where a start that the machine has no memory for would be killed. Run as `python -m psoup_service.rehearsal`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from psoup.columns import Array, Column
+from psoup.config import EngineConfig, TextLimits
+from psoup.cover_task import evaluating
+from psoup.engine import Engine
+from psoup.errors import InvalidInput, PSoupError
+from psoup.events import Event, Pushed, Registered, RegisteredMany, StreamCreated
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.sql.bound import BoundBlock
+from psoup.stems.evaluation import guarded
+from psoup.stems.quarantine import LeftIndex, Place, Precautions, shape_of
+from psoup_service.ids import Ids
+from psoup_service.precautions import Guard
+from psoup_service.warmup import warm_up
+from psoup_service.writer import RUN_EVENTS, RUN_ROWS
+from psoup_storage.durable.findings import Finding, Severity
+from psoup_storage.durable.looking import LookingStore
+
+_NAMED = 8
+_SHORT = "it needs more memory than it was given (--memory), before anything is evaluated"
+_MIB = 1024 * 1024
+
+
+def rehearse(path: Path, memory_mib: int, child: str = "psoup_service.rehearsal") -> list[Finding]:
+    """Replay the directory in a child that may take `memory_mib` of memory; says what ended it, if anything did.
+
+    `child`: the module that it runs. Raises InvalidInput if it cannot be tried: the directory is in use, or has another
+    format.
+    """
+    command = [sys.executable, "-m", child, str(path), str(memory_mib)]
+    last: dict[str, Any] = {}
+    findings = []
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            told = json.loads(line)
+            if "error" in told:
+                raise InvalidInput(told["error"])
+            if "left" in told:
+                findings.append(_left(told["left"], memory_mib))
+            elif "done" in told:
+                return findings
+            else:
+                last = told
+        code = process.wait()
+        errors.seek(0)
+        why = signal.Signals(-code).name if code < 0 else (errors.read().strip().splitlines() or [f"exit {code}"])[-1]
+    return [*findings, _ended(last, why, memory_mib)]
+
+
+def available_mib() -> int:
+    """The memory that the machine has left, about."""
+    with suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) // 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _MIB
+
+
+def _left(told: dict[str, Any], memory_mib: int) -> Finding:
+    memory = "Memory" in told["why"]
+    what = f"{told['expression'] or 'a query'} cannot be evaluated, with {memory_mib:,} MiB: {told['why']}"
+    return Finding(
+        Severity.REPLAY if memory else Severity.NOTE,
+        f"stream {told['stream']}",
+        f"{what}; {told['clauses']:,} of its clauses leave the index when a service starts",
+        repair=_way_out(told["queries"]),
+    )
+
+
+def _ended(last: dict[str, Any], why: str, memory_mib: int) -> Finding:
+    """The child has not come to its end."""
+    if not last.get("expression"):
+        events = f" at events {last['events'][0]} to {last['events'][1]}" if last else ""
+        return Finding(Severity.REPLAY, "replay", f"ended{events}, with {memory_mib:,} MiB: {why}", repair=_SHORT)
+    first, events = last["first_id"], last["events"]
+    what = (
+        f"the replay ended ({why}, with {memory_mib:,} MiB) while it evaluated {last['expression']} over tuples {first}"
+        f" to {first + last['rows'] - 1}, in events {events[0]} to {events[1]}"
+    )
+    return Finding(Severity.REPLAY, f"stream {last['stream']}", what, repair=_way_out(last["queries"]))
+
+
+def _way_out(queries: Sequence[str]) -> str:
+    options = " ".join(f"--quarantine {query}" for query in queries[:1])
+    return f"start with psoup serve {options}, then unregister {', '.join(queries) or 'the queries that compute it'}"
+
+
+@dataclass(slots=True)
+class _Rehearsal:
+    """The child: an engine that says what it evaluates, before it does."""
+
+    store: LookingStore
+    config: EngineConfig
+    ids: Ids
+    names: dict[int, str] = field(default_factory=dict)
+    """Of streams."""
+    readers: dict[Expr, list[int]] = field(default_factory=dict)
+    """Some queries that read each expression."""
+    events: tuple[int, int] = (0, 0)
+    place: Place | None = None
+
+    def run(self) -> None:
+        engine = Engine(self.config)
+        held = Guard(self.store).precautions(watching=False).held
+        engine.take_precautions(Precautions(self._watch, held, compute=self._compute))
+        for run in _runs(self.store.read()):
+            self.events = run[0].sequence, run[-1].sequence
+            for event in run:
+                self._learn(event)
+            engine.apply(run)
+            self._tell(engine.news())
+        while (task := engine.maintenance()) is not None:
+            if (cover := evaluating(task)) is not None:
+                self._watch(cover[1])
+                for expr in cover[0].index.attributes.values():
+                    self._say(expr)
+            engine.install(task.compute())
+            self._tell(engine.news())
+
+    def _watch(self, place: Place) -> bool:
+        self.place = place
+        return True
+
+    def _compute(self, expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
+        if not isinstance(expr, AttributeRef):
+            self._say(expr)
+        return guarded(expr, columns, ids, times, texts)
+
+    def _say(self, expr: Expr) -> None:
+        if self.place is None or isinstance(expr, AttributeRef):
+            return
+        _line(
+            stream=self.names.get(self.place.stream_id, str(self.place.stream_id)),
+            first_id=self.place.first_id,
+            rows=self.place.rows,
+            events=self.events,
+            expression=shape_of(expr),
+            queries=[self.ids.query(query_id) for query_id in self.readers.get(expr, ())],
+        )
+
+    def _tell(self, news: Sequence[LeftIndex]) -> None:
+        for left in news:
+            queries = [self.ids.query(query_id) for query_id in left.query_ids]
+            told = {"stream": left.stream, "expression": left.expression, "why": left.why}
+            _line(left={**told, "clauses": left.clauses, "queries": queries})
+
+    def _learn(self, event: Event) -> None:
+        match event:
+            case StreamCreated():
+                self.names[event.stream_id] = event.spec.name
+            case Registered():
+                exprs = (term.attribute for factor in event.query.factors for term in factor.terms)
+                self._read_by(event.query_id, exprs)
+            case RegisteredMany(queries=BoundBlock() as block):
+                columns = block.clauses()
+                self._read_by(event.first_id, (term.attribute for term in columns.terms))
+                self._read_by(event.first_id, (term.attribute for factor in columns.fixed for term in factor.terms))
+            case RegisteredMany():
+                for number, query in enumerate(event.queries):
+                    exprs = (term.attribute for factor in query.factors for term in factor.terms)
+                    self._read_by(event.first_id + number, exprs)
+
+    def _read_by(self, query_id: int, exprs: Iterator[Expr]) -> None:
+        for expr in exprs:
+            known = self.readers.setdefault(expr, [])
+            if not isinstance(expr, AttributeRef) and len(known) < _NAMED:
+                known.append(query_id)
+
+
+def _runs(events: Iterator[Event]) -> Iterator[list[Event]]:
+    """Events as a start applies them."""
+    run, rows = list[Event](), 0
+    for event in events:
+        run.append(event)
+        rows += len(event.batch) if isinstance(event, Pushed) else 0
+        if len(run) >= RUN_EVENTS or rows >= RUN_ROWS:
+            yield run
+            run, rows = [], 0
+    if run:
+        yield run
+
+
+def _line(**facts: Any) -> None:
+    """Written at once: what comes next may be the end."""
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def _limit(memory_mib: int) -> None:
+    """No more address space than is taken by now, and so much."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + memory_mib * _MIB,) * 2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The child's: a data directory, and MiB."""
+    path, memory_mib = Path(arguments[0]), int(arguments[1])
+    try:
+        store = LookingStore(path)
+    except PSoupError as problem:
+        _line(error=problem.message)
+        return 1
+    try:
+        warm_up()
+        _limit(memory_mib)
+        _Rehearsal(store, EngineConfig(), Ids(store.incarnation)).run()
+    finally:
+        store.close()
+    _line(done=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
