@@ -8,4 +8,29 @@
 A kernel knows no type of the engine, logs nothing and raises nothing. Each has a twin of the same name and
 signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled at their
 first call and cached; they release the interpreter's lock and use no threads of their own.
+
+Numba refuses to compile what it cannot keep. Where neither the install nor HOME can be written, and NUMBA_CACHE_DIR
+does not name a place, this process keeps them in a private folder that goes with it.
 """
+
+import atexit
+import shutil
+import tempfile
+
+import numba
+
+
+def _some_kernel() -> int:
+    return 0
+
+
+def _see_that_they_are_kept() -> None:
+    try:
+        numba.njit(cache=True)(_some_kernel)
+    except RuntimeError:
+        folder = tempfile.mkdtemp(prefix="psoup-kernels-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
+
+
+_see_that_they_are_kept()

@@ -11,12 +11,14 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
-from psoup_service import log
-from psoup_service.service import Service
+from psoup_service import kernel_cache, log
 from psoup_service.settings import Settings, load
-from psoup_storage import open_store
+
+if TYPE_CHECKING:
+    from psoup_service.service import Service
 
 _MIB = 1024 * 1024
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -29,6 +31,7 @@ def serve(settings: Settings, *, ready: Callable[[str], None] | None = None, qua
     `quarantine`: IDs of queries that are kept out of the index.
     """
     log.configure(settings.log_format, settings.log_level)
+    kernel_cache.choose(settings.data_dir)
     try:
         return asyncio.run(_serve(settings, ready, quarantine))
     except PSoupError as problem:
@@ -46,13 +49,7 @@ def _told(problem: PSoupError) -> int:
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None] | None, quarantine: Sequence[str]) -> int:
-    store = open_store(
-        settings.data_dir,
-        reserve_bytes=settings.disk_reserve_mib * _MIB,
-        cache_bytes=settings.archive_cache_mib * _MIB,
-        hot_bytes=settings.memory_mib * _MIB // 2,
-    )
-    service = Service(settings, store=store, quarantine=quarantine)
+    service = _service(settings, quarantine)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -88,6 +85,19 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
     if not finished:
         _log.warning("not all work was finished in time", extra={"drain_s": settings.drain_s})
     return EXIT_OK
+
+
+def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
+    from psoup_service.service import Service  # with them come the kernels, which must have a place by then
+    from psoup_storage import open_store
+
+    store = open_store(
+        settings.data_dir,
+        reserve_bytes=settings.disk_reserve_mib * _MIB,
+        cache_bytes=settings.archive_cache_mib * _MIB,
+        hot_bytes=settings.memory_mib * _MIB // 2,
+    )
+    return Service(settings, store=store, quarantine=quarantine)
 
 
 def _announce(service: Service) -> None:

@@ -7,6 +7,7 @@
       chunks/              stored chunks, as Parquet
       incoming/            what jobs write, to be taken in; made when one begins
       covers/              what jobs found in stored chunks; see `covering`
+      cache/               compiled kernels, where there is no other place for them
       note-…               what one process leaves for the next; see `notes`
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds.
@@ -26,7 +27,9 @@ from psoup.errors import InvalidInput, ResourceExhausted
 DATABASE = "psoup.db"
 LOCK = "lock"
 INCOMING = "incoming"
-_NEW = {LOCK, "chunks", "lost+found"}
+CACHE = "cache"
+"""Compiled kernels, where neither the install nor HOME can keep them."""
+_NEW = {LOCK, "chunks", "lost+found", CACHE}
 """What a directory may hold before there is a database: a first start that was cut off, the root of a file system."""
 
 

@@ -34,7 +34,7 @@ from psoup_storage.durable.chunks import FOLDER, ChunkRow, decode_chunk
 from psoup_storage.durable.codec import Decoder, Edge, Row
 from psoup_storage.durable.covering import FOLDER as COVERS
 from psoup_storage.durable.database import FORMAT, SCHEMA
-from psoup_storage.durable.directory import DATABASE, INCOMING, LOCK, DataDirectory
+from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.findings import Finding, Report, Severity
 from psoup_storage.durable.notes import PREFIX as NOTE
 from psoup_storage.durable.numbers import Numbers
@@ -44,7 +44,7 @@ from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_
 from psoup_storage.durable.whole_copy import MARK
 from psoup_storage.matches import SUFFIX
 
-_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, "lost+found"}
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, CACHE, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
 _ASIDE = f"{_RESTORE}, or go on without it: psoup doctor --set-aside"

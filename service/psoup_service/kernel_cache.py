@@ -1,0 +1,59 @@
+"""Where compiled kernels are kept: must be decided before the first of them is imported.
+
+    NUMBA_CACHE_DIR, if it is set
+    where Numba keeps them by itself: beside the code, or under HOME        the same for all services of the machine
+    data directory/cache                                                    a read-only install without a HOME
+
+They are loaded as code is, so a folder is used only if it is the service's user's alone. Without any place each start
+compiles anew, some half a minute; `psoup.kernels` sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+import numba
+
+FOLDER = "cache"
+VARIABLE = "NUMBA_CACHE_DIR"
+_OURS = frozenset({"psoup.db", "lock"})
+"""What tells a data directory from somebody else's."""
+_log = logging.getLogger(__name__)
+
+
+def choose(data_dir: str) -> None:
+    """See that kernels can be kept, for this process and those that it starts. Makes the data directory if need be."""
+    if os.environ.get(VARIABLE) or data_dir == ":memory:" or keeps_by_itself():
+        return
+    place = Path(data_dir).absolute()
+    try:
+        if place.exists() and any(place.iterdir()) and not any((place / name).exists() for name in _OURS):
+            return  # not a data directory: nothing is made in it, and the store says so
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache = place / FOLDER
+        cache.mkdir(mode=0o700, exist_ok=True)
+        facts = os.lstat(cache)
+    except OSError as problem:
+        _log.warning("compiled kernels cannot be kept", extra={"problem": problem.strerror})
+        return
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) != 0o700:
+        _log.warning("compiled kernels are not kept where others could write", extra={"folder": str(cache)})
+        return
+    os.environ[VARIABLE] = str(cache)
+    numba.config.reload_config()
+
+
+def keeps_by_itself() -> bool:
+    """Whether Numba finds a place: beside this file, as beside the kernels, or under HOME."""
+    try:
+        numba.njit(cache=True)(_some_kernel)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _some_kernel() -> int:
+    return 0

@@ -1,0 +1,125 @@
+"""Compiled kernels have a place where neither install nor HOME can be written, and none that others can write to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+from numba.core.caching import _CacheLocator
+
+import psoup
+from psoup_service import kernel_cache
+from psoup_storage import DurableStore
+from psoup_storage.durable.doctor import examine
+
+READ_ONLY = """
+import numba.core.caching as caching
+caching.InTreeCacheLocator.from_function = classmethod(lambda *_: None)
+"""
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba finds no place by itself; what is chosen does not stay with this process."""
+    monkeypatch.setattr(kernel_cache, "keeps_by_itself", lambda: False)
+    monkeypatch.setattr(numba.config, "reload_config", lambda: None)
+    monkeypatch.setenv(kernel_cache.VARIABLE, "")
+
+
+def chosen(path: Path | str) -> str:
+    kernel_cache.choose(str(path))
+    return os.environ[kernel_cache.VARIABLE]
+
+
+def test_this_install_keeps_them_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernel_cache.VARIABLE, "")
+    assert chosen(tmp_path / "data") == ""
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_data_directory_is_the_place_where_there_is_no_other(tmp_path: Path, nowhere: None) -> None:
+    data = tmp_path / "deep" / "data"
+    assert chosen(data) == str(data / "cache")
+    assert [path.stat().st_mode & 0o777 for path in (data, data / "cache")] == [0o700, 0o700]
+    DurableStore(data).close()  # such a directory is a new one
+    (data / "cache" / "x").mkdir()
+    assert examine(data).findings == []
+    os.environ[kernel_cache.VARIABLE] = ""
+    assert chosen(data) == str(data / "cache")
+
+
+def test_what_the_operator_says_is_so(tmp_path: Path, nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernel_cache.VARIABLE, "/some/place")
+    assert chosen(tmp_path) == "/some/place"
+
+
+@pytest.mark.parametrize("kind", ["memory", "foreign", "open to others", "a link", "a file", "below a file"])
+def test_no_other_place_is_used(tmp_path: Path, nowhere: None, kind: str) -> None:
+    data, cache = tmp_path / "data", tmp_path / "data" / "cache"
+    data.mkdir()
+    (data / "lock").touch()
+    match kind:
+        case "memory":
+            data = Path(":memory:")
+        case "foreign":
+            (data / "lock").rename(data / "notes")
+        case "open to others":
+            cache.mkdir()
+            cache.chmod(0o770)
+        case "a link":
+            (tmp_path / "elsewhere").mkdir(mode=0o700)
+            cache.symlink_to(tmp_path / "elsewhere")
+        case "a file":
+            cache.touch()
+        case "below a file":
+            data = data / "lock" / "data"
+    assert chosen(data) == ""
+    assert kind != "foreign" or not cache.exists()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of a process whose install and HOME cannot be written, as root too."""
+    (folder / "sitecustomize.py").write_text(READ_ONLY)
+    left = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PSOUP_", "XDG_"))}
+    return {**left, "HOME": "/dev/null", "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
+
+
+def test_kernels_run_in_a_process_that_has_no_place(tmp_path: Path) -> None:
+    code = "import numpy, numba, psoup.kernels.pack as p; print(p.__name__, numba.config.CACHE_DIR)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    name, place = done.stdout.split()
+    assert (name, Path(place).parent) == ("psoup.kernels.pack", tmp_path)
+    assert not Path(place).exists(), "it goes with its process"
+
+
+@pytest.mark.slow
+def test_a_service_starts_where_only_its_data_directory_can_be_written(tmp_path: Path) -> None:
+    data, cache = tmp_path / "data", tmp_path / "data" / "cache"
+    data.mkdir(mode=0o700)
+    cache.mkdir(mode=0o700)
+    for kept in Path(psoup.__file__).parent.rglob("__pycache__/*.nb[ic]"):  # not to compile all of them again
+        place = cache / _CacheLocator.get_suitable_cache_subpath(str(kept.parent.parent / "x.py"))
+        place.mkdir(exist_ok=True)
+        shutil.copy(kept, place)
+    command = [sys.executable, "-m", "psoup_service.main"]
+    served = {**environment(tmp_path), "PSOUP_DATA_DIR": str(data), "PSOUP_PORT": "0"}
+    process = subprocess.Popen(command, env=served, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert any("psoup listens on" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert [path.name for path in tmp_path.glob("psoup-kernels-*")] == []
