@@ -383,8 +383,7 @@ class StreamState:
             "reclaimable_slots": self.slots.dead_count,
         }
         bill["clause_names_bytes"] = self.names.nbytes + self.live.nbytes + self.slots.nbytes
-        bill.update(self.clauses.bill())
-        return bill
+        return {**bill, **self.clauses.bill()}
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
         """The structures agree with each other."""
