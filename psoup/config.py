@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
+from psoup.reading import NO_LIMIT
 
 _MOST_ROWS = 65_536
 
@@ -60,8 +61,9 @@ class EngineConfig:
     sort_rows: int = 5_000_000
     """Rows that ORDER BY or DISTINCT may hold in one invocation."""
 
-    archive_rows: int = 67_108_864
-    """Tuples on disk that one invocation may evaluate because nothing has evaluated them for its query yet."""
+    archive_rows: int = NO_LIMIT
+    """Tuples on disk that one invocation may evaluate because nothing has evaluated them for its query yet. A service
+    bounds the time instead, as it has a clock (`ReadBudget.archive`)."""
 
     ahead: int = 300 * SECOND
     """Microseconds that an event time may lie past the clock in streams that are created without AHEAD from now on;

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
+from psoup.answer.archive_work import ArchiveWork
 from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.coverage import Span, form_of, spans
 from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
@@ -24,6 +25,7 @@ from psoup.sql import describe_window
 from psoup.stems.quarantine import Reason
 from psoup.stems.search import Search
 from psoup.stems.windows import WindowRange, apply_window
+from psoup.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,9 @@ class Explanation:
     """See the module. Times are text in UTC; counts are of tuples or chunks kept.
 
     `uncovered`: which chunks on disk nothing has evaluated for the query; `to_evaluate`: tuples of them that lie in the
-    window and that an invocation would look at. More than `archive_rows` are not looked at: an invocation is refused,
-    and `matches_in_window` is what is known without them.
+    window and that an invocation would look at, in `chunks_to_evaluate`, which would take `expected_seconds` (None:
+    nobody has a clock here). `problem`: why an invocation is refused, if it is. What takes more than a moment is not
+    looked at (`counted` is false): then `matches_in_window` is what is known without it.
     """
 
     query_id: int
@@ -69,7 +72,10 @@ class Explanation:
     archived_covered: int
     uncovered: tuple[Span, ...]
     to_evaluate: int
-    archive_rows: int
+    chunks_to_evaluate: int
+    expected_seconds: float | None
+    problem: str
+    counted: bool
     cost: QueryCost
     outside: tuple[str, ...] = ()
     """Why the query is not in the index, if it is not: what it computes, and what that has done."""
@@ -93,7 +99,7 @@ class Explanation:
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
             lines.extend(f"           derived attribute: {text}" for text in factor.derived)
         lines.append(
-            f"  window holds {self.tuples_in_window:,} tuples, {'at least ' if self.refused or self.outside else ''}"
+            f"  window holds {self.tuples_in_window:,} tuples, {'' if self.counted and not self.outside else 'at least '}"
             f"{self.matches_in_window:,} match; {self.errors} evaluation errors"
         )
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
@@ -105,7 +111,7 @@ class Explanation:
     @property
     def refused(self) -> bool:
         """Whether an invocation would have to evaluate more on disk than it may."""
-        return self.to_evaluate > self.archive_rows
+        return bool(self.problem)
 
     def _archive_lines(self, name: str) -> list[str]:
         if not self.chunks_archived:
@@ -118,15 +124,17 @@ class Explanation:
             lines += [f"           not covered: {span}" for span in self.uncovered[:_SHOWN]]
             if len(self.uncovered) > _SHOWN:
                 lines.append(f"           and {len(self.uncovered) - _SHOWN:,} more such parts")
-            asked = f"{self.to_evaluate:,} of these tuples are evaluated by an invocation"
+            work = f"{self.to_evaluate:,} of these tuples, in {counted(self.chunks_to_evaluate, 'chunk')}"
+            about = "" if self.expected_seconds is None else f", in about {self.expected_seconds:.1f} s"
+            asked = f"an invocation evaluates {work}{about}"
             if self.refused:
-                asked = (
-                    f"an invocation is refused: it would have to evaluate {self.to_evaluate:,} of these tuples, and"
-                    f" {self.archive_rows:,} is the most (archive_rows)"
-                )
+                asked = f"an invocation is refused: it would have to evaluate {work}, and {self.problem}"
             lines.append(f"           {asked}; psoup spark cover {name} has a job do it once")
         return lines
 
+
+_MOMENT_S = 0.5
+"""What counting matches on disk may take: the question is what an invocation would take."""
 
 _SHOWN = 8
 """Parts that are not covered of which the text tells."""
@@ -143,9 +151,10 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
     begin, end = _ends(window, view, found)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
-    to_evaluate = _to_evaluate(view, clause, unknown, found)
+    work = _to_evaluate(view, clause, unknown, found)
+    on_disk = _on_disk(work, snapshot.config.archive_rows, budget)
     outside = view.outside.reasons(clause.sqc_id, clause.attributes)
-    left_out = set(unknown) if to_evaluate > snapshot.config.archive_rows else _not_counted(forms, outside)
+    left_out = _not_counted(forms, outside) if on_disk["counted"] else set(unknown)
     parts = _parts(view, clause, found, left_out, budget, snapshot.config.texts)
     return Explanation(
         query_id=query_id,
@@ -169,8 +178,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         archived_in_window=max(0, min(found.high, view.hot_id) - found.low),
         archived_covered=view.archived - len(unknown),
         uncovered=spans(view.chunks[k] for k in unknown),
-        to_evaluate=to_evaluate,
-        archive_rows=snapshot.config.archive_rows,
+        **on_disk,
         cost=query_cost(snapshot, query_id, tenant=tenant),
         outside=tuple(map(str, outside)),
     )
@@ -205,14 +213,26 @@ def _parts(
     return parts
 
 
-def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], found: WindowRange) -> int:
-    """Tuples on disk that an invocation would look at."""
-    search, rows = Search(clause.factors), 0
+def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], found: WindowRange) -> ArchiveWork:
+    """What an invocation would look at on disk."""
+    search, sizes = Search(clause.factors), list[int]()
     for k in unknown:
         start, stop = _rows(view.chunks[k], found)
         if start < stop and search.reads(view.chunks[k].data):
-            rows += stop - start
-    return rows
+            sizes.append(stop - start)
+    return ArchiveWork(search.kind, sum(sizes), len(sizes))
+
+
+def _on_disk(work: ArchiveWork, archive_rows: int, budget: ReadBudget) -> dict[str, Any]:
+    """What is said of that, by the names of the fields."""
+    problem, seconds = work.problem(archive_rows, budget), work.expected(budget)
+    return {
+        "to_evaluate": work.tuples,
+        "chunks_to_evaluate": work.chunks,
+        "expected_seconds": seconds,
+        "problem": problem,
+        "counted": not problem and (seconds or 0.0) < _MOMENT_S,
+    }
 
 
 def _ends(window: WindowClause, view: StreamView, found: WindowRange) -> tuple[str, str]:

@@ -13,13 +13,13 @@ from itertools import islice
 
 import numpy as np
 
+from psoup.answer.archive_work import ArchiveWork
 from psoup.answer.members import since
 from psoup.answer.records import ClauseRecord
 from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array
 from psoup.config import TextLimits
-from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
 from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ChunkResults
@@ -74,7 +74,8 @@ def matches_in(
     """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out.
 
     Chunks that have not been evaluated are searched on the threads of `run`, each by one. Raises ResourceExhausted,
-    reason ARCHIVE_BUDGET, if more than `archive_rows` tuples would have to be looked at on disk.
+    reason ARCHIVE_BUDGET, if more than `archive_rows` tuples would have to be looked at on disk, or that would take
+    longer than the budget allows.
     """
     if low >= high:
         return []
@@ -96,23 +97,11 @@ def matches_in(
             unknown.append(k)
     if unknown:
         search = search_of(view, clause, texts)
-        rows = sum(parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data))
-        if rows > archive_rows:
-            raise over_budget(rows, archive_rows)
-        _search(search, parts, unknown, found, run, budget)
+        on_disk = {k: parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)}
+        work = ArchiveWork(search.kind, sum(on_disk.values()), len(on_disk))
+        work.refuse(archive_rows, budget)
+        _search(search, parts, unknown, found, run, budget, work)
     return [one for one in found if one is not None and (len(one.offsets) or one.errors)]
-
-
-def over_budget(rows: int, budget: int, query: str = "ID") -> ResourceExhausted:
-    """An invocation would have to look at too many tuples on disk; `query`: as it is known to the caller."""
-    return ResourceExhausted(
-        f"{rows:,} tuples of the window are on disk and were never evaluated for this query, and one invocation may"
-        f" evaluate {budget:,} (archive_rows); have a job do it once with `psoup spark cover {query}`, or narrow the"
-        " window",
-        reason="ARCHIVE_BUDGET",
-        rows=rows,
-        budget=budget,
-    )
 
 
 def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
@@ -199,8 +188,10 @@ def _search(
     found: list[ChunkMatches | None],
     run: Runner,
     budget: ReadBudget,
+    work: ArchiveWork,
 ) -> None:
     """Fill in what is unknown; every thread takes the next part that nobody has taken."""
+    told = work.begin(budget)
     waiting, later = iter(unknown), iter(unknown[_AHEAD:])
     for k in unknown[:_AHEAD]:
         search.expect(parts[k][0].data)
@@ -210,6 +201,8 @@ def _search(
             for soon in islice(later, 1):
                 search.expect(parts[soon][0].data)
             found[k] = _evaluated(search, *parts[k], budget)
+            if told is not None and search.reads(parts[k][0].data):
+                told(parts[k][2] - parts[k][1])
 
     tasks: list[Task] = [task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1)
     run(tasks)

@@ -78,6 +78,12 @@ class Search:
                 ranged.append(factor)
         self._rest, self._ranged = tuple(rest), tuple(ranged)
 
+    @property
+    def kind(self) -> str:
+        """What its speed depends on: how many columns are read, and whether they are more than compared."""
+        texts = any(t.attribute.type.kind is Kind.TEXT for f in self._factors for t in f.terms)
+        return f"{len(self._reads)} columns{', texts' * texts}{', expressions' * (not self._plain)}"
+
     def reads(self, chunk: Chunk) -> TypeGuard[ArchivedChunk]:
         """Whether a search looks at the tuples of a chunk that is on disk. O(factors)."""
         return isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones))

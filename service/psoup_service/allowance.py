@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 
 from psoup.reading import NO_LIMIT, ReadBudget
+from psoup_service.archive_speed import ArchiveSpeed
 
 
 class SharedBytes:
@@ -35,13 +36,24 @@ class SharedBytes:
 
 
 class Allowance:
-    """`cpu_s`: processor time of one read. `sort_bytes`, `all_sort_bytes`: that sorts hold, each and together."""
+    """`cpu_s`: processor time of one read. `sort_bytes`, `all_sort_bytes`: that sorts hold, each and together.
 
-    def __init__(self, *, cpu_s: float = 60.0, sort_bytes: int = NO_LIMIT, all_sort_bytes: int = NO_LIMIT) -> None:
+    `archive_s`: seconds that one read may take for tuples on disk that nothing has evaluated for its query.
+    """
+
+    def __init__(
+        self,
+        *,
+        cpu_s: float = 60.0,
+        sort_bytes: int = NO_LIMIT,
+        all_sort_bytes: int = NO_LIMIT,
+        archive_s: float = 10.0,
+    ) -> None:
         self.cpu_s = cpu_s
         self.sort_bytes = sort_bytes
         self.sorts = SharedBytes(all_sort_bytes)
+        self.archive = ArchiveSpeed(archive_s)
 
     def budget(self) -> ReadBudget:
         """Of a new read."""
-        return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts)
+        return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts, archive=self.archive)

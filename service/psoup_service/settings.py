@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
+from psoup.reading import NO_LIMIT
 from psoup_service.allowance import Allowance
 from psoup_service.limits import Limits
 
@@ -90,8 +91,11 @@ class Settings(BaseModel):
     read_cpu_s: float = Field(default=60.0, gt=0, le=86_400)
     """processor time that one read may use; of a streamed answer, each piece"""
 
-    archive_rows: int = Field(default=67_108_864, ge=0)
-    """tuples on disk that one invocation may evaluate; with 0 only what is covered is answered"""
+    archive_seconds: float = Field(default=10.0, ge=0, le=86_400)
+    """time that one invocation may take for tuples on disk; with 0 only what is covered is answered"""
+
+    archive_rows: int | None = Field(default=None, ge=0)
+    """deprecated, use archive_seconds: tuples on disk that one invocation may evaluate"""
 
     max_ahead_s: int = Field(default=86_400, ge=0)
     """how far past the clock a tuple's time may lie at most, whatever a stream's AHEAD says"""
@@ -140,13 +144,18 @@ class Settings(BaseModel):
             memory_bytes=self.memory_mib * _MIB,
             results_bytes=self.results_mib * _MIB,
             sort_rows=self.sort_rows,
-            archive_rows=self.archive_rows,
+            archive_rows=NO_LIMIT if self.archive_rows is None else self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
         )
 
     def allowance(self) -> Allowance:
         """What reads may spend."""
-        return Allowance(cpu_s=self.read_cpu_s, sort_bytes=self.sort_mib * _MIB, all_sort_bytes=self.sorts_mib * _MIB)
+        return Allowance(
+            cpu_s=self.read_cpu_s,
+            sort_bytes=self.sort_mib * _MIB,
+            all_sort_bytes=self.sorts_mib * _MIB,
+            archive_s=self.archive_seconds,
+        )
 
     def limits(self) -> Limits:
         """The part that calls must keep to."""

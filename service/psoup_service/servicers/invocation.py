@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from psoup.answer import Answer, Snapshot, invoke
-from psoup.answer.matches import over_budget
+from psoup.answer.archive_work import COVER
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.model import WindowClause
 from psoup.reading import ReadBudget
@@ -81,7 +81,8 @@ class _Wanted:
         except ResourceExhausted as problem:
             if problem.reason != "ARCHIVE_BUDGET":
                 raise
-            raise over_budget(int(problem.facts["rows"]), int(problem.facts["budget"]), self.name) from None
+            named = problem.message.replace(COVER, COVER.replace("ID", self.name))
+            raise ResourceExhausted(named, reason=problem.reason, **problem.facts) from None
 
 
 class Invocation:

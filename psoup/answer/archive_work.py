@@ -1,0 +1,82 @@
+"""What an invocation would evaluate on disk, what that would take, and the refusal if it is too much.
+
+    1,200,000,000 tuples in 18,311 chunks, of a clause over 1 column   about 41 s, and 10 s is the most   refused
+       10,000,000 tuples in    153 chunks                              about 0.4 s                        evaluated
+
+The engine has no clock: how fast tuples on disk are evaluated is measured by the host (`psoup.reading.Archive`), and so
+is the read itself, which is refused as soon as it shows that it would take too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psoup.errors import ResourceExhausted
+from psoup.reading import ReadBudget
+from psoup.wording import counted
+
+COVER = "`psoup spark cover ID`"
+"""In messages: whoever knows the query by another name says so instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveWork:
+    """Tuples, and the chunks on disk that they are in, to be evaluated for a clause; `kind`: see `Search.kind`."""
+
+    kind: str
+    tuples: int
+    chunks: int
+
+    def expected(self, budget: ReadBudget) -> float | None:
+        """Seconds that it will take; None if nobody knows."""
+        return None if budget.archive is None else budget.archive.expected(self.kind, self.tuples)
+
+    def problem(self, archive_rows: int, budget: ReadBudget) -> str:
+        """Why it is too much, as a clause of a sentence; empty if it is not."""
+        if self.tuples > archive_rows:
+            return f"one invocation may evaluate {archive_rows:,} (archive_rows)"
+        expected = self.expected(budget)
+        if budget.archive is not None and expected is not None and expected > budget.archive.seconds:
+            return _too_long(expected, budget.archive.seconds)
+        return ""
+
+    def refuse(self, archive_rows: int, budget: ReadBudget) -> None:
+        """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if it is too much."""
+        problem = self.problem(archive_rows, budget)
+        if problem and self.tuples > archive_rows:
+            raise self._refusal(problem, budget=archive_rows)
+        if problem and budget.archive is not None:
+            raise self._refusal(problem, **_figures(self.expected(budget) or 0.0, budget.archive.seconds))
+
+    def begin(self, budget: ReadBudget) -> Callable[[int], None] | None:
+        """It begins. The result, if there is one, is told of tuples that are done, and raises as `refuse`."""
+        archive = budget.archive
+        if archive is None or not self.tuples:
+            return None
+        measured = archive.start(self.kind, self.tuples)
+
+        def told(count: int) -> None:
+            seconds = measured(count)
+            if seconds > archive.seconds:
+                raise self._refusal(_too_long(seconds, archive.seconds), **_figures(seconds, archive.seconds))
+
+        return told
+
+    def _refusal(self, problem: str, **facts: str | int) -> ResourceExhausted:
+        return ResourceExhausted(
+            f"{self.tuples:,} tuples of the window are on disk, in {counted(self.chunks, 'chunk')}, and were never"
+            f" evaluated for this query, and {problem}; have a job do it once with {COVER}, or narrow the window",
+            reason="ARCHIVE_BUDGET",
+            rows=self.tuples,
+            chunks=self.chunks,
+            **facts,
+        )
+
+
+def _too_long(expected: float, seconds: float) -> str:
+    return f"that would take about {expected:,.1f} s where one invocation may take {seconds:g} s (archive_seconds)"
+
+
+def _figures(expected: float, seconds: float) -> dict[str, str | int]:
+    return {"expected_seconds": f"{expected:.1f}", "archive_seconds": f"{seconds:g}"}
