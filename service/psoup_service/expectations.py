@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from psoup.reading import ReadBudget
+from psoup.reading import ReadBudget, ReadEnded
 from psoup_service.readers import LONG_S
 
 T = TypeVar("T")
@@ -92,6 +92,9 @@ class Expectations:
             return make(budget)
         except Unexpected:
             seconds = QUICK_S
+            raise
+        except ReadEnded:  # it would have taken longer: what an impatient caller asks for again is no quicker
+            seconds = self._costs[query_id].seconds if query_id in self._costs else LONG_S
             raise
         finally:
             if len(self._costs) >= _REMEMBERED:
