@@ -109,8 +109,7 @@ class StreamState:
             while rest is not None:
                 piece, rest = self.data.append(rest)
                 self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)
-                failed = self.clauses.probe(piece, self.open, run, care.compute)
-                if failed:
+                if failed := self.clauses.probe(piece, self.open, run, care.compute):
                     self._raised(failed, self.clauses.readers(failed), piece.start)
                 if self.data.full:
                     self.close_open()

@@ -98,9 +98,10 @@ class Explanation:
         for number, factor in enumerate(self.factors, 1):
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
             lines.extend(f"           derived attribute: {text}" for text in factor.derived)
+        least = "" if self.counted and not self.outside else "at least "
         lines.append(
-            f"  window holds {self.tuples_in_window:,} tuples, {'' if self.counted and not self.outside else 'at least '}"
-            f"{self.matches_in_window:,} match; {self.errors} evaluation errors"
+            f"  window holds {self.tuples_in_window:,} tuples, {least}{self.matches_in_window:,} match; {self.errors}"
+            " evaluation errors"
         )
         lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
         if self.outside:
