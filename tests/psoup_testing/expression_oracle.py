@@ -92,7 +92,8 @@ _ARROW = {
 }
 
 
-def _arrow(data_type: DataType, values: Sequence[object]) -> pa.Array:
+def arrow_array(data_type: DataType, values: Sequence[object]) -> pa.Array:
+    """Values in engine form, None for NULL, as Arrow."""
     if data_type.kind is Kind.DECIMAL:
         whole = pa.array(values, pa.int64())
         nulls = whole.buffers()[0]
@@ -121,7 +122,7 @@ class Oracle:
                 columns[name] = (data_type, sample(values, seed))
                 columns[name + "2"] = (data_type, sample(values, 100 + seed))
         self.types = {name: data_type for name, (data_type, _) in columns.items()}
-        arrays = {name: _arrow(data_type, values) for name, (data_type, values) in columns.items()}
+        arrays = {name: arrow_array(data_type, values) for name, (data_type, values) in columns.items()}
         self.rows = len(next(iter(arrays.values())))
         self.columns = [column_from_arrow(name, self.types[name], array) for name, array in arrays.items()]
         self.table = pa.table({**arrays, "row_number": pa.array(range(self.rows))})
