@@ -47,8 +47,15 @@ def mismatch(message: str) -> InvalidInput:
 
 
 def is_null_literal(expr: Expr) -> bool:
-    """Whether `expr` is the constant NULL, which takes on any type."""
-    return isinstance(expr, Literal) and expr.value is None
+    """Whether `expr` is the constant NULL, or a CASE of nothing else, which takes on the type of what it meets."""
+    if isinstance(expr, Literal):
+        return expr.value is None
+    return isinstance(expr, Call) and expr.name == "case" and all(map(is_null_literal, _values_of(expr)))
+
+
+def _values_of(case: Call) -> tuple[Expr, ...]:
+    """What a CASE may give."""
+    return (*case.args[1::2], case.args[-1])
 
 
 def is_text_literal(expr: Expr) -> bool:
@@ -65,7 +72,7 @@ def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
     if expr.type == type:
         return expr
     if is_null_literal(expr):
-        return Literal(type, None)
+        return _null_of(expr, type)
     if type.kind not in _CASTS[expr.type.kind]:
         raise mismatch(f"cannot cast {expr.type} to {type}; cast to TEXT first, or use extract()")
     call = Call(type, "try_cast" if try_ else "cast", (expr,))
@@ -74,6 +81,14 @@ def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
     folded = constant(call)
     assert folded is not None
     return folded
+
+
+def _null_of(expr: Expr, type: DataType) -> Expr:
+    """A NULL as one of `type`; a CASE keeps its conditions, which may be errors."""
+    if not isinstance(expr, Call):
+        return Literal(type, None)
+    args = [arg if place % 2 == 0 else _null_of(arg, type) for place, arg in enumerate(expr.args[:-1])]
+    return Call(type, expr.name, (*args, _null_of(expr.args[-1], type)))
 
 
 def decimal_type(expr: Expr) -> DataType:
@@ -124,9 +139,11 @@ def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """
     if left.type == right.type:
         return left, right
-    if is_null_literal(left) or is_text_literal(left):
+    if is_null_literal(left) or is_null_literal(right):  # before texts: 'x' = NULL says nothing of numbers
+        return (cast(left, right.type), right) if is_null_literal(left) else (left, cast(right, left.type))
+    if is_text_literal(left):
         return cast(left, right.type), right
-    if is_null_literal(right) or is_text_literal(right):
+    if is_text_literal(right):
         return left, cast(right, left.type)
     kinds = {left.type.kind, right.type.kind}
     if kinds <= _EXACT or kinds == {Kind.BIGINT, Kind.DOUBLE}:

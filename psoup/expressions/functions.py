@@ -32,10 +32,11 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
 - Integer constants are BIGINT (DuckDB: INTEGER), so 2000000000 + 2000000000 is no overflow.
 - The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ; names of
-  zones other than UTC are errors. There are no infinite times.
+  zones other than UTC are errors. For a DATE both are read and do not count, as in DuckDB. There are no infinite times.
 - TIMESTAMP - TIMESTAMP (an interval) is refused; DATE plus or minus a BIGINT attribute is allowed.
 - A DATE too far for a TIMESTAMP is an error when they are compared, also against a constant.
 - Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
+- round of a DECIMAL(18,0) to tens that carries into a 19th digit is an error.
 - TRUE as DECIMAL(2,2) is an error, not 0.01; NULL rounded to more places than it has stays NULL, not 0.
 - x IN (...) is TRUE on a match, also if another item is an error.
 - A TEXT of more than 1 MiB (`EngineConfig.text_bytes`) is an error, whatever makes it; so is a row for which one

@@ -3,7 +3,7 @@
     2020-1-31    2020/01/31    0044-03-15 (BC)    epoch       2020-01-31T10:00[:00[.123456]][Z | +02[:30] | UTC]
 
 An offset is honoured (the result is UTC); digits of a second beyond the sixth are cut. A DATE may be written with a
-time, which is dropped.
+time, an offset or the name of a zone, which must be well formed and are dropped: the day is the one that is written.
 """
 
 from __future__ import annotations
@@ -23,12 +23,18 @@ _DATE = (
     r"(?P<minus>-?)(?P<year>[0-9]{1,7})(?P<first>[ /\\-])(?P<month>[0-9]{1,2})(?P<second>[ /\\-])"
     r"(?P<day>[0-9]{1,2})(?P<bc>(?: \([bB][cC]\))?)"
 )
-_TIME = (
-    r"(?P<h>[0-9]{1,2}):(?P<m>[0-9]{0,2})(?::(?P<s>[0-9]{0,2})(?:\.(?P<fraction>[0-9]*))?)?"
-    r"(?:Z|(?P<zone>[+-])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::?(?P<zs>[0-9]{2}))?)?| +[uU][tT][cC])?"
-)
-_ONLY_DATE = rf"\A{_SPACE}{_DATE}{_SPACE}\z"
-_DATE_TIME = rf"\A{_SPACE}{_DATE}(?:(?:T|[ \t\n\v\f\r]+){_TIME}{_SPACE})?\z"
+_CLOCK = r"(?P<h>[0-9]{1,2}):(?:(?P<m>[0-9]{1,2})(?::(?:(?P<s>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?)?)?)?"
+_OFFSET = r"(?P<zone>[+-])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::?(?P<zs>[0-9]{2}))?)?"
+
+
+def _pattern(zone: str, alone: str) -> str:
+    """A date with a time, which may end with an offset, or a space and the name of a `zone`; or a date `alone`."""
+    time = rf"{_CLOCK}(?:(?:Z|{_OFFSET}| {zone}){_SPACE})?"
+    return rf"\A{_SPACE}{_DATE}(?:{alone}|(?:T|[ \t\n\v\f\r]+){time})\z"
+
+
+_FOR_DATE = _pattern(r"[A-Za-z0-9_/+-]*", _SPACE)
+_FOR_TIMESTAMP = _pattern(r"(?:[uU][tT][cC]|Z)?", "")
 _EPOCH = rf"(?i)\A{_SPACE}epoch{_SPACE}\z"
 
 
@@ -56,13 +62,12 @@ class _Fields:
 def to_date(column: Column, target: DataType) -> tuple[Array, Array]:
     """Days since 1970, int64[n], and where there is no date."""
     text = to_large_string(column)
-    fields = _Fields(text, _ONLY_DATE)
+    fields = _Fields(text, _FOR_DATE)
     days, failed = _days(fields)
-    rest = np.flatnonzero(~fields.matched)
-    if len(rest):
-        micros, bad = to_timestamp(column.take(rest), target)
-        days[rest], failed[rest] = micros // DAY_MICROS, bad
-    return days, failed | (np.abs(days) > LAST_DAY)
+    _, bad_time = _time_of_day(fields)
+    failed |= bad_time | (np.abs(days) > LAST_DAY)
+    epoch = booleans(pc.match_substring_regex(text, pattern=_EPOCH))
+    return np.where(failed, 0, days), failed & ~epoch
 
 
 def _days(fields: _Fields) -> tuple[Array, Array]:
@@ -77,21 +82,26 @@ def _days(fields: _Fields) -> tuple[Array, Array]:
     return np.where(good, days_from_civil(year, month, day), 0), ~good
 
 
-def to_timestamp(column: Column, target: DataType) -> tuple[Array, Array]:
-    """Microseconds since 1970 UTC, int64[n], and where there is no time."""
-    text = to_large_string(column)
-    fields = _Fields(text, _DATE_TIME)
-    days, failed = _days(fields)
+def _time_of_day(fields: _Fields) -> tuple[Array, Array]:
+    """Microseconds since midnight, int64[n], up to 24:00; 0 where there is no time; and where there is none such."""
     hour, minute, second = (fields.number(name) for name in ("h", "m", "s"))
     digits = pc.utf8_slice_codeunits(pc.utf8_rpad(fields.text("fraction"), width=6, padding="0"), 0, 6)
     micros = digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    failed |= (hour > 24) | (minute > 59) | (second > 59) | ((hour == 24) & (minute + second + micros > 0))
-    of_day = ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
+    failed = (hour > 24) | (minute > 59) | (second > 59) | ((hour == 24) & (minute + second + micros > 0))
+    return ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros, failed
+
+
+def to_timestamp(column: Column, target: DataType) -> tuple[Array, Array]:
+    """Microseconds since 1970 UTC, int64[n], and where there is no time."""
+    text = to_large_string(column)
+    fields = _Fields(text, _FOR_TIMESTAMP)
+    days, failed = _days(fields)
+    of_day, bad_time = _time_of_day(fields)
     offset = (fields.number("zh") * 60 + fields.number("zm")) * 60 + fields.number("zs")
     offset = np.where(fields.same("zone", "-"), -offset, offset) * 1_000_000
     midnight, too_far = mul_int64(days, np.full(len(days), DAY_MICROS))
     local, over = add_int64(midnight, of_day)
     values, beyond = sub_int64(local, offset)
-    failed |= too_far | over | beyond | (values > LAST_MICRO) | (values < FIRST_MICRO)
+    failed |= bad_time | too_far | over | beyond | (values > LAST_MICRO) | (values < FIRST_MICRO)
     epoch = booleans(pc.match_substring_regex(text, pattern=_EPOCH))
     return np.where(failed, 0, values), failed & ~epoch

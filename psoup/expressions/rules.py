@@ -14,6 +14,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES, TRUNC_PARTS
 from psoup.expressions.conversion import (
     NUMBERS,
+    TIMES,
     as_text,
     cast,
     common_decimal,
@@ -80,6 +81,9 @@ def null_test(name: str, args: Sequence[Expr]) -> Expr:
 def additive(name: str, args: Sequence[Expr]) -> Expr:
     """+ and - of numbers, of DATE and days, and DATE - DATE in days."""
     left, right = args
+    times = [arg for arg in args if arg.type.kind in TIMES]
+    if len(times) == 1 and any(map(is_null_literal, args)):  # days, an interval or a time that nobody knows
+        return cast(left if is_null_literal(left) else right, times[0].type)
     kinds = (left.type.kind, right.type.kind)
     if name == "add" and kinds == (Kind.BIGINT, Kind.DATE):
         left, right, kinds = right, left, (Kind.DATE, Kind.BIGINT)
@@ -186,8 +190,10 @@ def rounding(name: str, args: Sequence[Expr]) -> Expr:
         raise mismatch("round of a DECIMAL needs a constant number of digits; cast the value to DOUBLE")
     if digits.value is None:
         return Literal(value.type, None)
-    scale = min(max(int(digits.value), 0), value.type.scale)
-    return Call(decimal(value.type.precision, scale), name, (value, digits))
+    scale, precision = min(max(int(digits.value), 0), value.type.scale), value.type.precision
+    if value.type.scale == 0 and 0 < -int(digits.value) <= precision:  # 9999 becomes 10000
+        precision = min(precision + 1, MAX_DECIMAL_PRECISION)
+    return Call(decimal(precision, scale), name, (value, digits))
 
 
 def whole(name: str, args: Sequence[Expr]) -> Expr:

@@ -158,6 +158,17 @@ class PSoupParser(parser.Parser):
             items.append(item)
         return items
 
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> Any:
+        """A typed literal first: `DATE '2020-1-2'::TEXT` is a TEXT, while sqlglot casts to TEXT and then to DATE."""
+        index = self._index
+        if self._curr and self._curr.token_type in self.TYPE_TOKENS and self._curr.token_type != TokenType.INTERVAL:
+            kind = self._parse_types(check_func=True, allow_identifiers=False)
+            if isinstance(kind, exp.DataType) and self._match(TokenType.STRING):
+                text = self.expression(exp.Literal(this=self._prev.text, is_string=True), self._prev)
+                return self._parse_column_ops(self.expression(exp.Cast(this=text, to=kind)))
+            self._retreat(index)
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
     def _parse_between(self, this: Any) -> Any:
         low = self._parse_bitwise()
         if not self._match(TokenType.AND):

@@ -241,7 +241,7 @@ def written(found: pa.Table) -> list[str]:
 
 
 def test_no_expression_fails_anywhere() -> None:
-    budget = Budget("extremes on all paths", seconds=3, least=40)
+    budget = Budget("extremes on all paths", seconds=2, least=30)
     for number in budget.rounds():
         with replayable(number):
             budget.count(one_round(random.Random(number)))
