@@ -34,7 +34,9 @@ class Completeness:
     were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`: those whose
     time lies in the window, so that they are missing here, None if that is not known any more. `pending`: tuples of the
     stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: it began before
-    what is retained. `errors`: tuples for which WHERE could not be computed.
+    what is retained. `errors`: tuples for which WHERE could not be computed. `select_errors`: values of the SELECT
+    list, and keys of ORDER BY, that could not be computed and are NULL; of an answer in pieces that is known when all
+    are read.
     """
 
     sequence: int
@@ -52,6 +54,7 @@ class Completeness:
     late_in_window: int | None = None
     ahead_in_window: int | None = None
     pending_in_window: int | None = None
+    select_errors: int = 0
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
@@ -72,6 +75,7 @@ class Completeness:
             late_in_window=_count(message, "late_in_window"),
             ahead_in_window=_count(message, "ahead_in_window"),
             pending_in_window=_count(message, "pending_in_window"),
+            select_errors=message.select_errors,
         )
 
     def sentence(self) -> str:
@@ -84,6 +88,9 @@ class Completeness:
             parts.append("it begins at the oldest tuple kept, later than was asked for")
         if self.errors:
             parts.append(f"WHERE could not be computed for {counted(self.errors, 'tuple')}")
+        if self.select_errors:
+            told = counted(self.select_errors, "value")
+            parts.append(f"{told} of the SELECT list could not be computed, NULL instead")
         if len(parts) == 1:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."
@@ -192,9 +199,16 @@ class AnswerStream:
         if first is None:
             raise ServerFault("the service ended an answer before it began")
         self.completeness = Completeness.of(first.completeness)
-        self._file = _ReplyFile(self._replies, first.arrow_ipc)
+        self._file = _ReplyFile(self._told(), first.arrow_ipc)
         self._reader = pa.ipc.open_stream(self._file)
         self.schema: pa.Schema = self._reader.schema
+
+    def _told(self) -> Iterator[Any]:
+        """The other messages; the last may know more of how complete the answer is."""
+        for reply in self._replies:
+            if reply.HasField("completeness"):
+                self.completeness = Completeness.of(reply.completeness)
+            yield reply
 
     def __enter__(self) -> AnswerStream:
         return self

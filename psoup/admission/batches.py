@@ -28,6 +28,9 @@ _NO_TIMES.flags.writeable = False
 NONE_REFUSED = Refused(_NO_TIMES, _NO_TIMES)
 """No row was refused; shared, read-only."""
 
+_INFINITE = {Kind.TIMESTAMP: 2**63 - 1, Kind.DATE: 2**31 - 1}
+"""The infinite times and dates of DuckDB, and less than 0 the negative ones."""
+
 
 def read_columns(
     spec: StreamSpec, table: pa.RecordBatch | pa.Table, config: EngineConfig, *, staged: bool = False
@@ -55,6 +58,7 @@ def read_columns(
     for attribute, column in zip(spec.schema.attributes, columns, strict=True):
         if column.type.kind is Kind.TEXT:
             _check_text(attribute.name, column, config.text_bytes)
+        check_finite(attribute.name, column)
     return columns
 
 
@@ -89,6 +93,27 @@ def _check_text(name: str, column: Column, limit: int) -> None:
             row=row,
             limit=limit,
         )
+
+
+def check_finite(name: str, column: Column) -> None:
+    """Refuse the infinite times and dates of other systems: at the ends of their integers they would be ordinary."""
+    last = _INFINITE.get(column.type.kind)
+    if last is None or not len(column):
+        return
+    values = column.values
+    if int(values.max()) < last and int(values.min()) > -last:
+        return
+    infinite = np.abs(values) == last  # the least integer stays negative
+    if not infinite.any():
+        return
+    row = int(np.argmax(infinite))
+    sign = "-" if values[row] < 0 else ""
+    raise InvalidBatch(
+        f"row {row}: the {column.type} in column {name!r} is {sign}infinity, which is no time here; send NULL, or one",
+        reason="INFINITE_TIME",
+        column=name,
+        row=row,
+    )
 
 
 def payload_digest(columns: tuple[Column, ...]) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, completeness
@@ -40,7 +41,11 @@ _BATCH_BYTES = 1 << 30
 
 
 class Answer:
-    """The answer of one invocation; holds its snapshot until it is dropped."""
+    """The answer of one invocation; holds its snapshot until it is dropped.
+
+    `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be computed and are NULL, in the
+    rows that were given out so far.
+    """
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class Answer:
         self.record = record
         self.completeness = completeness
         self.budget = budget
+        self.select_errors = 0
         self._found = found
         self._sort_rows = sort_rows
         self._texts = texts
@@ -133,7 +139,7 @@ class Answer:
         try:
             for group in groups(self._found, _MAX_ROWS):
                 budget.check()
-                sorting.add_all(ids_of(group), self._computed(sorting.wanted, group))
+                sorting.add_all(ids_of(group), self._keys(sorting.wanted, group))
             ids = sorting.order()
             if any(not match.data.in_memory for match in self._found):
                 max_rows = max(max_rows, _DISK_ROWS)
@@ -143,10 +149,21 @@ class Answer:
         finally:
             sorting.close()
 
+    def _keys(self, wanted: list[Expr], group: Group) -> Iterator[list[Column]]:
+        """What is sorted by; values of the SELECT list are counted when they are given out."""
+        outputs = {output.expr for output in self.record.query.select}
+        for columns in self._computed(wanted, group):
+            self._count([column for expr, column in zip(wanted, columns, strict=True) if expr not in outputs])
+            yield columns
+
+    def _count(self, columns: Sequence[Column]) -> None:
+        self.select_errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
+
     def _computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
         return computed(outputs, group, self.completeness.now, self._texts)
 
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
+        self._count(columns)
         arrays = [
             column.to_arrow().cast(pa.string()) if column.type.kind is Kind.TEXT else column.to_arrow()
             for column in columns

@@ -15,6 +15,9 @@ from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.model import Kind
 
+_SHOWN = 120
+"""Characters of an expression that a message shows; its end tells the type."""
+
 
 def constant(expr: Expr, most: int = 2**20) -> Literal | None:
     """The value of `expr`, or None if it reads an attribute or NOW.
@@ -28,7 +31,9 @@ def constant(expr: Expr, most: int = 2**20) -> Literal | None:
         return None
     column = evaluate(expr, Scope((), 1, texts=TextLimits(most, 64 * most)))
     if column.error is not None and column.error[0]:
-        raise InvalidInput(f"{render(expr)} has no value: it is out of range or malformed", reason="INVALID_VALUE")
+        shown = render(expr)
+        shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN // 2]}...{shown[-_SHOWN // 2 :]}"
+        raise InvalidInput(f"{shown} has no value: it is out of range or malformed", reason="INVALID_VALUE")
     return Literal(expr.type, first_value(column))
 
 

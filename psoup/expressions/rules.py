@@ -214,7 +214,8 @@ def _one_number(name: str, arg: Expr) -> Expr:
         return arg
     if is_null_literal(arg):
         return cast(arg, DOUBLE)
-    raise mismatch(f"{name} needs a number, not {arg.type}; use CAST(... AS DOUBLE) or another number type")
+    what = _SYMBOLS.get(name, name)
+    raise mismatch(f"{what} needs a number, not {arg.type}; use CAST(... AS DOUBLE) or another number type")
 
 
 def unified(name: str, args: Sequence[Expr]) -> Expr:

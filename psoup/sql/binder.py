@@ -224,7 +224,7 @@ class Binder:
         if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
             return self._call("is_not_null", node, [self.bind(node.this)])
         if not isinstance(right, exp.Null):
-            raise self._source.unsupported(f"IS {right.sql()[:20]}", node, hint="use =, or IS [NOT] NULL")
+            raise self._source.unsupported(f"IS {self._source.written(right)}", node, hint="use =, or IS [NOT] NULL")
         return self._call("is_null", node, [self.bind(node.this)])
 
     def _between(self, node: exp.Expr) -> Expr:

@@ -15,9 +15,20 @@ from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.sql.syntax import (
+    AlterStream,
+    Bound,
+    Bounds,
+    CreateStream,
+    Duration,
+    PlacedError,
+    Refusal,
+    StreamColumn,
+    TooComplex,
+)
 
 Parsers = dict[Any, Callable[..., Any]]
 
@@ -31,63 +42,6 @@ _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, To
 MAX_STEPS = 30
 """Moves over the text that the parser may make for each token. Statements take 1 to 4; what takes more is one where it
 tries alternatives inside alternatives, whose number doubles with every level."""
-
-
-class Duration(exp.Expression):
-    """`15 MINUTES` (this, unit), `INTERVAL '1' DAY`, `100 ROWS`; the unit is upper-case, "" if none was given."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
-
-
-class Bound(exp.Expression):
-    """One bound of a window: anchor START, NOW (less `back`, a Duration), or a TIMESTAMP, DATE or NUMBER `at`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
-
-
-class Bounds(exp.Expression):
-    """A window clause on its own."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
-
-
-class StreamColumn(exp.Expression):
-    """`name TYPE [NOT NULL]` in CREATE STREAM."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False}
-
-
-class CreateStream(exp.Expression):
-    """CREATE STREAM with its columns and options; `timestamp` is an identifier, the others are Durations."""
-
-    arg_types: ClassVar[dict[str, bool]] = {
-        "this": True,
-        "expressions": True,
-        "timestamp": False,
-        "lateness": False,
-        "idle": False,
-        "ahead": False,
-        "retention": False,
-        "archive": False,
-    }
-
-
-class AlterStream(exp.Expression):
-    """ALTER STREAM with the columns it adds, or `ahead`, a Duration; `lenient`: names of those with IF NOT EXISTS."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
-
-
-class PlacedError(ParseError):
-    """A parse error with the offset of the token where it was noticed."""
-
-    def __init__(self, message: str, at: int) -> None:
-        super().__init__(message, [{}])  # sqlglot writes into the first of the list
-        self.at = at
-
-
-class TooComplex(Exception):
-    """The parser has used up its steps. Not a ParseError, which the parser would take as a reason to try again."""
 
 
 class PSoupParser(parser.Parser):
@@ -135,6 +89,13 @@ class PSoupParser(parser.Parser):
         at = token.start if token else (self._prev.end + 1 if self._prev else 0)
         raise PlacedError(message, at)
 
+    def refuse(self, message: str, token: Token | None = None) -> NoReturn:
+        """Stop at `token`, or at the current one, with a message for users."""
+        try:
+            self.raise_error(message, token)
+        except PlacedError as problem:
+            raise Refusal(message, problem.at) from None
+
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Note where the node is; nodes with parts are where their parts are."""
         if token is None and self._prev and next(instance.iter_expressions(), None) is None:
@@ -154,7 +115,7 @@ class PSoupParser(parser.Parser):
         while self._match(sep):
             item = parse_method()
             if item is None or not items:
-                self.raise_error("an item of the list is missing here", self._curr if items else self._prev)
+                self.refuse("an item of the list is missing here", self._curr if items else self._prev)
             items.append(item)
         return items
 
@@ -169,10 +130,17 @@ class PSoupParser(parser.Parser):
             self._retreat(index)
         return super()._parse_type(parse_interval, fallback_to_identifier)
 
+    def _parse_types(self, *args: Any, **options: Any) -> Any:
+        first = self._curr
+        node = super()._parse_types(*args, **options)
+        if isinstance(node, exp.DataType) and first and self._prev:
+            node.meta["span"] = (first.start, self._prev.end + 1)
+        return node
+
     def _parse_between(self, this: Any) -> Any:
         low = self._parse_bitwise()
         if not self._match(TokenType.AND):
-            self.raise_error("BETWEEN needs AND between its two ends")
+            self.refuse("BETWEEN needs AND between its two ends")
         return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
 
     def _parse_case(self) -> Any:
@@ -182,16 +150,16 @@ class PSoupParser(parser.Parser):
         while self._match(TokenType.WHEN):
             condition = self._parse_disjunction()
             if not self._match(TokenType.THEN):
-                self.raise_error("WHEN needs THEN")
+                self.refuse("WHEN needs THEN")
             branches.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
         if not branches:
-            self.raise_error("CASE needs WHEN ... THEN ...")
+            self.refuse("CASE needs WHEN ... THEN ...")
         if self._match(TokenType.ELSE):
             default = self._parse_disjunction()
             if default is None:
-                self.raise_error("ELSE needs a value")
+                self.refuse("ELSE needs a value")
         if not self._match(TokenType.END):
-            self.raise_error("CASE needs WHEN ... THEN ... and END")
+            self.refuse("CASE needs WHEN ... THEN ... and END")
         return self.expression(exp.Case(this=subject, ifs=branches, default=default), start)
 
     # Windows -----------------------------------------------------------------------------------------------
@@ -215,7 +183,7 @@ class PSoupParser(parser.Parser):
         bound = self._parse_bound(word)
         while opened:
             if not self._match(TokenType.R_PAREN):
-                self.raise_error(f"expected ) after the {word} bound")
+                self.refuse(f"expected ) after the {word} bound")
             opened -= 1
         return bound
 
@@ -225,32 +193,32 @@ class PSoupParser(parser.Parser):
             return self.expression(Bound(this="START"), first)
         if self._match_text_seq("NOW"):
             if self._match(TokenType.L_PAREN) and not self._match(TokenType.R_PAREN):
-                self.raise_error("expected )")
+                self.refuse("expected )")
             back = None
             if self._match(TokenType.DASH):
                 back = self._parse_duration(f"{word} (NOW - ...) needs a number of seconds, a time or ROWS")
             elif self._match(TokenType.PLUS):
-                self.raise_error("a bound cannot lie after NOW by an offset; give a TIMESTAMP", self._prev)
+                self.refuse("a bound cannot lie after NOW by an offset; give a TIMESTAMP", self._prev)
             return self.expression(Bound(this="NOW", back=back), first)
         for kind in ("TIMESTAMP", "DATE"):
             if self._match_text_seq(kind):
                 if not self._match(TokenType.STRING):
-                    self.raise_error(f"{kind} needs a text, as in {kind} '2013-07-01'")
+                    self.refuse(f"{kind} needs a text, as in {kind} '2013-07-01'")
                 return self.expression(Bound(this=kind, at=self._prev.text), first)
         if self._match(TokenType.NUMBER):
             return self.expression(Bound(this="NUMBER", at=self._prev.text), first)
         if self._match(TokenType.STRING, advance=False):
-            self.raise_error("a text is not a bound; write TIMESTAMP '...'")
+            self.refuse("a text is not a bound; write TIMESTAMP '...'")
         if self._match(TokenType.DASH, advance=False):
-            self.raise_error("a bound cannot be negative; write (NOW - n), or TIMESTAMP '...' for times before 1970")
-        self.raise_error(f"{word} needs (START), (NOW), (NOW - ...), TIMESTAMP '...' or a number of seconds")
+            self.refuse("a bound cannot be negative; write (NOW - n), or TIMESTAMP '...' for times before 1970")
+        self.refuse(f"{word} needs (START), (NOW), (NOW - ...), TIMESTAMP '...' or a number of seconds")
 
     def _parse_duration(self, problem: str) -> Any:
         """`n [unit]`, `INTERVAL 'n' unit`, `INTERVAL 'n unit'`."""
         interval = self._match(TokenType.INTERVAL)
         first = self._curr
         if self._match(TokenType.DASH, advance=False):
-            self.raise_error("a duration cannot be negative")
+            self.refuse("a duration cannot be negative")
         if self._match(TokenType.NUMBER) or (interval and self._match(TokenType.STRING)):
             amount, _, unit = self._prev.text.strip().partition(" ")
             if not unit and self._curr and self._curr.text.isalpha() and self._curr.token_type not in _WINDOW_WORDS:
@@ -261,25 +229,25 @@ class PSoupParser(parser.Parser):
                     self._retreat(index)
                     unit = ""
             return self.expression(Duration(this=amount, unit=unit.strip().upper()), first)
-        self.raise_error(problem)
+        self.refuse(problem)
 
     # CREATE STREAM -----------------------------------------------------------------------------------------
 
     def _parse_create_stream(self) -> Any:
         if not self._match_text_seq("STREAM"):
-            self.raise_error("only streams can be created: CREATE STREAM name (column TYPE, ...)")
+            self.refuse("only streams can be created: CREATE STREAM name (column TYPE, ...)")
         name = self._name("CREATE STREAM needs a name")
         if not self._match(TokenType.L_PAREN):
-            self.raise_error("CREATE STREAM needs its columns in parentheses: (column TYPE, ...)")
+            self.refuse("CREATE STREAM needs its columns in parentheses: (column TYPE, ...)")
         columns = self._parse_csv(self._parse_stream_column)
         if not self._match(TokenType.R_PAREN):
-            self.raise_error("expected , or ) after a column")
+            self.refuse("expected , or ) after a column")
         found: dict[str, Any] = {}
         while self._curr:
             start = self._curr
             key, value = self._parse_stream_option()
             if key in found:
-                self.raise_error(f"{start.text.upper()} is given twice", start)
+                self.refuse(f"{start.text.upper()} is given twice", start)
             found[key] = value
         return self.expression(CreateStream(this=name, expressions=columns, **found))
 
@@ -288,23 +256,23 @@ class PSoupParser(parser.Parser):
         start = self._curr
         kind = self._parse_types(allow_identifiers=False)
         if kind is None:
-            self.raise_error(f"{start.text!r} is not a type" if start else "a type is missing here", start or None)
+            self.refuse(f"{start.text!r} is not a type" if start else "a type is missing here", start or None)
         kind.meta.setdefault("start", start.start)
         not_null = self._match_text_seq("NOT", "NULL")
         if not not_null:
             self._match(TokenType.NULL)
         if self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
-            self.raise_error(f"{self._curr.text.upper()!r} is not known here; a column is: name TYPE [NOT NULL]")
+            self.refuse(f"{self._curr.text.upper()!r} is not known here; a column is: name TYPE [NOT NULL]")
         return self.expression(StreamColumn(this=name, kind=kind, not_null=not_null))
 
     def _parse_alter_stream(self) -> Any:
         if not self._match_text_seq("STREAM"):
-            self.raise_error("only streams can be altered: ALTER STREAM name ADD COLUMN column TYPE")
+            self.refuse("only streams can be altered: ALTER STREAM name ADD COLUMN column TYPE")
         name = self._name("ALTER STREAM needs a name")
         if self._match_text_seq("AHEAD"):
             ahead = self._parse_duration(_AHEAD_NEEDS)
             if self._curr:
-                self.raise_error("AHEAD stands alone: ALTER STREAM name AHEAD 5 MINUTES")
+                self.refuse("AHEAD stands alone: ALTER STREAM name AHEAD 5 MINUTES")
             return self.expression(AlterStream(this=name, ahead=ahead))
         lenient: list[str] = []
         columns = self._parse_csv(lambda: self._parse_added_column(lenient))
@@ -312,7 +280,7 @@ class PSoupParser(parser.Parser):
 
     def _parse_added_column(self, lenient: list[str]) -> Any:
         if not self._match_text_seq("ADD"):
-            self.raise_error("columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES")
+            self.refuse("columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()
@@ -333,15 +301,15 @@ class PSoupParser(parser.Parser):
             return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
         if self._match_text_seq("ARCHIVE"):
             return "archive", self._parse_duration("ARCHIVE needs a duration or ROWS, as in ARCHIVE 400 DAYS")
-        self.raise_error("expected TIMESTAMP BY, LATENESS, IDLE AFTER, AHEAD, RETENTION, ARCHIVE or the end")
+        self.refuse("expected TIMESTAMP BY, LATENESS, IDLE AFTER, AHEAD, RETENTION, ARCHIVE or the end")
 
     def _name(self, problem: str) -> Any:
         if not self._curr:
-            self.raise_error(problem)
+            self.refuse(problem)
         name = None if self._curr.token_type in _CONSTANTS else self._parse_id_var(any_token=False)
         if name is None:
             word = f'; {self._curr.text!r} is a reserved word: quote it with ""' if self._curr.text.isalpha() else ""
-            self.raise_error(problem + word)
+            self.refuse(problem + word)
         return name
 
 

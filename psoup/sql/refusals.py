@@ -12,8 +12,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
-from psoup.sql.dialect import Bound, Duration
 from psoup.sql.source import Place, Source, nearest
+from psoup.sql.syntax import Bound, Duration
 
 MAX_TREE = 100
 """Deepest expression; AND and OR chains count once. What evaluates expressions recurses over them."""
@@ -135,7 +135,20 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Struct: "a struct",
     exp.Tuple: "a row of several values",
     exp.Lambda: "a lambda",
-    exp.Star: "* here",
+    exp.Star: "* outside the SELECT list",
+    exp.IgnoreNulls: "IGNORE NULLS",
+    exp.RespectNulls: "RESPECT NULLS",
+    exp.IntervalSpan: "an INTERVAL from one unit TO another",
+    exp.ColumnDef: "a field of a struct",
+    exp.Concat: "two texts side by side (write ||)",
+    exp.National: "a text with a letter before it",
+    exp.Order: "ORDER BY in a function",
+    exp.Aliases: "several names",
+    exp.JSON: "JSON",
+    exp.Overlaps: "OVERLAPS",
+    exp.Slice: "[:]",
+    exp.Kwarg: "an argument by name",
+    exp.PropertyEQ: "an argument by name",
     exp.Dot: "a name of several parts",
     exp.ILike: "ILIKE",
     exp.SimilarTo: "SIMILAR TO",
@@ -157,6 +170,26 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Alias: "a name inside an expression",
     exp.Escape: "ESCAPE without LIKE",
 }
+
+
+_PARTS: dict[tuple[type[exp.Expr], str], str] = {
+    (exp.Order, "this"): "ORDER BY in a function",
+    (exp.Limit, "limit_options"): "LIMIT with PERCENT or WITH TIES",
+    (exp.Limit, "offset"): "OFFSET",
+    (exp.Limit, "expressions"): "LIMIT BY",
+    (exp.Cast, "format"): "FORMAT in a CAST",
+    (exp.TryCast, "format"): "FORMAT in a CAST",
+    (exp.Cast, "default"): "DEFAULT in a CAST",
+    (exp.Trim, "collation"): "COLLATE",
+    (exp.Between, "symmetric"): "BETWEEN SYMMETRIC",
+    (exp.Table, "pivots"): "PIVOT",
+    (exp.Table, "joins"): _JOIN,
+    (exp.Table, "sample"): "TABLESAMPLE",
+    (exp.Order, "siblings"): "ORDER SIBLINGS BY",
+    (exp.Ordered, "with_fill"): "WITH FILL",
+    (exp.TableAlias, "columns"): "a list of column names after the alias",
+}
+"""Parts of syntax that somebody may write, by what they are called."""
 
 
 def _words(listed: str) -> frozenset[str]:
@@ -229,7 +262,10 @@ def refuse_clauses(source: Source, select: exp.Select) -> None:
             continue
         node = value[0] if isinstance(value, list) else value
         at = node if isinstance(node, exp.Expr) else 0
-        raise source.unsupported(_CLAUSES.get(key, key.upper().replace("_", " ").strip()), at)
+        feature = _CLAUSES.get(key)
+        if feature is None:
+            feature = f"this form of {source.written(at)!r}" if isinstance(at, exp.Expr) else "this form of SELECT"
+        raise source.unsupported(feature, at)
 
 
 def refuse_syntax(source: Source, root: exp.Select) -> None:
@@ -255,8 +291,8 @@ def _check_node(source: Source, node: exp.Expr, nested: bool) -> None:
         raise refuse_node(source, node)
     for name, value in node.args.items():
         if value and name not in parts:
-            what = name.strip("_").upper().replace("_", " ")
-            raise source.unsupported(f"{what} of {node.key.upper()}", node)
+            feature = _PARTS.get((type(node), name)) or f"this form of {source.written(node)!r}"
+            raise source.unsupported(feature, node)
 
 
 def refuse_conjuncts(source: Source, where: exp.Expr) -> None:
@@ -288,4 +324,4 @@ def refuse_node(source: Source, node: exp.Expr) -> SqlError:
     for kind in type(node).__mro__:
         if kind in _NODES:
             return source.unsupported(_NODES[kind], node)
-    return source.unsupported(node.key.replace("_", " ").upper(), node)
+    return source.unsupported(f"{source.written(node)!r} here", node)

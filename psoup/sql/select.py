@@ -74,8 +74,12 @@ def stream_of(source: Source, select: exp.Select, lookup: Lookup, names: Sequenc
         raise source.unsupported(what, table)
     for key, value in table.args.items():
         if value and key not in ("this", "alias"):
-            named = {"joins": "JOIN (several streams in FROM)", "db": "a stream's name of several parts"}
-            raise source.unsupported(named.get(key, f"{key.upper().strip('_')} in FROM"), table)
+            named = {
+                "joins": "JOIN (several streams in FROM)",
+                "db": "a stream's name of several parts",
+                "pivots": "PIVOT",
+            }
+            raise source.unsupported(named.get(key, f"this form of {source.written(table)!r} in FROM"), table)
     name = table.name
     spec = lookup(name)
     if spec is None:

@@ -11,6 +11,7 @@ Everything in `psoup.sql` raises through a `Source`, so that every error has a l
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unicodedata import combining, east_asian_width
@@ -22,6 +23,8 @@ from psoup.errors import InvalidInput, NotSupported, SqlError
 Place = int | exp.Expr
 """An offset into the text, or a node; its offset is looked for only when an error is made."""
 
+_WORD = re.compile(r"\w+")
+_WORDS = 40
 _EXCERPT = 96
 """Characters of the line that an excerpt shows at most; the caret is always among them."""
 
@@ -42,6 +45,17 @@ class Source:
         line, column, excerpt = self._place(at)
         message = f"{feature} is not supported"
         return NotSupported(message, line=line, column=column, excerpt=excerpt, hint=hint)
+
+    def written(self, node: exp.Expr) -> str:
+        """The words that a node was read from, 40 characters at most; the first one if that is all that is known."""
+        if "span" in node.meta:
+            start, stop = node.meta["span"]
+        else:
+            start = offset_of(node)
+            word = _WORD.match(self.text, start)
+            stop = start + 1 if word is None else word.end()
+        words = " ".join(self.text[start:stop].split())
+        return words if len(words) <= _WORDS else words[:_WORDS] + "..."
 
     @contextmanager
     def placed(self, at: Place) -> Iterator[None]:

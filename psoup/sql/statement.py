@@ -17,22 +17,31 @@ from sqlglot.tokenizer_core import Token, TokenType
 from psoup.model import StreamSpec, WindowClause
 from psoup.query import StandingQuery
 from psoup.sql.ddl import Alteration, alteration, stream_spec
-from psoup.sql.dialect import AlterStream, Bounds, CreateStream, PlacedError, PSoup, TooComplex
+from psoup.sql.dialect import PSoup
 from psoup.sql.guards import tokens_of
 from psoup.sql.parameters import find_holes
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import Source, nearest
+from psoup.sql.syntax import AlterStream, Bounds, CreateStream, PlacedError, Refusal, TooComplex
 from psoup.sql.template import Template, template_of
 from psoup.sql.windows import window
 
 T = TypeVar("T")
 
-_INTERNALS = re.compile(r" but got <Token.*| for <class.*", re.DOTALL)
-"""What sqlglot says about itself in its messages."""
-
-_MISSING = re.compile(r"^Expecting (\S+)$")
-_TWICE = re.compile(r"^Found multiple '(.*)' clauses$")
+_SAYINGS = [
+    (re.compile(pattern), told)
+    for pattern, told in (
+        (r"Expected table name", "a stream's name is missing @"),
+        (r"Expecting ([^\s\w<]|[A-Z]+)$", r"\1 is missing @"),
+        (r"Found multiple '([A-Z ]+)' clauses$", r"\1 is given twice"),
+        (r"Expected TYPE after (\w+)$|Expected type$", "a type is missing @"),
+        (r"Expected FROM or comma after EXTRACT$", "extract needs a part, FROM and a time: extract(year FROM time)"),
+        (r"Expected ([A-Z]+) after ([A-Z]+)$", r"\1 is missing @"),
+        (r"Required keyword", "a value or a name is missing @"),
+    )
+]
+"""What sqlglot says, and how it is told; @ is the place. Whatever else it says is not repeated."""
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
 """Tokens whose text is no reserved word."""
@@ -148,7 +157,9 @@ def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
     except (TooComplex, RecursionError):
         raise source.error("the statement is too complex", hint="simplify it, or split it into several") from None
     except Exception as problem:  # sqlglot trips over some malformed texts; no text may do more than be refused
-        raise source.error("this cannot be read as SQL") from problem
+        raise source.error(
+            "the statement cannot be read as SQL", hint="look for words that SQL does not have"
+        ) from problem
     if len(trees) != 1 or trees[0] is None:
         raise source.error("this is not a statement")
     return trees[0]
@@ -157,13 +168,18 @@ def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
 def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
     position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
     found = None if position is None else tokens[position]
-    message = _INTERNALS.sub("", str(problem)).replace("Expected table name", "a stream's name is missing here")
-    message = _TWICE.sub(r"\1 is given twice", _MISSING.sub(r"\1 is missing here", message))
-    if message.startswith("Required keyword"):
-        message = "something is missing here"
-    elif message.startswith("Invalid expression"):
-        message = "unexpected end of the statement" if found is None else f"{found.text[:40]!r} is not expected here"
+    message = problem.message if isinstance(problem, Refusal) else _translated(problem.message, found)
     return source.error(message, problem.at, hint="" if position is None else _hint(tokens, position))
+
+
+def _translated(message: str, found: Token | None) -> str:
+    """What sqlglot says, in the words of the statement; of itself it says too much."""
+    place = "at the end of the statement" if found is None else f"before {found.text[:40]!r}"
+    for pattern, told in _SAYINGS:
+        match = pattern.match(message)
+        if match is not None:
+            return match.expand(told).replace("@", place)
+    return "the statement ends too early" if found is None else f"{found.text[:40]!r} is not expected here"
 
 
 def _hint(tokens: list[Token], position: int) -> str:

@@ -73,7 +73,7 @@ def data_type(source: Source, node: exp.Expr) -> DataType:
         return _decimal(source, params, at)
     found = _TYPES.get(kind) if isinstance(node, exp.DataType) else None
     if found is None or node.args.get("nested"):
-        raise source.unsupported(f"the type {node.sql()[:40]}", at, hint=f"the types are {KNOWN}")
+        raise source.unsupported(f"the type {source.written(node)}", at, hint=f"the types are {KNOWN}")
     if params and kind not in _WITH_LENGTH:
         raise source.error(f"{found} takes no length", at)
     return found

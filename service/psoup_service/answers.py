@@ -43,6 +43,7 @@ def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
         parts.append(raw)
         count += rows
     parts.append(END_MARK)
+    found.select_errors = answer.select_errors
     return queries_pb2.InvokeResponse(completeness=found, arrow_ipc=b"".join(parts), rows=count)
 
 
@@ -65,13 +66,13 @@ class Pieces:
         return next(self._messages, None)
 
     def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[queries_pb2.InvokeStreamResponse]:
-        yield queries_pb2.InvokeStreamResponse(
-            completeness=completeness(answer.completeness), arrow_ipc=answer.schema_message
-        )
+        found = completeness(answer.completeness)
+        yield queries_pb2.InvokeStreamResponse(completeness=found, arrow_ipc=answer.schema_message)
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
-        yield queries_pb2.InvokeStreamResponse(arrow_ipc=END_MARK)
+        found.select_errors = answer.select_errors
+        yield queries_pb2.InvokeStreamResponse(completeness=found if found.select_errors else None, arrow_ipc=END_MARK)
 
     def _piece(self, rows: int, raw: bytes | Array) -> queries_pb2.InvokeStreamResponse:
         """One message. Raises ResourceExhausted for a row that does not fit one."""

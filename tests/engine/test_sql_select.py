@@ -170,7 +170,7 @@ def test_the_text_is_kept() -> None:
         ("SELECT vol FROM trades LIMIT", "missing"),
         ("SELECT vol", "FROM is missing"),
         ("SELECT FROM trades", "SELECT list is empty"),
-        ("SELECT upper(*) FROM trades", "* here is not supported"),
+        ("SELECT upper(*) FROM trades", "* outside the SELECT list is not supported"),
         ("SELECT trades.vol FROM trades t", "the stream is called 't' here"),
         ("SELECT x.trades.vol FROM trades", "at most two parts"),
         ("SELECT vol FROM trades WHERE _id > 3", "_id in WHERE is not supported"),

@@ -100,3 +100,21 @@ def test_ten_thousand_wrong_ids_are_answered_in_replies_that_clients_take() -> N
         assert reply.ByteSize() < 4 * 2**20
 
     run(script)
+
+
+def test_every_kind_of_answer_counts_what_the_select_list_could_not_compute() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.create("CREATE STREAM e (t TEXT)")
+        name = await wire.register("SELECT CAST(t AS BIGINT) AS v FROM e")
+        done = await wire.push("e", pa.table({"t": ["1", "x", None, "y"]}))
+        await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
+        one = await wire.queries.Invoke(queries.InvokeRequest(query_id=name))
+        many = await wire.queries.InvokeMany(queries.InvokeManyRequest(query_ids=[name]))
+        page = await wire.queries.InvokeRows(queries.InvokeRowsRequest(query_id=name))
+        told = [one.completeness, many.outcomes[0].answer.completeness, page.completeness]
+        pieces = [piece async for piece in wire.queries.InvokeStream(queries.InvokeStreamRequest(query_id=name))]
+        assert [found.select_errors for found in [*told, pieces[-1].completeness]] == [2] * 4
+        assert [piece.HasField("completeness") for piece in pieces] == [True, *[False] * (len(pieces) - 2), True]
+        assert [found.errors for found in told] == [0] * 3
+
+    run(script)

@@ -767,7 +767,9 @@ class InvokeStreamResponse(_message.Message):
     """Rows in this message."""
     @_builtins.property
     def completeness(self) -> _types_pb2.Completeness:
-        """In the first message only: how complete the answer is."""
+        """In the first message: how complete the answer is. Once more in the last one if values of the SELECT list could not
+        be computed, with their number; in no other.
+        """
 
     def __init__(
         self,

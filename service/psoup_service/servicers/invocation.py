@@ -282,6 +282,7 @@ def _page(
         completeness=convert.completeness(found), columns=convert.query_columns(answer.record)
     )
     batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
+    response.completeness.select_errors = answer.select_errors
     if batch is not None:
         response.rows.extend(convert.rows(batch, answer.record))
         if more and found.now is not None:

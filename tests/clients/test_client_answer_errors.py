@@ -1,0 +1,51 @@
+"""What could not be computed is told: in WHERE as ever, in the SELECT list too, on every way to an answer."""
+
+import datetime as dt
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client, InvalidData
+from psoup_testing.command import Psoup
+
+
+def test_errors_of_the_select_list_are_counted(client: Client, make_stream: Callable[[str], str], psoup: Psoup) -> None:
+    name = make_stream("(n BIGINT, t TEXT)")
+    query = client.register(f"SELECT n, CAST(t AS BIGINT) AS v, n // (n - 2) AS w FROM {name} WHERE n < 5")
+    ordered = client.register(f"SELECT n FROM {name} ORDER BY CAST(t AS BIGINT), n")
+    distinct = client.register(f"SELECT DISTINCT CAST(t AS BIGINT) AS v FROM {name}")
+    client.push(name, {"n": [1, 2, 3, 9], "t": ["7", "x", None, "y"]})
+    answer = query.invoke()
+    assert answer.rows() == [(1, 7, -1), (2, None, None), (3, None, 3)]
+    assert (answer.completeness.select_errors, answer.completeness.errors) == (2, 0)
+    assert answer.completeness.sentence().endswith("2 values of the SELECT list could not be computed, NULL instead.")
+    with query.stream() as pieces:
+        assert pieces.completeness.select_errors == 0
+        assert pieces.read_all().completeness.select_errors == 2
+    assert [one.completeness.select_errors for one in client.invoke_many([query.id, ordered.id])] == [2, 2]
+    assert ordered.invoke().rows() == [(1,), (2,), (3,), (9,)]
+    assert distinct.invoke().completeness.select_errors == 1
+    assert "2 values of the SELECT list could not be computed" in psoup("invoke", query.id).err
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow", "value"),
+    [
+        ("TIMESTAMP", pa.timestamp("us"), 2**63 - 1),
+        ("TIMESTAMP", pa.timestamp("us"), 1 - 2**63),
+        ("DATE", pa.date32(), 2**31 - 1),
+        ("DATE", pa.date32(), 1 - 2**31),
+    ],
+)
+def test_infinite_times_are_refused_by_name(
+    client: Client, make_stream: Callable[[str], str], kind: str, arrow: pa.DataType, value: int
+) -> None:
+    name = make_stream(f"(at {kind})")
+    whole = pa.array([0, value], pa.int64() if kind == "TIMESTAMP" else pa.int32()).cast(arrow)
+    sign = "-" if value < 0 else ""
+    with pytest.raises(InvalidData, match=f"row 1: the {kind} in column 'at' is {sign}infinity"):
+        client.push(name, pa.table({"at": whole}))
+    for text in ("infinity", "-infinity", dt.date.max.isoformat() + " 99:00"):
+        with pytest.raises(Exception, match="row 0"):
+            client.push(name, [{"at": text}])
