@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from psoup.columns import arrow_type
+from psoup.columns import Column, arrow_type
 from psoup.config import EngineConfig
 from psoup.engine import Engine
 from psoup.errors import PSoupError
 from psoup.events import Event
+from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.stems import evaluation
 from psoup_testing.budget import Budget, replayable
 from psoup_testing.expression_oracle import arrow_array
 
@@ -240,11 +244,27 @@ def written(found: pa.Table) -> list[str]:
     return [column.combine_chunks().to_string(window=1_000) for column in whole]
 
 
-def test_no_expression_fails_anywhere() -> None:
+def test_no_expression_fails_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What guards the writer against an evaluation that raises has nothing to do."""
+    raised: list[BaseException] = []
+    evaluated = evaluation.column_of
+
+    def column_of(*arguments: Any) -> Column:
+        try:
+            return evaluated(*arguments)
+        except TooMuchText:
+            raise
+        except Exception as problem:
+            raised.append(problem)
+            raise
+
+    monkeypatch.setattr(evaluation, "column_of", column_of)
     budget = Budget("extremes on all paths", seconds=2, least=30)
     for number in budget.rounds():
         with replayable(number):
             budget.count(one_round(random.Random(number)))
+            if raised:
+                raise raised[0]
 
 
 def one_round(rng: random.Random) -> int:
