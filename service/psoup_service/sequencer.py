@@ -91,7 +91,9 @@ class Sequencer(Stage):
         self._pins = pins
         self._error = error
         self._committer = Committer(store, writer, room, error, failed, self._written)
-        self._binder = Binder(self._come_back, failed)
+        self._taken = 0
+        """Commands that were taken up."""
+        self._binder = Binder(self._come_back, lambda: self._taken, failed)
         self.jumps = Jumps()
         self._beside = 0
         """Submissions that the binder has."""
@@ -192,6 +194,7 @@ class Sequencer(Stage):
         end = time.perf_counter() + GROUP_SECONDS
         while self._waiting and (not self._group or time.perf_counter() < end):
             taken = self._take()
+            self._taken += len(taken)
             self._group += taken
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
