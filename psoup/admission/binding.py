@@ -28,6 +28,7 @@ from psoup.model import StreamSpec
 from psoup.query import Parameter, StandingQuery
 from psoup.sql import Template, prepare
 from psoup.sql.bound import BoundBlock
+from psoup.sql.budget import check_budget
 from psoup.sql.values import (
     Columns,
     column_bytes,
@@ -172,6 +173,7 @@ class Binding:
         self.queries = queries
 
     def _bind(self, sql: str) -> StandingQuery:
+        check_budget(sql)
         query = self._statements.forms.query(sql, self._lookup, self._tenant.names())
         if query.text != sql:  # a retry is recognised by the text as it was sent
             query = replace(query, text=sql)
@@ -215,6 +217,7 @@ class Binding:
         templates = self._statements.templates
         known = templates.pop(sql, None)
         if known is None or self._lookup(known[0].stream) is not known[1]:
+            check_budget(sql)
             template = prepare(sql, self._lookup, self._tenant.names())
             spec = self._tenant.stream(template.stream).spec
             check_window(template.window, spec)

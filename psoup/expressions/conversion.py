@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from psoup.errors import InvalidInput
 from psoup.expressions.fold import constant
+from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import (
     BIGINT,
@@ -78,6 +79,9 @@ def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
     call = Call(type, "try_cast" if try_ else "cast", (expr,))
     if not isinstance(expr, Literal):
         return call
+    plain = plain_value(expr.value, type) if isinstance(expr.value, str) else None
+    if plain is not None:
+        return Literal(type, plain)
     folded = constant(call)
     assert folded is not None
     return folded
