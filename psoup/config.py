@@ -105,6 +105,9 @@ class EngineConfig:
     evaluation_bytes: int = 64 * 1024 * 1024
     """Bytes of TEXT that one expression may make over a piece of a stream; beyond that the piece is cut."""
 
+    streams: int = 10_000
+    """Streams of one tenant."""
+
     producers: int = 65_536
     """Producers remembered for each stream; a new one beyond that is refused until an idle one is forgotten."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from psoup.admission.attachment import Target, check_push, check_stored, decide_attach
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.binding import Binding, takes_long
-from psoup.admission.budget import Budget
+from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.heartbeats import decide_heartbeat, latest_time
@@ -189,6 +189,8 @@ class Admission:
 
     def _check(self) -> None:
         assert self._budget.tuples >= 0 <= self._budget.queries, "more bytes given back than taken"
+        held = sum(stream_charge(stream.spec) for stream in self._streams.values())
+        assert self._budget.streams == held, "streams are charged otherwise than they are"
         named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
         assert named == self._streams, "streams by name and by ID differ"
         assert all(0 < i < self._next_stream for i in self._streams), "a stream ID could be used again"
@@ -229,6 +231,7 @@ class Admission:
             self._tenant(command.tenant), command, self._next_stream, self._sequence + 1, now, self._config
         )
         check_archive(event.spec, self._archive)
+        self._budget.check_stream(event.spec)
         return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
 
     def _decide_alter(self, command: AlterStream, now: int) -> Prepared:
@@ -351,16 +354,19 @@ class Admission:
                 self._adopt_stream(event)
             case StreamAltered():
                 stream = self._streams[event.stream_id]
+                self._budget.streams += stream_charge(event.spec) - stream_charge(stream.spec)
                 stream.spec, stream.sql = event.spec, event.sql
             case StreamDropped():
                 stream = self._streams.pop(event.stream_id)
                 del self._tenants[event.tenant].streams[stream.spec.name.lower()]
+                self._budget.streams -= stream_charge(stream.spec)
         self._sequence = event.sequence
 
     def _adopt_stream(self, event: StreamCreated) -> None:
         stream = StreamState(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
         stream.past.restored(event.stored)
         self._streams[event.stream_id] = stream
+        self._budget.streams += stream_charge(event.spec)
         self._tenants.setdefault(event.tenant, Tenant()).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes

@@ -27,6 +27,14 @@ RETRY_AFTER_MS = 100
 TEXT_BYTES = 3_000
 """A query registered by a text, beside the text itself."""
 
+FREE_INTERVALS, INTERVAL_BYTES = 16, 256
+"""Intervals of its WHERE that are among these bytes, and what each further one takes: a list after IN has thousands."""
+
+STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
+"""A stream without a tuple, and each of its columns: buffers of the open chunk, the index of its queries."""
+
+_STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
+
 
 class Budget:
     """What is promised. `limit`: bytes; one owner, no threads."""
@@ -35,6 +43,7 @@ class Budget:
         self.limit = limit
         self.tuples = 0
         self.queries = 0
+        self.streams = 0
         self._charges: dict[int, int] = {}
         """Of queries that were registered by a text, by query ID."""
 
@@ -52,6 +61,19 @@ class Budget:
         if self.tuples + self.queries + needed > self.limit:
             some = "this query needs" if count == 1 else f"these {count:,} queries need"
             raise self._refusal(f"{some} about {needed:,} more", needed)
+
+    def check_stream(self, spec: StreamSpec) -> None:
+        """Raise ResourceExhausted if one more stream does not fit: all may take a quarter of the budget, beside it."""
+        limit, needed = max(self.limit // _STREAMS_SHARE, _STREAMS_LEAST), stream_charge(spec)
+        if self.streams + needed > limit:
+            raise ResourceExhausted(
+                f"streams may take {limit:,} bytes before they have a tuple, and take {self.streams:,}; stream"
+                f" {spec.name!r} needs {needed:,} more: drop streams, or raise memory_mib",
+                reason="STREAMS_BUDGET",
+                budget=limit,
+                used=self.streams,
+                needed=needed,
+            )
 
     def adopt(self, event: Registered | RegisteredMany) -> None:
         """The queries of an event are promised."""
@@ -90,4 +112,10 @@ def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:
 
 def text_charge(query: StandingQuery) -> int:
     """Bytes that a query registered by a text is charged."""
-    return TEXT_BYTES + len(query.text)
+    intervals = sum(len(term.intervals) for factor in query.factors for term in factor.terms)
+    return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * max(0, intervals - FREE_INTERVALS)
+
+
+def stream_charge(spec: StreamSpec) -> int:
+    """Bytes that a stream without tuples is charged: what its columns need before there is a first tuple."""
+    return STREAM_BYTES + COLUMN_BYTES * len(spec.schema.attributes)

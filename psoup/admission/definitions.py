@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.config import EngineConfig
-from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
+from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events import AlterStream, CreateStream, DropStream, StreamAltered, StreamCreated
 from psoup.model import StreamSpec
 from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
@@ -43,6 +43,13 @@ def decide_create(
         spec = replace(spec, ahead=min(config.ahead, config.max_ahead))
         text = create_statement(spec)
     _check_ahead(spec, config)
+    if len(tenant.streams) >= config.streams:
+        raise ResourceExhausted(
+            f"there are {len(tenant.streams):,} streams, the most there may be; drop one, or serve with a greater"
+            " --streams",
+            reason="TOO_MANY_STREAMS",
+            limit=config.streams,
+        )
     return StreamCreated(sequence, command.tenant, stream_id, spec, text, now)
 
 

@@ -100,6 +100,9 @@ class Settings(BaseModel):
     max_ahead_s: int = Field(default=86_400, ge=0)
     """how far past the clock a tuple's time may lie at most, whatever a stream's AHEAD says"""
 
+    streams: int = Field(default=10_000, ge=0)
+    """streams of one tenant"""
+
     readers: int = Field(default=2, ge=1, le=256)
     """threads that evaluate answers"""
 
@@ -146,6 +149,7 @@ class Settings(BaseModel):
             sort_rows=self.sort_rows,
             archive_rows=NO_LIMIT if self.archive_rows is None else self.archive_rows,
             max_ahead=self.max_ahead_s * SECOND,
+            streams=self.streams,
         )
 
     def allowance(self) -> Allowance:
