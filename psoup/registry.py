@@ -120,7 +120,7 @@ class Registry:
     ) -> None:
         """Queries of one stream as a record each."""
         names = np.concatenate([state.names.of_clause(query.factors) for query in queries])
-        slots, fresh = state.place(names, self.next_sqc)
+        slots, fresh = state.standing.place(names, self.next_sqc)
         attributes = state.join([(int(slots[row]), queries[row].factors) for row in fresh.tolist()])
         sqc_ids = state.slots.sqc_of_slot[slots]
         for row, used in zip(fresh.tolist(), attributes, strict=True):
@@ -137,7 +137,7 @@ class Registry:
     def _add_columns(self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock) -> None:
         """A block of one template: what only one query has stays in columns."""
         columns = queries.clauses()
-        slots, fresh = state.place(state.names.of_columns(columns), self.next_sqc)
+        slots, fresh = state.standing.place(state.names.of_columns(columns), self.next_sqc)
         attributes = state.join_columns(slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors)
         sqc_ids = state.slots.sqc_of_slot[slots]
         new = sqc_ids - self.next_sqc

@@ -208,10 +208,6 @@ class StreamState:
         """The SQC ID below which are those of all clauses."""
         return self.standing.next_sqc
 
-    def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
-        """See `StreamClauses.place`."""
-        return self.standing.place(names, first_sqc)
-
     def join(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
         """New clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
 

@@ -127,6 +127,25 @@ def test_by_hand_and_until_it_is_gone(tmp_path: Path, zygote: Zygote) -> None:
     assert zygote.stop() == 0
 
 
+def test_a_clause_that_multiplies_is_an_error_of_its_row(tmp_path: Path) -> None:
+    """9 kB of statement that would make 27 GB of text of a row 'x', in a service that has no such memory."""
+    inner = "a"
+    for _ in range(3):
+        inner = f"replace({inner}, 'x', '{'x' * 3_000}')"
+    folder = str(tmp_path / "data")
+    with Zygote(PSOUP_TEST_MEMORY_MIB="1024") as limited:
+        for life in range(2):
+            limited.start(folder)
+            with Client(limited.ready()) as client:
+                if not life:
+                    client.create_stream("CREATE STREAM p (a TEXT, n BIGINT)")
+                    client.register(f"SELECT n FROM p WHERE length({inner}) = 7")
+                assert client.push("p", [{"a": "x", "n": 1}, {"a": "1234567", "n": 2}]).accepted == 2
+                found = client.queries()[0].invoke()
+                assert found.rows() == [(2,)] * (life + 1) and found.completeness.errors == life + 1
+            assert limited.stop() == 0
+
+
 def test_a_query_that_is_put_out_must_be_one_of_this_directory() -> None:
     with pytest.raises(NotFound, match="another incarnation"):
         Guard(MemoryStore(), ["q-00000000-1"])
