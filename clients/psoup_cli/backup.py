@@ -35,7 +35,7 @@ def backup(
     if as_json:
         print_json(dataclasses.asdict(result))
     else:
-        size = f"{counted(result.files, 'file')}, {result.bytes:,} bytes"
+        size = f"{counted(result.files, 'file')}, {counted(result.bytes, 'byte')}"
         message(f"Copied to {destination}: everything up to event {result.sequence:,}; {size}.")
 
 

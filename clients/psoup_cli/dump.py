@@ -13,7 +13,7 @@ from psoup_cli.output import print_json, row_bar
 from psoup_cli.push import summary
 from psoup_client.dump import dump as dump_stream
 from psoup_client.load import load as load_stream
-from psoup_client.wording import counted
+from psoup_client.wording import counted, verb
 
 
 def dump(
@@ -39,7 +39,10 @@ def dump(
         return
     message(f"Dumped {counted(found.rows, 'row')} to {destination}, {counted(len(found.files), 'file')}.")
     if found.pending:
-        message(f"{counted(found.pending, 'tuple')} still waiting for the watermark not in it; see: psoup heartbeat")
+        message(
+            f"{counted(found.pending, 'tuple')} still waiting for the watermark"
+            f" {verb(found.pending, 'is', 'are')} not in it; see: psoup heartbeat"
+        )
 
 
 def load(

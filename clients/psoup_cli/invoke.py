@@ -161,5 +161,5 @@ def _table(answer: AnswerStream, shown: int) -> int:
 
     print_table(answer.schema.names, first_rows(), numeric(answer.schema))
     if shown and count > shown:
-        message(f"The first {shown:,} of {count:,} rows; --rows 0 or --format csv gives all.")
+        message(f"The first {shown:,} of {counted(count, 'row')}; --rows 0 or --format csv gives all.")
     return count

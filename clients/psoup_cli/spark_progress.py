@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from psoup_client.wording import counted
+
 Tell = Callable[[int, Any], None]
 """Told the number of a batch, and its result."""
 
@@ -29,7 +31,7 @@ def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
             nonlocal rows
             rows += count(result)
             rate = rows / max(time.monotonic() - start, 1e-3)
-            bar.update(task, description=f"{stream}: batch {number}, {rows:,} rows, {rate:,.0f} rows/s")
+            bar.update(task, description=f"{stream}: batch {number}, {counted(rows, 'row')}, {rate:,.0f} rows/s")
 
         yield tell
 
@@ -61,13 +63,13 @@ class Meter:
         now, (ended, tasks) = self._clock(), progress.tasks
         parts = [f"{self._name}: {progress.phase}"]
         if progress.total:
-            parts.append(f"{progress.rows:,} of {progress.total:,} rows")
+            parts.append(f"{progress.rows:,} of {counted(progress.total, 'row')}")
         if progress.rows and self._first is None:
             self._first = now, progress.rows
         if self._first is not None:
             start, rows = self._first
             rate = (progress.rows - rows) / (now - start) if now > start else 0.0
-            parts.append(f"{progress.chunks:,} chunks" + (f", {rate:,.0f} rows/s" if rate else ""))
+            parts.append(f"{counted(progress.chunks, 'chunk')}" + (f", {rate:,.0f} rows/s" if rate else ""))
         elif tasks:
-            parts.append(f"{ended} of {tasks} tasks")
+            parts.append(f"{ended} of {counted(tasks, 'task')}")
         return ", ".join(parts)

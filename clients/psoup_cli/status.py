@@ -10,6 +10,7 @@ import typer
 from psoup_cli.common import Address, AsJson, Timeout, connect
 from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import MemoryBill
+from psoup_client.wording import counted
 
 
 def status(
@@ -45,7 +46,7 @@ def status(
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
         ]
     pairs += [
-        (f"memory: {name.removesuffix('_bytes')}", f"{size:,} bytes") for name, size in sorted(info.memory.items())
+        (f"memory: {name.removesuffix('_bytes')}", counted(size, "byte")) for name, size in sorted(info.memory.items())
     ]
     print_pairs(pairs)
 

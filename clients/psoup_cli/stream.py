@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import StreamInfo
-from psoup_client.wording import counted
+from psoup_client.wording import counted, verb
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -139,7 +139,7 @@ def describe(
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
             (
                 "pending",
-                f"{counted(info.pending, 'tuple')} {'waits' if info.pending == 1 else 'wait'} for the watermark",
+                f"{counted(info.pending, 'tuple')} {verb(info.pending, 'waits', 'wait')} for the watermark",
             ),
             ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
             ("queries", f"{info.queries:,}"),

@@ -154,7 +154,7 @@ class Answer:
         return (dict(zip(names, row, strict=True)) for row in self._rows())
 
     def __repr__(self) -> str:
-        return f"<Answer: {len(self)} rows of {', '.join(self.columns)}; {self.completeness.sentence()}>"
+        return f"<Answer: {counted(len(self), 'row')} of {', '.join(self.columns)}; {self.completeness.sentence()}>"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from psoup_client.errors import InvalidData
+from psoup_client.wording import counted, verb
 from psoup_proto.v1 import backup_pb2
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Receiver:
         self._complete()
         if (self.files, self.bytes) != (self.plan.files, self.plan.bytes) or not self.files:
             raise InvalidData(
-                f"the backup ended after {self.files} of {self.plan.files} files and {self.bytes:,} of"
+                f"the backup ended after {self.files} of {counted(self.plan.files, 'file')} and {self.bytes:,} of"
                 f" {self.plan.bytes:,} bytes; make it again"
             )
         for folder in (self.folder, *(path for path in self.folder.rglob("*") if path.is_dir())):
@@ -90,7 +91,10 @@ class Receiver:
         if self._file is None:
             return
         if self._left:
-            raise InvalidData(f"{self._left:,} bytes of {self._name!r} are missing; make the backup again")
+            raise InvalidData(
+                f"{counted(self._left, 'byte')} of {self._name!r} {verb(self._left, 'is', 'are')} missing; make"
+                f" the backup again"
+            )
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

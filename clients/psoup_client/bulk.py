@@ -20,6 +20,7 @@ import pyarrow as pa
 from psoup_client.convert import is_pandas
 from psoup_client.errors import InvalidData
 from psoup_client.payload import split
+from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2
 
 PART_QUERIES = 8_192
@@ -114,7 +115,7 @@ def _in_order(rows: Sequence[Any]) -> dict[str, list[Any]]:
         width = len(row) if width is None else width
         if len(row) != width:
             raise InvalidData(
-                f"row {number} has {len(row)} values, those before it {width}", facts={"row": str(number)}
+                f"row {number} has {counted(len(row), 'value')}, those before it {width}", facts={"row": str(number)}
             )
     return {str(place + 1): [row[place] for row in rows] for place in range(width or 0)}
 

@@ -34,6 +34,7 @@ from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavail
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
 from psoup_client.push import PushResult
+from psoup_client.wording import counted, verb
 from psoup_proto.v1 import ingest_pb2
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ class Producer:
             raise Cancelled(f"the producer of {self.stream!r} is closed")
         if not ready():
             raise DeadlineExceeded(
-                f"{len(self._window)} batches for {self.stream!r} are not acknowledged after {timeout:g} s; "
+                f"{counted(len(self._window), 'batch')} for {self.stream!r}"
+                f" {verb(len(self._window), 'is', 'are')} not acknowledged after {timeout:g} s; "
                 "wait longer, or close and go on from `acknowledged`"
             )
 

@@ -29,6 +29,7 @@ from psoup.sql import create_stream
 from psoup_client import Client, InvalidData, OutOfRange
 from psoup_client.attach import Site, attach, begin
 from psoup_client.times import Instant, to_micros
+from psoup_client.wording import counted, verb
 from psoup_spark import mapping as mappings
 from psoup_spark.attempts import attempt, prefix, sweep
 from psoup_spark.bound import known
@@ -168,7 +169,10 @@ def set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
     if not count:
         return 0
     if quarantine is None:
-        raise InvalidData(f"{count:,} rows do not fit: {problem}; with --quarantine DIR such rows are set aside")
+        raise InvalidData(
+            f"{counted(count, 'row')} {verb(count, 'does', 'do')} not fit: {problem}; with --quarantine DIR"
+            f" such rows are set aside"
+        )
     mapped.bad.write.mode("overwrite").parquet(quarantine)
     return count
 

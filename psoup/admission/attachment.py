@@ -18,6 +18,7 @@ from psoup.events import AttachAcknowledgement, Prepared, Pushed, Stored
 from psoup.expressions.tree import ID_INDEX
 from psoup.history import Attach, Attached, Extent
 from psoup.model import StreamSpec, time_text
+from psoup.wording import counted
 
 MAX_JOB_BYTES = 256
 
@@ -257,7 +258,8 @@ def _check_retention(extent: Extent, target: Target, now: int) -> None:
     if kept.rows is not None and past.tuples + past.rows + extent.rows > kept.rows:
         room = max(0, kept.rows - past.tuples - past.rows)
         raise OutOfRange(
-            f"stream {name!r} keeps {kept.rows:,} tuples, so there is room for {room:,} of history, and this has"
+            f"stream {name!r} keeps {counted(kept.rows, 'tuple')}, so there is room for {room:,} of history,"
+            f" and this has"
             f" {extent.rows:,}; attach the newest of them, or create the stream with a longer RETENTION",
             reason="HISTORY_BEYOND_RETENTION",
             stream=name,

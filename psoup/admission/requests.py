@@ -19,7 +19,7 @@ from sortedcontainers import SortedDict
 from psoup.admission.owners import Owners
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput
 from psoup.events import Registered, RegisteredMany
-from psoup.wording import counted
+from psoup.wording import counted, verb
 
 MAX_REQUEST_ID_BYTES = 256
 
@@ -74,7 +74,7 @@ class Requests:
         if gone:
             raise FailedPrecondition(
                 f"request ID {request_id!r} registered {counted(asked.count, 'query')}, and {gone:,} of them"
-                f" {'is' if gone == 1 else 'are'} unregistered by now; use a new request ID to register all of them"
+                f" {verb(gone, 'is', 'are')} unregistered by now; use a new request ID to register all of them"
                 " again, or go on with those that are left",
                 reason="QUERIES_GONE",
                 request_id=request_id,

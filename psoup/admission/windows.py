@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from psoup.errors import FailedPrecondition, OutOfRange
 from psoup.model import SECOND, Anchor, StreamSpec, WindowClause
+from psoup.wording import counted, verb
 
 
 def check_window(window: WindowClause, spec: StreamSpec) -> None:
@@ -19,7 +20,7 @@ def check_window(window: WindowClause, spec: StreamSpec) -> None:
     begin, end = window.begin, window.end
     if begin.anchor is Anchor.NOW:
         if rows is not None and begin.rows is not None and begin.rows > rows:
-            raise _too_wide(spec, f"{begin.rows:,} rows", f"{rows:,} rows", "ROWS")
+            raise _too_wide(spec, counted(begin.rows, "row"), counted(rows, "row"), "ROWS")
         if duration is not None and begin.rows is None and begin.offset > duration:
             raise _too_wide(spec, _seconds(begin.offset), _seconds(duration), "DURATION")
         return
@@ -40,7 +41,8 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
 
 
 def _seconds(duration: int) -> str:
-    return f"{duration / SECOND:,.6f}".rstrip("0").rstrip(".") + " seconds"
+    text = f"{duration / SECOND:,.6f}".rstrip("0").rstrip(".")
+    return f"{text} {verb(duration // SECOND if duration % SECOND == 0 else 0, 'second', 'seconds')}"
 
 
 def _too_wide(spec: StreamSpec, wanted: str, kept: str, unit: str) -> OutOfRange:

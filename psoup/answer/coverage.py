@@ -19,6 +19,7 @@ from psoup.answer.snapshot import ChunkEntry, StreamView
 from psoup.archive import ArchivedChunk
 from psoup.columns import Array
 from psoup.model import time_text
+from psoup.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,7 @@ class Span:
     tuples: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.begin} to {self.end}: {self.chunks:,} {'chunk' if self.chunks == 1 else 'chunks'},"
-            f" {self.tuples:,} tuples"
-        )
+        return f"{self.begin} to {self.end}: {counted(self.chunks, 'chunk')}, {counted(self.tuples, 'tuple')}"
 
 
 def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:

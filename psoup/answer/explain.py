@@ -25,7 +25,7 @@ from psoup.sql import describe_window
 from psoup.stems.quarantine import Reason
 from psoup.stems.search import Search
 from psoup.stems.windows import WindowRange, apply_window
-from psoup.wording import counted
+from psoup.wording import counted, verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,18 @@ class Explanation:
             f"  window   {self.window}  ({self.window_kind})",
             f"           now from {self.begin} to {self.end}",
             f"  clause   {self.clause}",
-            f"           shared by {self.shared_by} {'query' if self.shared_by == 1 else 'queries'}",
+            f"           shared by {counted(self.shared_by, 'query')}",
         ]
         for number, factor in enumerate(self.factors, 1):
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
             lines.extend(f"           derived attribute: {text}" for text in factor.derived)
         least = "" if self.counted and not self.outside else "at least "
         lines.append(
-            f"  window holds {self.tuples_in_window:,} tuples, {least}{self.matches_in_window:,} match; {self.errors}"
-            " evaluation errors"
+            f"  window holds {counted(self.tuples_in_window, 'tuple')}, {least}{self.matches_in_window:,}"
+            f" {verb(self.matches_in_window, 'matches', 'match')}; {counted(self.errors, 'evaluation error')}"
         )
-        lines.append(f"  results  {self.chunks_covered} of {self.chunks} chunks covered; kept as {forms or 'nothing'}")
+        covered = f"{self.chunks_covered:,} of {counted(self.chunks, 'chunk')} covered"
+        lines.append(f"  results  {covered}; kept as {forms or 'nothing'}")
         if self.outside:
             lines += [f"  outside  {self.outside[0]}", *(f"           {text}" for text in self.outside[1:])]
             lines.append("           not in the index: new tuples do not meet it, each answer evaluates it row by row")
@@ -118,8 +119,9 @@ class Explanation:
         if not self.chunks_archived:
             return []
         lines = [
-            f"  archive  {self.chunks_archived:,} of the chunks are on disk, {self.archived_covered:,} of them covered;"
-            f" {self.archived_in_window:,} tuples of the window are in them"
+            f"  archive  {self.chunks_archived:,} of the chunks {verb(self.chunks_archived, 'is', 'are')} on disk,"
+            f" {self.archived_covered:,} of them covered; {counted(self.archived_in_window, 'tuple')} of the window"
+            f" {verb(self.archived_in_window, 'is', 'are')} in them"
         ]
         if self.uncovered:
             lines += [f"           not covered: {span}" for span in self.uncovered[:_SHOWN]]

@@ -23,6 +23,7 @@ from psoup.expressions.tree import Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, MAX_DECIMAL_PRECISION, TEXT, TIMESTAMP, DataType, Kind, decimal
 from psoup.query import Parameter
 from psoup.sql.source import Source
+from psoup.wording import counted, verb
 
 MAX_PARAMETERS = 1_000
 
@@ -127,7 +128,7 @@ def _by_name(holes: Holes, values: Mapping[str, Parameter]) -> Sequence[Paramete
 
 
 def _counted(count: int) -> str:
-    return f"{count} parameter{' is' if count == 1 else 's are'}"
+    return f"{counted(count, 'parameter')} {verb(count, 'is', 'are')}"
 
 
 # Values ----------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pu
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.stems.piece import Runner, serial
+from psoup.wording import counted, verb
 from psoup_service.allowance import Allowance
 from psoup_service.pins import Pins
 from psoup_service.ports import EnginePort
@@ -230,7 +231,8 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
         if self._reads >= self._pending:
             raise ResourceExhausted(
-                f"{self._reads} reads are under way, the most there may be; try again in {RETRY_AFTER_MS} ms",
+                f"{counted(self._reads, 'read')} {verb(self._reads, 'is', 'are')} under way, the most there may"
+                f" be; try again in {RETRY_AFTER_MS} ms",
                 reason="BUSY",
                 retry_after_ms=RETRY_AFTER_MS,
             )

@@ -114,7 +114,7 @@ def test_a_wrong_parameter_is_named_and_the_part_leaves_nothing(client: Client, 
         with pytest.raises(InvalidRequest) as refused:
             client.register_many(sql, rows)
         assert message in refused.value.message
-    with pytest.raises(InvalidData, match="row 2 has 1 values, those before it 2"):
+    with pytest.raises(InvalidData, match="row 2 has 1 value, those before it 2"):
         client.register_many(sql, [("a", 1), ("a",)])
     assert len(client.queries(trades)) == before
 

@@ -112,7 +112,7 @@ def test_a_missing_batch_is_found_by_its_number(data: Path) -> None:
         ("UPDATE chunks SET last_time = last_time + 1 WHERE stream = 1 AND number = 1", "its last tuple has the time"),
         ("UPDATE chunks SET ties = 5 WHERE stream = 2", "the manifest counts 5 tuples of its last time, wrongly"),
         ("UPDATE chunks SET rows = 63 WHERE stream = 2", "it has 64 rows, and not 63"),
-        ("UPDATE chunks SET stream = 9 WHERE stream = 2", "chunks of stream 9, which the log does not know"),
+        ("UPDATE chunks SET stream = 9 WHERE stream = 2", "chunk of stream 9, which the log does not know"),
     ],
 )
 def test_a_manifest_that_does_not_fit_is_found(data: Path, statement: str, said: str) -> None:

@@ -28,6 +28,7 @@ from psoup_cli.flights.show import say
 from psoup_cli.flights.story import JULY, Story
 from psoup_cli.spark import spark_module
 from psoup_client import Client, PushResult
+from psoup_client.wording import counted
 
 LIVE_FROM = "2013-07"
 """The first month, of UTC, that is fed."""
@@ -73,7 +74,11 @@ class PastStory(Story):
         done = psoup_spark.backfill(past, self.stream, job="January to June", address=self._address)
         self._sequence = done.sequence
         seconds = time.monotonic() - start
-        say(self._console, f"  {done.rows:,} flights attached in {done.chunks} chunks, in one step; {seconds:.1f} s")
+        say(
+            self._console,
+            f"  {counted(done.rows, 'flight')} attached in {counted(done.chunks, 'chunk')}, in one step;"
+            f" {seconds:.1f} s",
+        )
 
     def _feed(self, psoup_spark: Any, spark: Any, folder: Path) -> None:
         say(self._console, "\nSpark feeds July to December, a month in each batch.", "yellow")

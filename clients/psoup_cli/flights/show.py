@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from psoup_client import Answer, Completeness
+from psoup_client.wording import counted
 
 NEW_YORK = ZoneInfo("America/New_York")
 SHOWN_ROWS = 5
@@ -82,7 +83,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _count(answer: Answer) -> str:
-    rows = "1 row" if len(answer) == 1 else f"{len(answer):,} rows" if len(answer) else "No rows"
+    rows = counted(len(answer), "row") if len(answer) else "No rows"
     return f"{rows}, {SHOWN_ROWS} shown" if len(answer) > SHOWN_ROWS else rows
 
 

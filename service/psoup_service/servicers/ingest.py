@@ -20,6 +20,7 @@ from psoup import events
 from psoup.answer import Snapshot
 from psoup.errors import InvalidBatch, InvalidInput, PSoupError
 from psoup.events import HeartbeatAcknowledgement, PushAcknowledgement
+from psoup.wording import counted, verb
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service import convert, ipc
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
@@ -184,7 +185,8 @@ def _check_width(snapshot: Snapshot, stream: str, table: pa.Table | pa.RecordBat
     needed = table.num_rows * _MOST_WIDTH * columns
     if needed > limit:
         raise InvalidBatch(
-            f"{table.num_rows:,} rows take {needed:,} bytes in the {columns} columns of {stream!r}; {limit:,} is"
+            f"{counted(table.num_rows, 'row')} {verb(table.num_rows, 'takes', 'take')} {needed:,} bytes in the"
+            f" {counted(columns, 'column')} of {stream!r}; {limit:,} is"
             " the most in one push, send it in parts",
             reason="BATCH_TOO_LARGE",
             found=needed,

@@ -11,6 +11,7 @@ from psoup.answer import Snapshot, explain, get_query, list_queries, matches
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import Command, QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
 from psoup.reading import ReadBudget
+from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service import convert, ipc
 from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
@@ -43,7 +44,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         if request.parameters:
             command = block = self._block(request, [request.statement], tenant)
             if block.count != 1:
-                raise InvalidInput(f"parameters has {block.count} rows; give one, or call RegisterMany")
+                raise InvalidInput(f"parameters has {counted(block.count, 'row')}; give one, or call RegisterMany")
         with naming_requests(backend.ids):
             done, snapshot = await backend.change(command)
         assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)

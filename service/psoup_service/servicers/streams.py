@@ -5,6 +5,7 @@ from __future__ import annotations
 from psoup.answer import Snapshot, describe_stream, list_streams
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events import AlterStream, CreateStream, DropStream, StreamAcknowledgement
+from psoup.wording import counted
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service import convert
 from psoup_service.ids import page_size, page_token, read_page_token
@@ -104,7 +105,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
             return problem
         facts = problem.facts
         some = ", ".join(self._backend.ids.query(int(number)) for number in facts["examples"].split(", "))
-        users = "one query" if facts["queries"] == "1" else f"{facts['queries']} queries"
+        users = "one query" if facts["queries"] == "1" else counted(int(facts["queries"]), "query")
         return FailedPrecondition(
             f"stream {facts['stream']!r} is used by {users}, for instance {some}; unregister them first",
             reason=problem.reason,

@@ -196,7 +196,9 @@ class StoredColumns:
             raise damaged(self.path, str(problem)) from problem
         for attribute, column in zip(attributes, columns, strict=True):
             if len(column) != rows:  # Parquet has checksums of what is in a page, and none of how much that is
-                raise damaged(self.path, f"column {attribute.name} has {len(column):,} values for {rows:,} rows")
+                raise damaged(
+                    self.path, f"column {attribute.name} has {counted(len(column), 'value')} for {counted(rows, 'row')}"
+                )
         return columns
 
     def _metadata(self, file: pa.NativeFile) -> pq.FileMetaData:

@@ -34,6 +34,7 @@ from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.stems.chunk import ChunkView
 from psoup.stems.widening import null_column
 from psoup.stems.zones import Zones
+from psoup.wording import counted
 from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, changed, damaged
 from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory
 from psoup_storage.matches import SUFFIX
@@ -185,7 +186,7 @@ class ChunkFolder:
         except (pa.ArrowException, PSoupError) as problem:
             raise damaged(path, str(problem)) from problem
         if len(batch) != row.rows:
-            raise damaged(path, f"it has {len(batch):,} rows, and not {row.rows:,}")
+            raise damaged(path, f"it has {counted(len(batch), 'row')}, and not {row.rows:,}")
         return StoredChunk(row.number, row.first_id, batch)
 
 

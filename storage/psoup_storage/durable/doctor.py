@@ -28,6 +28,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events import Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
 from psoup.history import Attached
 from psoup.model import StreamSpec, time_text
+from psoup.wording import counted
 from psoup_storage.durable import log
 from psoup_storage.durable.archive import changed
 from psoup_storage.durable.chunks import FOLDER, ChunkRow, decode_chunk
@@ -224,7 +225,7 @@ class Examination:
         for stream in self._whole - self._dropped:
             found = sum(row.number < 0 for row in self._chunks.get(stream, ()))
             if found != self._attached[stream]:
-                what = f"the manifest has {found} attached chunks, and the log {self._attached[stream]}"
+                what = f"the manifest has {counted(found, 'attached chunk')}, and the log {self._attached[stream]}"
                 yield _damage(f"{DATABASE}, stream {stream}", what, "attached history")
         for text in numbers.gaps(lambda stream: self._name(stream)):
             known = bool(losses(self._path))  # a batch that was set aside is no news
@@ -236,7 +237,8 @@ class Examination:
         spec = self._streams.get(stream)
         if spec is None or stream in self._dropped:
             yield _damage(
-                DATABASE, f"the manifest has {len(rows)} chunks of stream {stream}, which the log does not know"
+                DATABASE,
+                f"the manifest has {counted(len(rows), 'chunk')} of stream {stream}, which the log does not know",
             )
             return
         before: ChunkRow | None = None
@@ -332,7 +334,7 @@ def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
 def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
     """What the rows of a chunk do not have as the manifest says."""
     if len(times) != row.rows:
-        yield f"it has {len(times):,} rows, and not {row.rows:,}"
+        yield f"it has {counted(len(times), 'row')}, and not {row.rows:,}"
     if not len(times):
         return
     if (np.diff(times) < 0).any() or (before is not None and times[0] < before.last_time):
@@ -343,7 +345,7 @@ def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[
         return
     earlier = before.ties if before is not None and before.last_time == row.last_time else 0
     if earlier + int((times == row.last_time).sum()) != row.ties:
-        yield f"the manifest counts {row.ties} tuples of its last time, wrongly"
+        yield f"the manifest counts {counted(row.ties, 'tuple')} of its last time, wrongly"
 
 
 def _damage(place: str, what: str, lost: str = "", repair: str = _RESTORE) -> Finding:

@@ -22,6 +22,7 @@ from psoup.columns import Batch, arrow_type
 from psoup.errors import PSoupError
 from psoup.model import Kind, StreamSpec
 from psoup.stems.chunk import ChunkView
+from psoup.wording import counted
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import archive_facts, batch_of
 from psoup_storage.history import HistoryChunk
@@ -56,7 +57,7 @@ def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
     if content.size != chunk.bytes or zlib.crc32(content) != chunk.crc:
         raise WrongChunk("it is not as it was written")
     if not 0 < chunk.rows <= MAX_ROWS:
-        raise WrongChunk(f"it has {chunk.rows:,} rows, and 1 to {MAX_ROWS:,} are a chunk")
+        raise WrongChunk(f"it has {counted(chunk.rows, 'row')}, and 1 to {MAX_ROWS:,} are a chunk")
 
 
 def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
@@ -68,7 +69,7 @@ def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
     texts = [a.name for a in spec.schema.attributes if a.type.kind is Kind.TEXT and a.name in there]
     table = pq.ParquetFile(pa.BufferReader(content), metadata=meta, read_dictionary=texts).read(use_threads=False)
     if table.num_rows != chunk.rows:
-        raise WrongChunk(f"it has {table.num_rows:,} rows, and not {chunk.rows:,}")
+        raise WrongChunk(f"it has {counted(table.num_rows, 'row')}, and not {chunk.rows:,}")
     table.validate(full=True)
     size = sum(_text_bytes(piece) for column in table.columns for piece in column.chunks)
     if size > MOST_FILE_BYTES:
@@ -91,7 +92,10 @@ def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
     wrong = meta.num_rows != chunk.rows or sum(rows) != chunk.rows
     if wrong or any(count != GROUP_ROWS for count in rows[:-1]) or not 0 < rows[-1] <= GROUP_ROWS:
         first = f"{rows[0]:,}" if rows else "none"
-        yield f"it has {meta.num_rows:,} rows in groups of {first}, and not {chunk.rows:,} in groups of {GROUP_ROWS:,}"
+        yield (
+            f"it has {counted(meta.num_rows, 'row')} in groups of {first}, and not {chunk.rows:,} in groups"
+            f" of {GROUP_ROWS:,}"
+        )
         return
     size = sum(group.total_byte_size for group in groups)
     if not 0 <= size <= MOST_FILE_BYTES:
@@ -99,7 +103,7 @@ def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
     for column in (group.column(place) for group in groups for place in range(meta.num_columns)):
         starts = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else 0]
         if column.num_values > GROUP_ROWS or min(*starts, column.total_compressed_size) < 0:
-            yield f"its footer says {column.num_values:,} values of column {column.path_in_schema[:64]}"
+            yield f"its footer says {counted(column.num_values, 'value')} of column {column.path_in_schema[:64]}"
 
 
 def _wrong_columns(found: pa.Schema, spec: StreamSpec) -> Iterator[str]:
