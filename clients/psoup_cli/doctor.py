@@ -117,5 +117,5 @@ def _lines(finding: Finding) -> str:
     if finding.lost:
         text += f"\n  lost: {finding.lost}"
     if finding.repaired:
-        return text + "\n  repaired"
+        return text + ("\n  set aside" if finding.severity == "damage" else "\n  repaired")
     return text + (f"\n  what helps: {finding.repair}" if finding.repair else "")

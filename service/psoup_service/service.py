@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -190,8 +191,11 @@ class Service:
         host = self.settings.host
         host = f"[{host}]" if ":" in host and not host.startswith("[") else host
         try:
+            if self.settings.port:  # gRPC would write about it itself, before it raises
+                family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+                socket.create_server((host.strip("[]"), self.settings.port), family=family).close()
             port = self._server.add_insecure_port(f"{host}:{self.settings.port}")
-        except RuntimeError as problem:
+        except (RuntimeError, OSError) as problem:
             raise InvalidInput(
                 f"{host}:{self.settings.port} cannot be listened on; is another service there? choose another --port,"
                 " or 0 for a free one",
