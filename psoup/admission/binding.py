@@ -38,7 +38,7 @@ from psoup.sql.values import (
     rows_of_columns,
 )
 
-LONG_TEXT = 1_024
+LONG_TEXT = 256
 """Characters of statements from which on binding them takes longer than giving them to another thread: a form that was
 not seen before takes 10 microseconds a character."""
 LONG_BLOCK = 256
