@@ -119,8 +119,8 @@ def test_a_replacement_from_a_column_is_counted_too() -> None:
 
 @pytest.mark.parametrize("name", ["replace", "concat", "concat_op", "upper", "substr", "greatest", "coalesce", "case"])
 def test_memory_is_bounded_whatever_the_rows_are(name: str) -> None:
-    """512 rows that each make some 100 kB: 51 MB at once, were they made together."""
-    rows, long, limits = 512, Literal(TEXT, "é" * 50_000), TextLimits(MIB, 4 * MIB)
+    """256 rows that each make some 100 kB: 25 MB at once, were they made together."""
+    rows, long, limits = 256, Literal(TEXT, "é" * 50_000), TextLimits(MIB, 4 * MIB)
     made = {
         "replace": resolve("replace", [A, X, long]),
         "coalesce": resolve("coalesce", [B, long]),

@@ -143,13 +143,13 @@ def test_rounding_carries_into_one_more_digit(both: Both) -> None:
             for lead in (digits, "5" + "0" * (precision - 1)):
                 value = f"{lead[: precision - scale]}.{lead[precision - scale :]}".rstrip(".")
                 number = f"CAST('{value}' AS DECIMAL({precision},{scale}))"
-                for places in (-19, -18, -17, -16, -5, -4, -3, -1, 0, 1, 2, 17):
+                for places in (-19, -18, -17, -5, -4, -1, 0, 2):
                     yield f"round({number}, {places})"
                     yield f"round(-{number}, {places}) + 1"
                 yield from (f"{name}({number})" for name in ("round", "ceil", "floor"))
         yield from (f"round({value}, {places})" for value in (9999, 5, 9223372036854775000) for places in (-1, -4, -18))
 
-    assert both.compare(asked()) > 350
+    assert both.compare(asked()) > 250
 
 
 DAYS = ["2020-01-01", "400000-1-1", "1-1-1", "-5-1-1", "0044-03-15 (BC)", "5881580-07-10", "2020/1/2", "2020-02-30"]
@@ -180,7 +180,7 @@ TAILS = ["", "", "", " ", "\n", "x"]
 
 def test_a_text_with_a_time_is_the_day_that_is_written(both: Both) -> None:
     r = random.Random(5)
-    drawn = [tuple(map(r.choice, (DAYS, GAPS, CLOCKS, ZONES, TAILS))) for _ in range(2_000)]
+    drawn = [tuple(map(r.choice, (DAYS, GAPS, CLOCKS, ZONES, TAILS))) for _ in range(900)]
     texts = ["".join(parts) for parts in drawn]
     without_zone = {"".join(parts) for parts in drawn if not parts[3]}  # an offset counts here, and names are no times
     both.duck.execute("CREATE OR REPLACE TABLE texts (n BIGINT, t TEXT)")
@@ -194,4 +194,4 @@ def test_a_text_with_a_time_is_the_day_that_is_written(both: Both) -> None:
         found = soup.invoke(soup.register(asked)).to_table().column("v").to_pylist()
         wrong = [(text, there, here) for (text, there), here in zip(theirs, found, strict=True) if there != here]
         assert not [row for row in wrong if row[0] in known]
-        assert sum(there is not None for _, there in theirs) > 200
+        assert sum(there is not None for _, there in theirs) > 80
