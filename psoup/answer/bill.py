@@ -117,10 +117,8 @@ def _results(views: list[StreamView]) -> tuple[Item, Item]:
             shown = entry.results.open
             if shown is not None:
                 spare += shown.spare
-                unsealed += (
-                    shown.rows.nbytes + shown.row_of_slot.nbytes + sum(s.nbytes + o.nbytes for s, o in shown.runs)
-                )
-                pairs += sum(len(slots) for slots, _ in shown.runs)
+                unsealed += shown.rows.nbytes + shown.row_of_slot.nbytes + sum(run.nbytes for run in shown.runs)
+                pairs += sum(len(run.slots) for run in shown.runs)
                 pairs += sum(int(np.bitwise_count(row).sum(dtype=np.int64)) for row in shown.rows)
     opened = Item("open results", unsealed + spare, spare, pairs, "match")
     return opened, Item("sealed results", sealed, gone, matches, "match")

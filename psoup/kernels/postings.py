@@ -19,7 +19,6 @@ from numba import njit
 
 from psoup.kernels.arrive import _holds
 
-_ONE = np.uint64(1)
 _WHOLE, _SOLE = 1, 2
 """Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
 
@@ -114,10 +113,10 @@ def match_lists(
     codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
     lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. longest: entries of the longest
     group. The index, codes: see `psoup.kernels.arrive`. All read.
-    out: uint32 or uint64[>= room[end]], written from room[begin] on: clause << bits | tuple of the matches, in no
-    order; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
+    out: uint32 or uint64[>= room[end] - room[begin]], written: clause << bits | tuple of the matches, in the order of
+    the tuples; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
     """
-    place, touched = room[begin], np.int64(0)
+    place, touched = np.int64(0), np.int64(0)
     hit = np.empty(longest, np.uint8)
     for j in range(begin, end):
         if j + 2 < end and cells[j + 2] >= 0:
@@ -142,46 +141,4 @@ def match_lists(
             for e in range(size):
                 out[place] = (np.int64(own[e]) << bits) | t
                 place += hit[e]
-    return place - room[begin] + np.int64(touched < 0)  # never below 0, which keeps the loads from being left out
-
-
-@njit(cache=True, nogil=True)
-def unpack_pairs(keys, bits, start, alive, slots, out_slots, out_offsets):
-    """Matches as a run.
-
-    keys: uint32 or uint64[k], clause << bits | tuple, read. start: the offset of tuple 0. alive: uint8[S], 0 = removed,
-    or uint8[0] if none is; slots: uint32[S], ascending, read. out_slots: uint32[k], out_offsets: uint16[k], written in
-    the order of the keys, without the removed. Returns how many. O(k).
-    """
-    kept, mask, last = 0, (1 << bits) - 1, slots.shape[0] - 1
-    if alive.shape[0] == 0 and np.int64(slots[last]) - np.int64(slots[0]) == last:  # nothing to look up
-        first = np.int64(slots[0])
-        for i in range(keys.shape[0]):
-            key = np.int64(keys[i])
-            out_slots[i], out_offsets[i] = first + (key >> bits), start + (key & mask)
-        return keys.shape[0]
-    for i in range(keys.shape[0]):
-        key = np.int64(keys[i])
-        clause = key >> bits
-        out_slots[kept], out_offsets[kept] = slots[clause], start + (key & mask)
-        kept += alive[clause] if alive.shape[0] else 1
-    return kept
-
-
-@njit(cache=True, nogil=True)
-def pairs_to_rows(slots, offsets, row_of_slot, bits):
-    """Move pairs of slots that have a row of bits there, and close the gaps.
-
-    slots: uint32[k], offsets: uint16[k]; kept pairs stay in order at the beginning. row_of_slot: int32[capacity],
-    -1 = none, read. bits: uint64[R, words], ORed into. Returns how many are kept. O(k).
-    """
-    kept = 0
-    for i in range(slots.shape[0]):
-        row = row_of_slot[slots[i]]
-        if row >= 0:
-            offset = np.int64(offsets[i])
-            bits[row, offset >> 6] |= _ONE << np.uint64(offset & 63)
-        else:
-            slots[kept], offsets[kept] = slots[i], offsets[i]
-            kept += 1
-    return kept
+    return place + np.int64(touched < 0)  # never below 0, which keeps the loads from being left out

@@ -13,7 +13,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
-from psoup.results.sealed import Pack
+from psoup.results.sealed import Pack, order_of
 
 _OFFSETS = 65_536
 _ONE = np.uint64(1)
@@ -47,7 +47,7 @@ def _places(offsets: Array) -> Array:
 
 def _in_pack(pack: Pack, offsets: Array, place: Array) -> Pairs:
     is_list = pack.place >= 0
-    by_start = np.flatnonzero(is_list)[np.argsort(pack.place[is_list])]
+    by_start = np.flatnonzero(is_list)[order_of(pack.place[is_list])]
     which = place[pack.lists]
     hits = np.flatnonzero(which >= 0)
     owners = pack.ids[by_start][np.searchsorted(pack.place[by_start], hits, side="right") - 1]
@@ -60,10 +60,10 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
     with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < len(view.rows)))
     rows, positions = _bits(view.rows, row_of_slot[with_row], offsets)
     slots, which = [with_row[rows]], [positions]
-    for run_slots, run_offsets in view.runs:
-        at = place[run_offsets]
+    for run in view.runs:
+        at = place[run.offsets]
         hits = np.flatnonzero(at >= 0)
-        slots.append(run_slots[hits].astype(np.int64))
+        slots.append(run.slots[hits].astype(np.int64))
         which.append(at[hits])
     return view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)
 

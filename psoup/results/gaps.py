@@ -49,6 +49,8 @@ class Gaps:
 
     def without(self, dead: Array) -> Gaps:
         """Without the SQC IDs `dead`; itself if it has none of them."""
+        if not len(self.ids):
+            return self
         keep = ~np.isin(self.ids, dead)
         return self if keep.all() else Gaps(self.ids[keep], self.first[keep])
 

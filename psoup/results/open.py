@@ -1,7 +1,7 @@
 """Results of a chunk that tuples are still appended to.
 
     rows   uint64[R, chunk_rows/64]   one bitmap row for each clause that matches often
-    runs   (slots, offsets) sorted    what the other clauses matched, in the order the tuples came; merged by size
+    runs   `psoup.runs`               what the other clauses matched, in the order the tuples came; merged by size
 
 A clause's column is the union of its row and of its part of every run. Clauses are named by *slot*. The arrays only
 grow: a view taken at a length stays right for the tuples below that length while the writer goes on.
@@ -9,17 +9,18 @@ grow: a view taken at a length stays right for the tuples below that length whil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offset_range, slot_range, sort_by_slot
+from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
 from psoup.kernels.pack import set_bits
+from psoup.kernels.runs import busy_slots
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
+from psoup.runs import Run, grouped, together
 
 _FIRST_ROWS = 16
 _TIER = 16
@@ -27,23 +28,6 @@ _TIER = 16
 _LARGE_RUN = 4_096
 """Pairs of a run from which on twice as many are kept side by side: shards make two or more of a piece, and all runs
 of a chunk are merged at once when it is sealed, by whoever does that."""
-_SPARSE_SLOTS = 8
-"""Slots for each pair, from which on sorting the pairs beats a pass over all slots."""
-
-
-def merge_all(runs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Some runs (at least one, none empty) as one; those of a slot must not go back. O(pairs + slots) at most."""
-    if len(runs) == 1:
-        return runs[0]
-    slots, offsets = np.concatenate([run for run, _ in runs]), np.concatenate([run for _, run in runs])
-    first, last = min(int(run[0]) for run, _ in runs), max(int(run[-1]) for run, _ in runs)
-    if last - first > _SPARSE_SLOTS * len(slots):
-        pairs = slots.astype(np.uint64) << np.uint64(16) | offsets
-        pairs.sort()
-        return (pairs >> np.uint64(16)).astype(np.uint32), pairs.astype(np.uint16)
-    merged = np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16)
-    sort_by_slot(slots, offsets, first, last, *merged)
-    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,46 +40,40 @@ class OpenView:
     sqc_of_slot: Array
     row_of_slot: Array
     rows: Array
-    runs: tuple[tuple[Array, Array], ...]
+    runs: tuple[Run, ...]
     length: int
     spare: int = 0
     """Bytes of room for rows that nobody uses."""
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
-        parts = []
+        parts = [found for found in (run.find(slot, start, stop) for run in self.runs) if len(found)]
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
-        if 0 <= row < len(self.rows):
-            found = np.empty(stop - start, np.int64)
-            count = bits_to_offsets(self.rows[row], start, stop, found)
-            parts.append(found[:count])
-        for slots, offsets in self.runs:
-            low, high = slot_range(slots, slot)
-            if low < high:
-                low, high = offset_range(offsets, low, high, start, stop)
-                parts.append(offsets[low:high].astype(np.int64))
-        if not parts:
-            return np.zeros(0, np.int64)
-        if len(parts) == 1:
-            return parts[0]
-        found = np.concatenate(parts)
-        found.sort()
-        new = found[1:] != found[:-1]
-        return found if new.all() else found[np.concatenate([[True], new])]
+        if not 0 <= row < len(self.rows):
+            return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        words = self.rows[row]
+        if parts:  # some may be in both, and lie anywhere: as bits they come in order, and once
+            words = words.copy()
+            for found in parts:
+                offsets_to_bits(found.astype(np.uint16), words)
+        found = np.empty(max(stop - start, 0), np.int64)
+        return found[: bits_to_offsets(words, start, stop, found)]
 
     def sqc_ids_at(self, offset: int) -> Array:
         """The SQC IDs that matched the tuple at `offset`, int64, in no order. O(slots + runs)."""
         rows = self.row_of_slot
         with_row = np.flatnonzero((rows >= 0) & (rows < len(self.rows)))
         bit = (self.rows[rows[with_row], offset >> 6] >> np.uint64(offset & 63)) & np.uint64(1)
-        parts = [with_row[bit.astype(np.bool_)]]
-        parts.extend(slots[offsets == offset].astype(np.int64) for slots, offsets in self.runs)
-        return self.sqc_of_slot[np.unique(np.concatenate(parts))]
+        matched: Array = np.zeros(len(self.sqc_of_slot), np.bool_)
+        matched[with_row[bit.astype(np.bool_)]] = True
+        for run in self.runs:
+            matched[run.slots[run.offsets == offset]] = True
+        return self.sqc_of_slot[np.flatnonzero(matched)]
 
     def form(self, slot: int) -> str:
         """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
         row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < len(self.rows)
-        run = any(low < high for low, high in (slot_range(slots, slot) for slots, _ in self.runs))
+        run = any(run.count(slot) for run in self.runs)
         return "+".join(name for name, there in (("row", row), ("run", run)) if there) or "empty"
 
 
@@ -110,7 +88,7 @@ class OpenResults:
         self.room = RowRoom(self._words) if room is None else room
         self.rows: Array = np.zeros((0, self._words), np.uint64)
         self._row_count = 0
-        self.runs: list[tuple[Array, Array]] = []
+        self.runs: list[Run] = []
         self.errors: dict[int, int] = {}
         self.gaps: Gaps = NO_GAPS
         """Clauses that were not evaluated over all of the tuples so far."""
@@ -136,41 +114,39 @@ class OpenResults:
         self.row_of_slot[new] = np.arange(self._row_count, needed, dtype=np.int32)
         self._row_count = needed
 
-    def append_run(self, slots: Array, offsets: Array) -> None:
-        """Add matches, uint32 slots and uint16 offsets, sorted by (slot, offset).
-
-        They are later than all other matches of their slots.
-        """
-        if not len(slots):
+    def append_run(self, run: Run) -> None:
+        """Add matches that are later than all other matches of their slots."""
+        if not len(run.slots):
             return
         # Before, not after: the last piece of a chunk leaves its runs to be merged by whoever seals the chunk.
         while len(self.runs) >= _TIER:
-            last = len(self.runs[-1][0])
+            last = len(self.runs[-1].slots)
             width = _TIER if last < _LARGE_RUN else 2 * _TIER
-            if len(self.runs) < width or len(self.runs[-width][0]) > _TIER * last:
+            if len(self.runs) < width or len(self.runs[-width].slots) > _TIER * last:
                 break
             tier, self.runs[-width:] = self.runs[-width:], []
-            merged = self._promote(*merge_all(tier))
-            if len(merged[0]):
+            merged = self._promote(together(tier))
+            if len(merged.slots):
                 self.runs.append(merged)
-        self.runs.append((slots, offsets))
+        self.runs.append(run)
 
-    def _promote(self, slots: Array, offsets: Array) -> tuple[Array, Array]:
+    def _promote(self, run: Run) -> Run:
         """Move the pairs of slots that have many here, and no row, to rows of their own; returns the others.
 
         A slot that has a row keeps its pairs: a view taken before would see them twice. O(pairs) if there are any.
         """
-        if len(slots) <= self._dense_from:
-            return slots, offsets
-        starts = np.flatnonzero(slots[self._dense_from :] == slots[: -self._dense_from])
-        many = np.unique(slots[starts]).astype(np.int64) if len(starts) else starts
-        many = many[self.row_of_slot[many] < 0]
-        if not len(many):
-            return slots, offsets
-        self.ensure_rows(many)
-        moved = np.isin(slots, many)
-        set_bits(self.rows, self.row_of_slot[slots[moved]].astype(np.int64), offsets[moved])
-        return slots[~moved], offsets[~moved]
+        if len(run.slots) <= self._dense_from:
+            return run
+        busy = np.empty(len(run.slots) // self._dense_from, np.int64)
+        busy = busy[: busy_slots(run.slots, run.starts, len(self.row_of_slot), self._dense_from, busy)]
+        before = self._row_count
+        self.ensure_rows(busy)
+        if self._row_count == before:
+            return run
+        rows = self.row_of_slot[run.slots]
+        moved = rows >= before
+        set_bits(self.rows, rows[moved].astype(np.int64), run.offsets[moved])
+        return grouped(run.slots[~moved], run.offsets[~moved])
 
     def clear(self) -> None:
         """Hold nothing, with room for as much as before; what was sealed may have kept the rows."""
@@ -196,7 +172,7 @@ class OpenResults:
             mask_to_bits(mask, 0, self.rows[self.row_of_slot[slot]])
         elif count:
             offsets = np.flatnonzero(mask).astype(np.uint16)
-            self.append_run(np.full(count, slot, np.uint32), offsets)
+            self.append_run(grouped(np.full(count, slot, np.uint32), offsets))
 
     def view(self, length: int, sqc_of_slot: Array) -> OpenView:
         """What readers see of the first `length` tuples. O(runs)."""
@@ -218,20 +194,20 @@ class OpenResults:
         live = np.flatnonzero((self.row_of_slot >= 0) & ~dead)
         kept.ensure_rows(live)
         kept.rows[kept.row_of_slot[live]] = self.rows[self.row_of_slot[live]]
-        for run_slots, offsets in self.runs:
-            keep = ~dead[run_slots]
-            kept.append_run(run_slots[keep], offsets[keep])
+        for run in self.runs:
+            keep = ~dead[run.slots]
+            kept.append_run(grouped(run.slots[keep], run.offsets[keep]))
         kept.errors, kept.gaps = dict(self.errors), self.gaps
         return kept
 
     @property
     def nbytes(self) -> int:
         """Bytes of rows in use, runs and the slot table."""
-        runs = sum(slots.nbytes + offsets.nbytes for slots, offsets in self.runs)
+        runs = sum(run.nbytes for run in self.runs)
         return self._row_count * self._words * 8 + runs + self.row_of_slot.nbytes
 
     def check(self, length: int) -> None:
-        """Rows are owned once, no bit lies at or past `length`, runs are sorted and shrink, exceptions are sound."""
+        """Rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
         self.gaps.check(length)
         owned = self.row_of_slot[self.row_of_slot >= 0]
         assert len(np.unique(owned)) == len(owned) == self._row_count, "a row has two owners, or none"
@@ -240,7 +216,6 @@ class OpenResults:
             stop = min(64 * self._words, (length | 63) + 1)
             found = bits_to_offsets(row, length, stop, late) if stop > length else 0
             assert not found and not row[(length + 63) // 64 :].any(), f"a bit past the {length} tuples"
-        for slots, offsets in self.runs:
-            keys = slots.astype(np.int64) << 16 | offsets
-            assert (np.diff(keys) > 0).all(), "a run is not sorted, or holds a match twice"
-            assert offsets.max() < length, "a run holds an offset past the tuples"
+        for run in self.runs:
+            run.check()
+            assert run.offsets.max() < length, "a run holds an offset past the tuples"

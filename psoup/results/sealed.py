@@ -20,8 +20,10 @@ from bitarray import frozenbitarray
 
 from psoup.columns import Array
 from psoup.kernels.columns import bits_to_offsets, count_rows, offset_range, rows_to_offsets
+from psoup.kernels.order import order_keys
 from psoup.kernels.pack import set_bits
-from psoup.results.open import OpenView, merge_all
+from psoup.results.open import OpenView
+from psoup.runs import by_slot
 
 _SHARED = 0.75
 """Share of an open chunk's rows that must be of use as bitmaps for all to be kept: to copy them takes longer than all
@@ -64,7 +66,7 @@ class Pack:
     def ids_at(self, offset: int) -> Array:
         """The SQC IDs that matched the tuple at `offset`, in no order. O(matches of the chunk)."""
         is_list = self.place >= 0
-        by_start = np.flatnonzero(is_list)[np.argsort(self.place[is_list])]
+        by_start = np.flatnonzero(is_list)[order_of(self.place[is_list])]
         hits = np.flatnonzero(self.lists == offset)
         owners = self.ids[by_start][np.searchsorted(self.place[by_start], hits, side="right") - 1]
         rows = ~self.place[~is_list]
@@ -84,7 +86,9 @@ class Pack:
 
     def without(self, dead: Array) -> Pack:
         """The pack without the SQC IDs `dead` (sorted); itself if it has none of them."""
-        keep = ~np.isin(self.ids, dead, assume_unique=True)
+        if not len(dead):
+            return self
+        keep = dead[np.minimum(np.searchsorted(dead, self.ids), len(dead) - 1)] != self.ids
         return self if keep.all() else _select([self], [keep])
 
     def check(self, length: int, list_limit: int) -> None:
@@ -109,7 +113,7 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
     Matches of a slot's runs go to its row in place, where it has one, and rows that are columns as they are become
     the bitmaps without a copy: see `OpenView`.
     """
-    slots, offsets = _one_run(view)
+    slots, offsets = by_slot(view.runs)
     live = sqc_of_slot[slots] >= 0
     slots, offsets = slots[live], offsets[live]
     row_of = np.where(view.row_of_slot < len(view.rows), view.row_of_slot, -1)
@@ -122,8 +126,8 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
     list_slots, starts, counts = _groups(slots)
     large = counts > list_limit
     if large.any():
-        which = np.isin(slots, list_slots[large])
-        extra = _bitmaps_of(list_slots[large], slots[which], offsets[which], rows.shape[1])
+        which = np.repeat(large, counts)
+        extra = _bitmaps_of(counts[large], offsets[which], rows.shape[1])
         place = np.concatenate([place, np.arange(len(rows), len(rows) + len(extra))])
         rows, row_slots = np.concatenate([rows, extra]), np.concatenate([row_slots, list_slots[large]])
         slots, offsets = slots[~which], offsets[~which]
@@ -132,18 +136,25 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
 
 
 def _groups(slots: Array) -> tuple[Array, Array, Array]:
-    """Of ascending slots: each once, where it starts, and how often it comes."""
+    """Of slots that lie side by side: each once, where it starts, and how often it comes."""
     new: Array = np.ones(len(slots), np.bool_)
     np.not_equal(slots[1:], slots[:-1], out=new[1:])
     starts = np.flatnonzero(new)
     return slots[starts], starts, np.diff(starts, append=len(slots))
 
 
-def _bitmaps_of(owners: Array, slots: Array, offsets: Array, words: int) -> Array:
-    """A new bitmap for each of `owners` (ascending), whose matches are (slots, offsets)."""
-    bitmaps: Array = np.zeros((len(owners), words), np.uint64)
-    set_bits(bitmaps, np.searchsorted(owners, slots), offsets)
+def _bitmaps_of(counts: Array, offsets: Array, words: int) -> Array:
+    """A new bitmap for each of some lists of offsets, which are one behind the other and have `counts` each."""
+    bitmaps: Array = np.zeros((len(counts), words), np.uint64)
+    set_bits(bitmaps, np.repeat(np.arange(len(counts)), counts), offsets)
     return bitmaps
+
+
+def order_of(ids: Array) -> Array:
+    """The positions of int64 in ascending order, equal ones in theirs. Not by comparison: there may be a million."""
+    order, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
+    order_keys(ids, order, spare)
+    return order
 
 
 def _pack(
@@ -166,20 +177,13 @@ def _pack(
     ids = np.concatenate([list_ids, row_ids[small], row_ids[big]])
     counts = np.concatenate([list_counts, row_counts[small], row_counts[big]]).astype(np.int32)
     place = np.concatenate([list_starts, starts[:-1] + len(lists), ~maps]).astype(np.int64)
-    order = np.argsort(ids)
+    order = order_of(ids)
     return Pack(ids[order], counts[order], place[order], np.concatenate([lists, converted]), rows)
 
 
 def merge_packs(packs: list[Pack]) -> Pack:
     """One pack of the columns of several, whose IDs are disjoint. O(their size)."""
     return _select(packs, [np.ones(len(pack.ids), np.bool_) for pack in packs])
-
-
-def _one_run(view: OpenView) -> tuple[Array, Array]:
-    """All runs as one, sorted by (slot, offset)."""
-    if not view.runs:
-        return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
-    return merge_all(view.runs)
 
 
 def _select(packs: list[Pack], keeps: list[Array]) -> Pack:
@@ -204,5 +208,5 @@ def _select(packs: list[Pack], keeps: list[Array]) -> Pack:
     new_place = np.where(is_list, starts[:-1], 0)
     new_place[~is_list] = ~np.arange(int((~is_list).sum()))
     kept_maps = bitmaps[~place[~is_list]]
-    order = np.argsort(ids)
+    order = order_of(ids)
     return Pack(ids[order], counts[order], new_place[order], lists[source], kept_maps)

@@ -13,7 +13,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
-from psoup.results.sealed import Pack
+from psoup.results.sealed import Pack, order_of
 
 _ENTRY_BYTES, _PAIR_BYTES, _OFFSET_BYTES = 20, 6, 2
 _ROWS = 1_024
@@ -25,7 +25,7 @@ def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int
     view = results.open
     if view is not None and sqc_id < results.covered_before:
         row = slot < len(view.row_of_slot) and 0 <= view.row_of_slot[slot] < len(view.rows)
-        pairs = sum(int(np.diff(np.searchsorted(slots, (slot, slot + 1)))[0]) for slots, _ in view.runs)
+        pairs = sum(run.count(slot) for run in view.runs)
         size = row * view.rows.shape[1] * 8 + pairs * _PAIR_BYTES
         return len(view.offsets(slot, 0, view.length)), size
     for pack in results.packs:
@@ -41,7 +41,7 @@ def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array,
     O(columns + rows of bits).
     """
     matched, size = np.zeros(len(owners), np.int64), np.zeros(len(owners), np.int64)
-    order = np.argsort(owners, kind="stable")
+    order = order_of(owners)
     for results in chunks:
         if results.open is not None:
             counts, sizes = _open_sizes(results.open, len(owners))
@@ -76,8 +76,8 @@ def _open_sizes(view: OpenView, slots: int) -> tuple[Array, Array]:
         some = with_row[start : start + _ROWS]
         matched[some] += np.bitwise_count(view.rows[rows[some]]).sum(axis=1, dtype=np.int64)
     size[with_row] += view.rows.shape[1] * 8
-    for run_slots, _ in view.runs:
-        counts = np.bincount(run_slots, minlength=slots)[:slots]
+    for run in view.runs:
+        counts = np.bincount(run.slots, minlength=slots)[:slots]
         matched += counts
         size += counts * _PAIR_BYTES
     return matched, size

@@ -21,10 +21,12 @@ from psoup.config import EngineConfig
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.kernels.codes import count_some
-from psoup.kernels.columns import merge_runs, sort_by_slot
+from psoup.kernels.order import order_keys
 from psoup.kernels.pack import set_bits
-from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
+from psoup.kernels.postings import match_lists, reach
+from psoup.kernels.runs import busy_slots, count_pairs, find_pairs, group_keys, group_pairs, keys_to_rows, put_together
 from psoup.kernels.tally import tally_cells, tally_work
+from psoup.runs import new_starts, together
 from psoup.stems.costs import Costs
 from psoup.stems.evaluation import Compute, guarded
 from psoup.stems.join import Join, Scratch
@@ -98,14 +100,15 @@ def _join(
     if costs is not None:
         _count(costs, shards)
     needs = [join.needs for shard in shards for join in shard if len(join.needs)]
+    for slots in needs:
+        results.ensure_rows(slots)
     if needs:
-        results.ensure_rows(np.unique(np.concatenate(needs)))
         _each([[join for join in shard if len(join.needs)] for shard in shards], lambda j: j.match_rest(results), run)
     found = [one for shard in shards for join in shard for one in join.runs]
-    while len(found) > 1 and sum(len(slots) for slots, _ in found) <= _ONE_RUN:
-        found[-2:] = [merge_runs(*found[-2], *found[-1])]
-    for slots, offsets in found:
-        results.append_run(slots, offsets)
+    if len(found) > 1 and sum(len(matched.slots) for matched in found) <= _ONE_RUN:
+        found = [together(found)]
+    for matched in found:
+        results.append_run(matched)
 
 
 def _count(costs: Costs, shards: Sequence[Sequence[Join]]) -> None:
@@ -153,17 +156,24 @@ def compile_kernels() -> None:
     """Compile what only large indexes or many small pieces run, so that the first of them does not wait for it."""
     ints, longs, bytes_ = np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(1, np.uint8)
     slots, offsets, codes = np.zeros(1, np.uint32), np.zeros(1, np.uint16), np.zeros((1, 1), np.int32)
-    bits = np.zeros((1, 1), np.uint64)
+    bits, starts = np.zeros((1, 1), np.uint64), new_starts(1)[0]
     index = (ints, ints, ints, ints, ints)
     for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
         for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
             lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests, 0)
             match_lists(0, 0, ints, ints, longs, *lists, longs, codes, *index, 1, keys)
-        unpack_pairs(keys, 1, 0, bytes_, slots, slots, offsets)
+        group_keys(keys, 1, 0, bytes_, slots, starts.reshape(1, -1)[:0], slots, offsets, slots, offsets)
+        keys_to_rows(keys, 1, 0, bytes_, slots, ints, bits)
     reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints, longs)
-    pairs_to_rows(slots[:0], offsets[:0], ints, bits)
+    group_pairs(slots[:0], offsets[:0], 0, starts, slots, offsets)
+    blocks = starts.reshape(1, -1)
+    find_pairs(slots, offsets, blocks, 0, 0, 0, longs)
+    count_pairs(slots, blocks, 0)
+    put_together(slots, offsets, blocks, 1, slots, offsets)
+    busy_slots(slots, blocks, 1, 1, longs)
+    for whole in (ints, longs):
+        order_keys(whole[:0], longs, longs)
     count_some(bits[:0], ints[:0], *index, ints, ints, longs, codes)
-    sort_by_slot(slots[:0], offsets[:0], 0, 0, slots, offsets)
     set_bits(bits, longs[:0], offsets[:0])
     tally_work(ints[:0], ints[:0], longs[:1], slots, 0, longs, longs)
     tally_cells(ints[:0], longs)

@@ -1,6 +1,6 @@
 """Some consecutive tuples joined with all clauses of one index, set at a time.
 
-    values --codes--> rows --reach--> cells --match lists, sort, unpack--> pairs
+    values --codes--> rows --reach--> cells --match lists, group--> pairs
                        |  `---> clauses of hot cells --.
                        `--count--> prefix counts --plan--> work --+--> order --> walk --> pairs
                                   clauses in no list --'          `--> bitmaps --> AND --> rows
@@ -25,12 +25,14 @@ from psoup.config import EngineConfig
 from psoup.kernels.arrive import emit, plan
 from psoup.kernels.bitmaps import prefix_bitmaps
 from psoup.kernels.codes import count_codes, count_some, sort_tuples
-from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
+from psoup.kernels.order import order_keys
+from psoup.kernels.postings import match_lists, reach
+from psoup.kernels.runs import group_keys, keys_to_rows
+from psoup.runs import ONE_BLOCK, Run, grouped, new_starts
 from psoup.stems.piece import OpenResults
 from psoup.stems.predicate_index import Part
 from psoup.stems.values import Values
 
-Run = tuple[Array, Array]
 _NOTHING: Array = np.zeros(0, np.int32)
 _WALK_SHARE = 4
 """A tuple that is looked at by itself costs as much as so many that are ANDed as bits, where both are possible."""
@@ -107,8 +109,8 @@ class _Work:
 class Join:
     """`size` tuples from offset `start` of a chunk on, and one part of the index.
 
-    `runs`: the matches that go to no row, sorted by (slot, offset), after `match`. `needs`: the slots that need a row
-    before `match_rest` can be called; it must be if there are any.
+    `runs`: the matches that go to no row, after `match`. `needs`: the slots that need a row before `match_rest` can be
+    called; it must be if there are any.
     """
 
     part: Part
@@ -185,11 +187,11 @@ class Join:
             self.start, most, results.row_of_slot, results.rows, slots, offsets, needs,
         )  # fmt: skip
         if pairs:
-            self.runs.append((slots[:pairs].copy(), offsets[:pairs].copy()))
+            self.runs.append(grouped(slots[:pairs], offsets[:pairs]))
         return needs[:needed]
 
     def _match_lists(self, codes: Array, reached: _Reached, results: OpenResults) -> None:
-        """Test the lists."""
+        """Test the lists, and group what they match, as much at a time as the second cache holds."""
         part, index, lists = self.part, self.part.index, self.part.index.lists
         bits, total = max(1, (self.size - 1).bit_length()), int(reached.room[-1])
         wide = len(index) << bits > 1 << 32
@@ -200,16 +202,18 @@ class Join:
             lists.tests, lists.longest, index.base, codes, index.clause_ptr, index.factor_ptr, index.iv_lo,
             index.iv_hi, index.iv_attr, bits, out,
         )  # fmt: skip
-        keys = out[:count]
-        keys.sort()
         alive = part.alive if part.live < len(index) else part.alive[:0]
-        slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
-        kept = unpack_pairs(keys, bits, self.start, alive, index.slots, slots, offsets)
-        slots, offsets = slots[:kept], offsets[:kept]
         if len(results.rows):
-            kept = pairs_to_rows(slots, offsets, results.row_of_slot, results.rows)
+            rows = results.row_of_slot, results.rows
+            count = keys_to_rows(out[:count], bits, self.start, alive, index.slots, *rows)
+        if not count:
+            return
+        starts, size = new_starts(-(-count // ONE_BLOCK)), min(count, ONE_BLOCK)
+        slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
+        block = self.scratch.get("block_slots", size, np.uint32), self.scratch.get("block_offsets", size, np.uint16)
+        kept = group_keys(out[:count], bits, self.start, alive, index.slots, starts, *block, slots, offsets)
         if kept:
-            self.runs.append((slots[:kept], offsets[:kept]))
+            self.runs.append(Run(slots[:kept], offsets[:kept], starts))
 
 
 @dataclass(slots=True)
@@ -232,15 +236,23 @@ def _count(part: Part, codes: Array, candidates: Array, scratch: Scratch) -> _Co
     edges = 2 * len(candidates) * len(index.iv_lo) // len(index)
     few = _SORT_COST * (edges + codes.size) < index.rows
     if few:
-        keys = codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64)
-        keys.sort(axis=1)
         count_some(
-            keys, candidates, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
-            counts, ranks, starts, order,
+            _sorted_codes(codes), candidates, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi,
+            index.iv_attr, counts, ranks, starts, order,
         )  # fmt: skip
     else:
         count_codes(codes, index.base, counts, ranks, starts)
     return _Counts(codes, counts, ranks, starts, order, few)
+
+
+def _sorted_codes(codes: Array) -> Array:
+    """uint64[A, n]: row << 32 | tuple of each attribute, ascending."""
+    n = codes.shape[1]
+    keys, order, spare = np.empty(codes.shape, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for own, out in zip(codes, keys, strict=True):
+        order_keys(own, order, spare)
+        out[:] = own[order].astype(np.uint64) << np.uint64(32) | order.astype(np.uint64)
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +277,7 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
         codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
         lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells, room,
     )  # fmt: skip
-    looked_at = np.sort(np.concatenate([index.rest, candidates[:size]])) if size else index.rest
+    looked_at = np.concatenate([index.rest, candidates[:size]]) if size else index.rest
     return _Reached(looked_at, tuples[:found], cells[:found], room[: found + 1])
 
 

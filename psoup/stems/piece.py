@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from psoup.columns import Array, Column
+from psoup.runs import Run
 
 Task = Callable[[], None]
 Runner = Callable[[Sequence[Task]], None]
@@ -74,10 +75,10 @@ class OpenResults(Protocol):
     rows: Array
 
     def ensure_rows(self, slots: Array) -> None:
-        """Give each of `slots` (int64[k], ascending) a row of zeros if it has none; `rows` may become another array."""
+        """Give each of `slots` (int64[k], distinct) a row of zeros if it has none; `rows` may become another array."""
 
-    def append_run(self, slots: Array, offsets: Array) -> None:
-        """Keep pairs: slots uint32[k], offsets uint16[k] in the chunk, sorted by (slot, offset), now the callee's.
+    def append_run(self, run: Run) -> None:
+        """Keep pairs, later than all others of their slots.
 
         May give a slot a row when its pairs have become many: later matches of it then go to the row.
         """

@@ -251,11 +251,13 @@ class QuerySteM:
         """
         sources = []
         for part in self._parts:
-            found = np.unique(part.index.find(slots))
-            found = found[found >= 0]
-            if len(found):
-                sources.append((part.index, found[part.alive[found] == 1]))
-        recent = [slot for slot in np.unique(slots).tolist() if slot in self._delta]
+            found = part.index.find(slots)
+            wanted: Array = np.zeros(len(part.index), np.bool_)
+            wanted[found[found >= 0]] = True
+            if wanted.any():
+                sources.append((part.index, np.flatnonzero(wanted & (part.alive == 1))))
+        asked = set(slots.tolist()) if len(self._delta) else set()
+        recent = sorted(slot for slot in self._delta.slots() if slot in asked)
         if recent:
             sources.append((self._delta.pick(recent), np.arange(len(recent))))
         alone = recent and len(sources) == 1

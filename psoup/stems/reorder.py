@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Array, Batch, concat_batches
+from psoup.kernels.order import order_keys
 from psoup.model import Schema
 from psoup.stems.widening import widen_batch
 
@@ -94,4 +95,6 @@ def _sorted(batch: Batch) -> Batch:
     times = batch.times
     if bool(np.all(times[:-1] <= times[1:])):
         return batch
-    return batch.take(np.argsort(times, kind="stable"))
+    order, spare = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
+    order_keys(times, order, spare)
+    return batch.take(order)

@@ -12,6 +12,7 @@ from psoup.config import EngineConfig
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import merge_packs, seal
+from psoup.runs import grouped
 
 ROWS = 128
 SLOTS = 6
@@ -39,9 +40,8 @@ def fill(
             for slot, offset in found:
                 results.rows[results.row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
         else:
-            results.append_run(
-                np.array([slot for slot, _ in found], np.uint32), np.array([o for _, o in found], np.uint16)
-            )
+            slots, offsets = [slot for slot, _ in found], [offset for _, offset in found]
+            results.append_run(grouped(np.array(slots, np.uint32), np.array(offsets, np.uint16)))
     return results, expected
 
 

@@ -11,8 +11,9 @@ from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import Internal
 from psoup.kernels.codes import count_some
-from psoup.kernels.columns import sort_by_slot
-from psoup.kernels.postings import match_lists, pairs_to_rows, reach, unpack_pairs
+from psoup.kernels.order import order_keys
+from psoup.kernels.postings import match_lists, reach
+from psoup.kernels.runs import group_keys, group_pairs, keys_to_rows
 from psoup.model import BIGINT
 from psoup.query import Factor, Interval, Term
 from psoup.results.open import OpenResults
@@ -196,7 +197,7 @@ def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
 def test_kernels_compiled_beforehand_are_those_that_large_indexes_run() -> None:
     """2^17 values of one attribute need wide tests; the kernels have their signatures already."""
     compile_kernels()
-    kernels = (match_lists, unpack_pairs, reach, pairs_to_rows, count_some, sort_by_slot)
+    kernels = (match_lists, reach, group_keys, group_pairs, keys_to_rows, count_some, order_keys)
     if not hasattr(match_lists, "signatures"):
         return  # not compiled in this run
     stem, results = QuerySteM(SCHEMA, EngineConfig(), Layout(least=1)), OpenResults(EngineConfig(), 1 << 17)

@@ -46,8 +46,11 @@ SCRATCH = {
     "arrive.emit": (20, 21),
     "postings.reach": (12, 13, 14, 15),
     "postings.match_lists": (23,),
-    "postings.unpack_pairs": (5, 6),
-    "postings.pairs_to_rows": (0, 1),
+    "order.order_keys": (2,),
+    "runs.find_pairs": (6,),
+    "runs.group_keys": (6, 7),
+    "runs.busy_slots": (4,),
+    "runs.keys_to_rows": (0,),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
@@ -61,10 +64,11 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         tuples, cells, room = (own[:found] for own in arguments[13:])
         return [np.sort(arguments[12][:chosen]), tuples, cells, room, arguments[15][found]]
     if name == "postings.match_lists":
-        place = arguments[4][arguments[0]]
-        return np.sort(arguments[23][place : place + returned])
-    kept = {"postings.unpack_pairs": slice(5, 7), "postings.pairs_to_rows": slice(0, 2)}
-    return [own[:returned] for own in arguments[kept[name]]] if name in kept else None
+        return arguments[23][:returned]
+    if name == "runs.busy_slots":
+        return np.sort(arguments[4][:returned])
+    kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0}
+    return arguments[kept[name]][:returned] if name in kept else None
 
 
 def test_every_kernel_has_a_twin_and_a_case() -> None:

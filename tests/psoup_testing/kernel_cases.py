@@ -16,7 +16,7 @@ from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
 from psoup.stems.bounds import int_bounds
-from psoup_testing import gathering
+from psoup_testing import gathering, grouping
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -37,11 +37,6 @@ def _span(rng: Rng, bits: int) -> tuple[int, int]:
     return (0, bits) if rng.random() < 0.2 else (low, high)
 
 
-def _run(rng: Rng) -> tuple[Any, Any]:
-    keys = np.unique(rng.integers(0, 6 << 16, int(rng.integers(0, 60))) & 0x7000F)
-    return (keys >> 16).astype(np.uint32), (keys & 0xFFFF).astype(np.uint16)
-
-
 def _take_texts(rng: Rng) -> Arguments:
     ends = np.cumsum([0, *rng.integers(0, 9, 20)]).astype(np.int64)
     rows = rng.integers(0, 20, int(rng.integers(0, 30)))
@@ -59,11 +54,6 @@ def _digit_pass(rng: Rng) -> Arguments:
 def _offset_range(rng: Rng) -> Arguments:
     offsets, (low, high) = np.sort(rng.permutation(70)[:40]).astype(np.uint16), _span(rng, 40)
     return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
-
-
-def _sort_by_slot(rng: Rng) -> Arguments:
-    slots, offsets = rng.integers(5, 20, 60).astype(np.uint32), rng.integers(0, 99, 60).astype(np.uint16)
-    return slots, offsets, int(slots.min()), int(slots.max()), np.zeros(60, np.uint32), np.zeros(60, np.uint16)
 
 
 def _rows_to_offsets(rng: Rng) -> Arguments:
@@ -270,14 +260,6 @@ def _match_lists(rng: Rng) -> Arguments:
     )  # fmt: skip
 
 
-def _unpack_pairs(rng: Rng) -> Arguments:
-    keys = np.sort(rng.integers(0, 20 << 5, 60).astype(rng.choice(["uint32", "uint64"])))
-    alive, slots = rng.integers(0, 2, 20).astype(np.uint8), np.sort(rng.permutation(99)[:20]).astype(np.uint32)
-    if rng.random() < 0.5:
-        alive, slots = alive[:0], slots if rng.random() < 0.5 else np.arange(7, 27, dtype=np.uint32)
-    return keys, 5, int(rng.integers(0, 100)), alive, slots, np.zeros(60, np.uint32), np.zeros(60, np.uint16)
-
-
 def _count_some(rng: Rng) -> Arguments:
     codes, base = _coded(rng)
     keys = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64), axis=1)
@@ -285,11 +267,6 @@ def _count_some(rng: Rng) -> Arguments:
     clause_ptr, factor_ptr, low, high, attr = _clauses(rng, base)
     out = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
     return keys, clauses, clause_ptr, factor_ptr, low, high, attr, *out, np.zeros(codes.shape, np.int32)
-
-
-def _pairs_to_rows(rng: Rng) -> Arguments:
-    slots, offsets = rng.integers(0, 20, 30).astype(np.uint32), rng.integers(0, 192, 30).astype(np.uint16)
-    return slots, offsets, np.where(rng.random(20) < 0.5, rng.permutation(20), -1).astype(np.int32), _words(rng, 20, 3)
 
 
 def _set_bits(rng: Rng) -> Arguments:
@@ -324,9 +301,6 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.offsets_to_bits": lambda rng: (rng.integers(0, 192, 20).astype(np.uint16), _words(rng, 3)),
     "columns.count_rows": lambda rng: (_words(rng, 5, 3), int(rng.integers(0, 193)), np.zeros(5, np.int64)),
     "columns.rows_to_offsets": _rows_to_offsets,
-    "columns.merge_runs": lambda rng: (*_run(rng), *_run(rng)),
-    "columns.sort_by_slot": _sort_by_slot,
-    "columns.slot_range": lambda rng: (_run(rng)[0], int(rng.integers(0, 8))),
     "columns.offset_range": _offset_range,
     "gather.text_bytes": gathering.text_bytes,
     "gather.has_nulls": gathering.has_nulls,
@@ -378,6 +352,12 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "arrive.emit": _emit,
     "postings.reach": _reach,
     "postings.match_lists": _match_lists,
-    "postings.unpack_pairs": _unpack_pairs,
-    "postings.pairs_to_rows": _pairs_to_rows,
+    "order.order_keys": grouping.order_keys,
+    "runs.group_pairs": grouping.group_pairs,
+    "runs.group_keys": grouping.group_keys,
+    "runs.find_pairs": grouping.find_pairs,
+    "runs.count_pairs": grouping.count_pairs,
+    "runs.put_together": grouping.put_together,
+    "runs.busy_slots": grouping.busy_slots,
+    "runs.keys_to_rows": grouping.keys_to_rows,
 }  # fmt: skip

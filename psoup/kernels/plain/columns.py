@@ -53,24 +53,6 @@ def rows_to_offsets(rows: Array, which: Array, stop: int, starts: Array, out: Ar
         out[start : start + len(positions)] = positions
 
 
-def merge_runs(slots_a: Array, offsets_a: Array, slots_b: Array, offsets_b: Array) -> tuple[Array, Array]:
-    """See the kernel."""
-    keys = [s.astype(np.int64) << 16 | o for s, o in ((slots_a, offsets_a), (slots_b, offsets_b))]
-    pairs = np.union1d(keys[0], keys[1])
-    return (pairs >> 16).astype(np.uint32), (pairs & 0xFFFF).astype(np.uint16)
-
-
-def sort_by_slot(slots: Array, offsets: Array, first: int, last: int, out_slots: Array, out_offsets: Array) -> None:
-    """See the kernel."""
-    order = np.argsort(slots, kind="stable")
-    out_slots[:], out_offsets[:] = slots[order], offsets[order]
-
-
-def slot_range(slots: Array, slot: int) -> tuple[int, int]:
-    """See the kernel."""
-    return int(np.searchsorted(slots, slot, "left")), int(np.searchsorted(slots, slot, "right"))
-
-
 def offset_range(offsets: Array, low: int, high: int, start: int, stop: int) -> tuple[int, int]:
     """See the kernel."""
     own = offsets[low:high].astype(np.int64)

@@ -43,7 +43,7 @@ def match_lists(
     iv_hi: Array, iv_attr: Array, bits: int, out: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
-    place = int(room[begin])
+    place = 0
     for t, cell in zip(tuples[begin:end], cells[begin:end], strict=True):
         for group in range(cell_ptr[max(cell, ~cell)], cell_ptr[max(cell, ~cell) + 1]):
             kind = group_kind[group]
@@ -62,27 +62,4 @@ def match_lists(
             matched = own[hit].astype(np.int64) << bits | t
             out[place : place + len(matched)] = matched
             place += len(matched)
-    return place - int(room[begin])
-
-
-def unpack_pairs(
-    keys: Array, bits: int, start: int, alive: Array, slots: Array, out_slots: Array, out_offsets: Array
-) -> int:
-    """See the kernel."""
-    clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
-    kept = alive[clauses] == 1 if len(alive) else np.ones(len(keys), bool)
-    count = int(np.count_nonzero(kept))
-    out_slots[:count] = slots[clauses[kept]]
-    out_offsets[:count] = start + (keys[kept].astype(np.int64) & ((1 << bits) - 1))
-    return count
-
-
-def pairs_to_rows(slots: Array, offsets: Array, row_of_slot: Array, bits: Array) -> int:
-    """See the kernel."""
-    rows = row_of_slot[slots]
-    for row, offset in zip(rows[rows >= 0], offsets[rows >= 0].tolist(), strict=True):
-        bits[row, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
-    kept = rows < 0
-    count = int(np.count_nonzero(kept))
-    slots[:count], offsets[:count] = slots[kept], offsets[kept]
-    return count
+    return place

@@ -1,0 +1,84 @@
+"""Twins of `psoup.kernels.runs`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.kernels.plain import Array
+from psoup.kernels.runs import BUCKETS, MANY
+
+
+def group_pairs(slots: Array, offsets: Array, at: int, starts: Array, out_slots: Array, out_offsets: Array) -> None:
+    """See the kernel."""
+    buckets = slots % BUCKETS
+    sizes = np.bincount(buckets, minlength=BUCKETS)
+    starts[:] = at + np.concatenate([[0], np.cumsum(sizes)])
+    order = np.lexsort((np.where((sizes > MANY)[buckets], slots, 0), buckets))
+    out_slots[at : at + len(slots)], out_offsets[at : at + len(slots)] = slots[order], offsets[order]
+
+
+def group_keys(
+    keys: Array, bits: int, start: int, alive: Array, slots: Array, starts: Array, block_slots: Array,
+    block_offsets: Array, out_slots: Array, out_offsets: Array,
+) -> int:  # fmt: skip
+    """See the kernel."""
+    clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
+    kept = alive[clauses] == 1 if len(alive) else np.ones(len(keys), bool)
+    offsets = (start + (keys.astype(np.int64) & ((1 << bits) - 1))).astype(np.uint16)
+    at, most = 0, len(block_slots)
+    for block, own in enumerate(starts):
+        some = np.flatnonzero(kept[block * most : (block + 1) * most]) + block * most
+        group_pairs(slots[clauses[some]], offsets[some], at, own, out_slots, out_offsets)
+        at += len(some)
+    return at
+
+
+def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, out: Array) -> int:
+    """See the kernel."""
+    found = np.concatenate([offsets[:0], *(offsets[own] for own in _of_slot(slots, starts, slot))])
+    found = found[(found >= start) & (found < stop)]
+    out[: len(found)] = found
+    return len(found)
+
+
+def count_pairs(slots: Array, starts: Array, slot: int) -> int:
+    """See the kernel."""
+    return sum(len(own) for own in _of_slot(slots, starts, slot))
+
+
+def put_together(
+    slots: Array, offsets: Array, starts: Array, capacity: int, out_slots: Array, out_offsets: Array
+) -> None:
+    """See the kernel."""
+    places = np.concatenate([np.arange(block[0], block[-1]) for block in starts])
+    own = slots[places]
+    order = places[np.lexsort((own // BUCKETS, own % BUCKETS))]
+    out_slots[:], out_offsets[:] = slots[order], offsets[order]
+
+
+def busy_slots(slots: Array, starts: Array, capacity: int, most: int, out: Array) -> int:
+    """See the kernel."""
+    found = np.flatnonzero(np.bincount(slots) > most)
+    out[: len(found)] = found
+    return len(found)
+
+
+def keys_to_rows(
+    keys: Array, bits: int, start: int, alive: Array, slots: Array, row_of_slot: Array, rows: Array
+) -> int:
+    """See the kernel."""
+    clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
+    own = row_of_slot[slots[clauses]]
+    offsets = start + (keys.astype(np.int64) & ((1 << bits) - 1))
+    moved = (own >= 0) & (alive[clauses] == 1 if len(alive) else True)
+    for row, offset in zip(own[moved].tolist(), offsets[moved].tolist(), strict=True):
+        rows[row, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+    left = keys[own < 0]
+    keys[: len(left)] = left
+    return len(left)
+
+
+def _of_slot(slots: Array, starts: Array, slot: int) -> list[Array]:
+    bucket = slot % BUCKETS
+    spans = [np.arange(block[bucket], block[bucket + 1]) for block in starts]
+    return [span[slots[span] == slot] for span in spans]

@@ -1,0 +1,95 @@
+"""Matches in the order they came, grouped so that those of one clause are found quickly: a run.
+
+    Run   slots    uint32[k]     who matched            a bucket of slots after the other, block after block:
+          offsets  uint16[k]     which tuple            `psoup.kernels.runs`
+          starts   int64[blocks, BUCKETS + 1]           where each bucket of each block begins
+
+Offsets of one slot ascend, within a run and from one run to the next. Nothing is ordered by slot until a chunk is
+sealed (`by_slot`). Immutable; which clause a slot belongs to is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.kernels.runs import BUCKETS, count_pairs, find_pairs, group_pairs, put_together
+
+ONE_BLOCK = 1 << 16
+"""Pairs of a block, at most: what the second cache holds, and what was read of it once."""
+
+
+class Run(NamedTuple):
+    """See the module."""
+
+    slots: Array
+    offsets: Array
+    starts: Array
+
+    def find(self, slot: int, start: int, stop: int) -> Array:
+        """Offsets of a slot in [start, stop), ascending, int64. O(blocks * pairs of a bucket)."""
+        found = np.empty(max(min(stop - start, len(self.slots)), 0), np.int64)
+        return found[: find_pairs(self.slots, self.offsets, self.starts, slot, start, stop, found)]
+
+    def count(self, slot: int) -> int:
+        """How many pairs a slot has."""
+        return int(count_pairs(self.slots, self.starts, slot))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.slots.nbytes + self.offsets.nbytes + self.starts.nbytes
+
+    def check(self) -> None:
+        """Every pair is in its bucket, buckets in their blocks, and the offsets of a slot ascend."""
+        at = 0
+        for block in self.starts:
+            assert block[0] == at, "blocks do not lie one behind the other"
+            buckets = np.repeat(np.arange(BUCKETS), np.diff(block))
+            assert np.array_equal(self.slots[at : block[-1]] % BUCKETS, buckets), "a pair is not in its bucket"
+            at = int(block[-1])
+        assert at == len(self.slots) == len(self.offsets), "a pair is in no block"
+        slots, offsets = by_slot([self])
+        later = (slots[1:] != slots[:-1]) | (offsets[1:] > offsets[:-1])
+        assert later.all(), "the offsets of a slot do not ascend"
+
+
+def new_starts(blocks: int) -> Array:
+    """Room for where the buckets begin: int64[blocks, BUCKETS + 1]."""
+    return np.empty((blocks, BUCKETS + 1), np.int64)
+
+
+def grouped(slots: Array, offsets: Array) -> Run:
+    """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs)."""
+    run = Run(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), new_starts(1))
+    group_pairs(slots, offsets, 0, run.starts[0], run.slots, run.offsets)
+    return run
+
+
+def together(runs: Sequence[Run]) -> Run:
+    """Some runs (at least one), in the order of their tuples, as one. O(pairs)."""
+    if len(runs) == 1:
+        return runs[0]
+    slots, offsets = np.concatenate([run.slots for run in runs]), np.concatenate([run.offsets for run in runs])
+    if len(slots) <= ONE_BLOCK:
+        return grouped(slots, offsets)
+    before = np.cumsum([0, *(len(run.slots) for run in runs[:-1])])
+    starts = np.concatenate([run.starts + first for run, first in zip(runs, before.tolist(), strict=True)])
+    return Run(slots, offsets, starts)
+
+
+def by_slot(runs: Sequence[Run]) -> tuple[Array, Array]:
+    """All pairs of some runs, in the order of their tuples: those of one slot side by side, the slots in no order.
+
+    O(pairs + slots).
+    """
+    if not runs:
+        return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
+    run = together(runs)
+    slots, offsets = np.empty_like(run.slots), np.empty_like(run.offsets)
+    capacity = int(run.slots.max(initial=0)) + 1
+    put_together(run.slots, run.offsets, run.starts, capacity, slots, offsets)
+    return slots, offsets

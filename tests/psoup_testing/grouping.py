@@ -1,0 +1,106 @@
+"""Arguments for the kernels that group and order pairs: some blocks, buckets that are empty, crowded or alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from psoup import runs as runs_of
+from psoup.kernels import runs
+from psoup.kernels.plain import runs as plain
+
+Rng = np.random.Generator
+Arguments = tuple[Any, ...]
+
+
+def _pairs(rng: Rng, count: int, capacity: int) -> tuple[Any, Any]:
+    """Pairs in the order of their offsets, none twice; often many of few slots."""
+    most = capacity if rng.random() < 0.7 else max(1, capacity // 16)
+    found = np.unique(rng.integers(0, 65_536, count) << 16 | rng.integers(0, most, count))
+    return (found & 0xFFFF).astype(np.uint32), (found >> 16).astype(np.uint16)
+
+
+def _sizes(rng: Rng) -> tuple[int, int]:
+    """Pairs, and slots."""
+    return int(rng.choice([0, 3, 60, 3 * runs.MANY])), int(rng.choice([3, 40, 300, 3_000]))
+
+
+def _blocks(rng: Rng) -> tuple[Any, Any, Any, int]:
+    """Slots, offsets and starts of some blocks, and the number of slots."""
+    (count, capacity), blocks = _sizes(rng), int(rng.integers(1, 4))
+    slots, offsets = _pairs(rng, count, capacity)
+    out_slots, out_offsets, starts = np.zeros_like(slots), np.zeros_like(offsets), runs_of.new_starts(blocks)
+    edges = [0, *sorted(rng.integers(0, len(slots) + 1, blocks - 1).tolist()), len(slots)]
+    for block, (low, high) in enumerate(pairwise(edges)):
+        plain.group_pairs(slots[low:high], offsets[low:high], low, starts[block], out_slots, out_offsets)
+    return out_slots, out_offsets, starts, capacity
+
+
+def group_pairs(rng: Rng) -> Arguments:
+    slots, offsets = _pairs(rng, *_sizes(rng))
+    size = len(slots) + 5
+    return slots, offsets, 5, runs_of.new_starts(1)[0], np.zeros(size, np.uint32), np.zeros(size, np.uint16)
+
+
+def _keys(rng: Rng) -> tuple[Any, Any, Any]:
+    """Keys of 20 clauses and 32 tuples in the order of the tuples, who is alive, and the slots."""
+    keys = rng.permutation(20 << 5)[: int(rng.integers(0, 200))]
+    keys = keys[np.argsort(keys & 31, kind="stable")].astype(rng.choice(["uint32", "uint64"]))
+    alive, slots = rng.integers(0, 2, 20).astype(np.uint8), np.sort(rng.permutation(99)[:20]).astype(np.uint32)
+    if rng.random() < 0.5:
+        alive, slots = alive[:0], slots if rng.random() < 0.5 else np.arange(7, 27, dtype=np.uint32)
+    return keys, alive, slots
+
+
+def group_keys(rng: Rng) -> Arguments:
+    keys, alive, slots = _keys(rng)
+    size, most, start = len(keys), int(rng.choice([7, 64, 500])), int(rng.integers(0, 100))
+    block = np.zeros(most, np.uint32), np.zeros(most, np.uint16)
+    starts = runs_of.new_starts(-(-size // most))
+    return keys, 5, start, alive, slots, starts, *block, np.zeros(size, np.uint32), np.zeros(size, np.uint16)
+
+
+def find_pairs(rng: Rng) -> Arguments:
+    slots, offsets, starts, capacity = _blocks(rng)
+    low, high = sorted(rng.integers(0, 65_537, 2).tolist()) if rng.random() < 0.5 else (0, 65_536)
+    slot = int(rng.choice(slots)) if len(slots) and rng.random() < 0.7 else int(rng.integers(0, 3 * capacity))
+    return slots, offsets, starts, slot, low, high, np.zeros(len(slots), np.int64)
+
+
+def count_pairs(rng: Rng) -> Arguments:
+    slots, _, starts, capacity = _blocks(rng)
+    return slots, starts, int(rng.integers(0, 2 * capacity))
+
+
+def put_together(rng: Rng) -> Arguments:
+    slots, offsets, starts, capacity = _blocks(rng)
+    return slots, offsets, starts, capacity, np.zeros_like(slots), np.zeros_like(offsets)
+
+
+def busy_slots(rng: Rng) -> Arguments:
+    slots, _, starts, capacity = _blocks(rng)
+    most = int(rng.choice([1, 4, 300]))
+    return slots, starts, capacity, most, np.zeros(len(slots) // most + 1, np.int64)
+
+
+def keys_to_rows(rng: Rng) -> Arguments:
+    keys, alive, slots = _keys(rng)
+    row_of_slot = np.where(rng.random(99) < 0.5, rng.permutation(99), -1).astype(np.int32)
+    rows = rng.integers(0, 2**64, (99, 3), np.uint64) & rng.integers(0, 2**64, (99, 3), np.uint64)
+    return keys, 5, int(rng.integers(0, 100)), alive, slots, row_of_slot, rows
+
+
+def order_keys(rng: Rng) -> Arguments:
+    """Few and many keys of narrow and of all bits, often in order or equal."""
+    count = int(rng.choice([0, 1, 2, 30, 3_000]))
+    kind = rng.choice(["int32", "int64"])
+    limits = np.iinfo(kind)
+    if rng.random() < 0.3:
+        keys = rng.integers(limits.min, limits.max, count, kind, endpoint=True)
+    else:
+        keys = (int(rng.integers(-99, 99)) + rng.integers(0, int(rng.choice([1, 2, 300, 2**30])), count)).astype(kind)
+    if rng.random() < 0.3:
+        keys.sort()
+    return keys, np.zeros(count, np.int64), np.zeros(count, np.int64)
