@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup.batch_names import positions
 from psoup.errors import InvalidBatch
 from psoup.kernels.gather import take_texts
 from psoup.model import DataType, Kind, Schema
@@ -239,20 +240,11 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
     Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing.
     Raises InvalidBatch that names the column, and the first bad row where there is one.
     """
-    by_name: dict[str, int] = {}
-    for position, name in enumerate(table.schema.names):
-        if name.lower() in by_name:
-            raise InvalidBatch(f"column {name!r} comes twice in the batch; send it once", column=name)
-        by_name[name.lower()] = position
+    found = positions(schema, table.schema.names)
     columns = []
     for attribute in schema.attributes:
-        found = by_name.pop(attribute.name.lower(), -1)
-        if found < 0:
-            if not attribute.nullable:
-                raise InvalidBatch(f"column {attribute.name!r} is missing and is NOT NULL", column=attribute.name)
-            source: pa.Array = pa.nulls(table.num_rows)
-        else:
-            source = table.column(found)
+        at = found.get(attribute.name.lower(), -1)
+        source = pa.nulls(table.num_rows) if at < 0 else table.column(at)
         column = column_from_arrow(attribute.name, attribute.type, source)
         if not attribute.nullable and column.valid is not None:
             row = int(np.argmin(column.valid))
@@ -260,9 +252,6 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
                 f"row {row}: {attribute.name!r} is NULL, but the stream says NOT NULL", column=attribute.name, row=row
             )
         columns.append(column)
-    if by_name:
-        extra = ", ".join(repr(table.schema.names[p]) for p in by_name.values())
-        raise InvalidBatch(f"the stream has no column {extra}; its columns are {', '.join(schema.names)}", column=extra)
     return tuple(columns)
 
 

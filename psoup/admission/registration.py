@@ -98,15 +98,7 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
         raise InvalidInput(
             f"rows of parameters belong to one statement, not to {len(command.statements)}", reason="BLOCK"
         )
-    if not command.count:
-        raise InvalidInput("the block holds no queries; give at least one", reason="BLOCK")
-    if command.count > config.block_queries:
-        raise InvalidInput(
-            f"the block holds {command.count:,} queries; {config.block_queries:,} is the most, send it in parts",
-            reason="BLOCK_TOO_LARGE",
-            found=command.count,
-            limit=config.block_queries,
-        )
+    check_count(command.count, config)
     size = sum(map(len, command.statements)) + (command.rows.nbytes if isinstance(command.rows, pa.Table) else 0)
     if size > config.block_bytes:
         raise InvalidInput(
@@ -115,4 +107,17 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
             reason="BLOCK_TOO_LARGE",
             found=size,
             limit=config.block_bytes,
+        )
+
+
+def check_count(queries: int, config: EngineConfig) -> None:
+    """Raise InvalidInput for a block of no queries, or of too many: asked before its values are decoded, too."""
+    if not queries:
+        raise InvalidInput("the block holds no queries; give at least one", reason="BLOCK")
+    if queries > config.block_queries:
+        raise InvalidInput(
+            f"the block holds {queries:,} queries; {config.block_queries:,} is the most, send it in parts",
+            reason="BLOCK_TOO_LARGE",
+            found=queries,
+            limit=config.block_queries,
         )

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -32,6 +33,9 @@ from psoup.stems.refusals import Refused
 from psoup.stems.windows import Timeline
 
 Side = Literal["left", "right"]
+
+_NAME_COMPARED, _NAMES_COMPARED = 256, 64
+"""Characters of a name, and names, that are looked at for a suggestion: some milliseconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +184,11 @@ class Snapshot:
         """The stream of that name (any case); NotFound names the nearest."""
         view = self.streams.get((tenant, name.lower()))
         if view is None:
-            names = [v.spec.name for (owner, _), v in self.streams.items() if owner == tenant]
-            near = get_close_matches(name.lower(), names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "; create it with CREATE STREAM"
-            raise NotFound(f"there is no stream {name!r}{hint}", reason="UNKNOWN_STREAM", stream=name)
+            name = name[:_NAME_COMPARED]
+            owned = (v.spec.name for (owner, _), v in self.streams.items() if owner == tenant)
+            near = get_close_matches(name.lower(), islice(owned, _NAMES_COMPARED), 1)
+            hint = f"did you mean {near[0]!r}?" if near else "create it with CREATE STREAM"
+            raise NotFound(f"there is no stream {name!r}; {hint}", reason="UNKNOWN_STREAM", stream=name)
         return view
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
-from psoup.events import Acknowledgement, Command, CreateStream, Event, Push, Pushed, Register, RegisterMany
+from psoup.events import Acknowledgement, Command, Event, Pushed
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.stems.piece import Runner, serial
@@ -33,8 +33,9 @@ from psoup_service.pins import Pins
 from psoup_service.ports import EnginePort
 from psoup_service.precautions import Guard
 from psoup_service.readers import Readers, Reading
-from psoup_service.room import RETRY_AFTER_MS, Room
+from psoup_service.room import RETRY_AFTER_MS, Place, Room
 from psoup_service.sequencer import Sequencer, Submission
+from psoup_service.sizes import size_of
 from psoup_service.wakeups import Outcome, deliver
 from psoup_service.writer import RUN_EVENTS, RUN_ROWS, Writer
 from psoup_storage.contract import Store
@@ -42,10 +43,6 @@ from psoup_storage.contract import Store
 SnapshotT = TypeVar("SnapshotT")
 T = TypeVar("T")
 
-_COMMAND_BYTES = 1_000
-"""Room that a command takes beside its tuples and its text."""
-_ROW_BYTES = 64
-"""Bytes that the parameters of a query take, about."""
 _TELL_SECONDS = 2.0
 """Between two words about the progress of a replay."""
 _log = logging.getLogger(__name__)
@@ -169,19 +166,25 @@ class Host(Generic[SnapshotT]):
 
     # Commands -------------------------------------------------------------------------------------------------
 
-    async def submit(self, command: Command, *, patience: float = 0.0) -> Acknowledgement:
-        """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
+    async def reserve(self, size: int, *, patience: float = 0.0) -> Place:
+        """Take room for a command of `size` bytes that is yet to be made; `submit` gives it back, or its holder.
 
-        With no room for it, waits in line up to `patience` seconds. Commands are sequenced in the order of the calls.
-        A cancelled call may still take effect. Raises what prepare raises; ResourceExhausted (`retry_after_ms`);
-        Unavailable with reason STARTING or DRAINING; Internal after a failure.
+        Raises ResourceExhausted (`retry_after_ms`); Unavailable with reason STARTING or DRAINING.
         """
         if self._state != "serving":
             raise self._refusal()
-        size = _size(command)
-        await self._room.enter(size, patience)
+        return await self._room.place(size, patience)
+
+    async def submit(self, command: Command, *, patience: float = 0.0, place: Place | None = None) -> Acknowledgement:
+        """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
+
+        With no room for it, waits in line up to `patience` seconds, unless it has its `place`. Commands are sequenced
+        in the order of the calls. A cancelled call may still take effect. Raises what prepare raises; what `reserve`
+        does; Internal after a failure.
+        """
+        place = place or await self.reserve(size_of(command), patience=patience)
         answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
-        self._sequencer.put(Submission(command, size, answer))
+        self._sequencer.put(Submission(command, place.take_over(), answer))
         return await answer
 
     # Reading --------------------------------------------------------------------------------------------------
@@ -378,18 +381,3 @@ class Host(Generic[SnapshotT]):
         if self._state == "starting":
             return Unavailable("the service is starting; try again in a moment", reason="STARTING")
         return Unavailable("the service is shutting down; try again when it is back", reason="DRAINING")
-
-
-def _size(command: Command) -> int:
-    match command:
-        case Push():
-            return _COMMAND_BYTES + int(command.table.get_total_buffer_size())
-        case RegisterMany():
-            texts = sum(map(len, command.statements))
-            if command.rows is not None:
-                texts = command.count * (texts + _ROW_BYTES)
-            return _COMMAND_BYTES + texts
-        case Register() | CreateStream():
-            return _COMMAND_BYTES + len(command.sql)
-        case _:
-            return _COMMAND_BYTES

@@ -41,6 +41,9 @@ class Limits:
     batch_decoded_bytes: int = 256 * _MIB
     """Bytes of one push once it is decompressed and laid out in the stream's columns."""
 
+    batch_messages: int = 1_024
+    """Arrow IPC messages of one push: its schema, dictionaries and record batches."""
+
     staged_bytes: int = 512 * _MIB
     """Bytes of all batches that come in parts and are not committed."""
 

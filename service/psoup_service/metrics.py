@@ -48,6 +48,17 @@ class Metrics:
         self._bytes = Counter("psoup_pushed_bytes", "Bytes of Arrow IPC of batches taken", registry=self.registry)
         self._refused = Counter("psoup_refused_tuples", "Tuples refused one by one", ["why"], registry=self.registry)
         self._rows = Counter("psoup_answered_rows", "Rows of answers", registry=self.registry)
+        self._stalls = Counter(
+            "psoup_loop_stalls",
+            "Turns of the event loop that used over 50 ms of processor time",
+            registry=self.registry,
+        )
+        self._lag = Histogram(
+            "psoup_loop_lag_seconds",
+            "How late the event loop comes to a timer",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         self._ended: dict[tuple[str, str], Counter] = {}
         self._timed: dict[str, Histogram] = {}
         self._late, self._ahead = self._refused.labels("late"), self._refused.labels("ahead")
@@ -76,6 +87,14 @@ class Metrics:
             self._late.inc(done.late)
         if done.ahead:
             self._ahead.inc(done.ahead)
+
+    def loop_lag(self, seconds: float) -> None:
+        """How late a timer of the event loop was."""
+        self._lag.observe(seconds)
+
+    def loop_stalled(self) -> None:
+        """Something held the event loop."""
+        self._stalls.inc()
 
     def answered(self, rows: int) -> None:
         """Count the rows of an answer, or of a piece of one."""

@@ -24,12 +24,37 @@ RETRY_AFTER_MS = 50
 
 
 @dataclass(eq=False, slots=True)
-class _Place:
+class _Waiter:
     """A caller in line; `entered` once there was room for it."""
 
     size: int
     turn: asyncio.Future[None]
     entered: bool = False
+
+
+class Place:
+    """Room that was taken, and is given back once: by `release`, or by whoever takes it over. Any thread."""
+
+    def __init__(self, room: Room, size: int) -> None:
+        self._room: Room | None = room
+        self.size = size
+
+    def grow(self, size: int) -> None:
+        """Take `size` bytes more, whether they are there or not: what could not be known before."""
+        if self._room is not None and size > 0:
+            self._room.leave(0, -size)
+            self.size += size
+
+    def take_over(self) -> int:
+        """The size, which the caller gives back from now on."""
+        self._room = None
+        return self.size
+
+    def release(self) -> None:
+        """Give it back; harmless if that has happened, or if it was taken over."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.leave(1, self.size)
 
 
 class Room:
@@ -40,7 +65,7 @@ class Room:
         self._limits = (pending, size)
         self._commands = 0
         self._bytes = 0
-        self._line: deque[_Place] = deque()
+        self._line: deque[_Waiter] = deque()
         self._resuming = 0  # let in from the line, but their tasks have not run yet: nobody may overtake them
         self._closed: Callable[[], PSoupError] | None = None
 
@@ -67,18 +92,23 @@ class Room:
                 return
             if patience <= 0:
                 raise self._full()
-            place = _Place(size, asyncio.get_running_loop().create_future())
-            self._line.append(place)
+            waiter = _Waiter(size, asyncio.get_running_loop().create_future())
+            self._line.append(waiter)
         try:
             async with asyncio.timeout(patience):
-                await place.turn
+                await waiter.turn
         except TimeoutError:
-            self._give_up(place)
+            self._give_up(waiter)
             raise self._full() from None
         except BaseException:
-            self._give_up(place)
+            self._give_up(waiter)
             raise
         self._resume()
+
+    async def place(self, size: int, patience: float) -> Place:
+        """As `enter`; what was taken is an object that gives it back."""
+        await self.enter(size, patience)
+        return Place(self, size)
 
     def leave(self, commands: int, size: int) -> None:
         """Give back room, and let in who fits now."""
@@ -92,18 +122,18 @@ class Room:
         """Refuse everybody from now on, those in line too."""
         with self._lock:
             self._closed = error
-            refused: list[Outcome] = [(place.turn, error()) for place in self._line]
+            refused: list[Outcome] = [(waiter.turn, error()) for waiter in self._line]
             self._line.clear()
         deliver(refused)
 
     def _admit(self) -> list[Outcome]:
         entered: list[Outcome] = []
         while self._line and self._fits(self._line[0].size):
-            place = self._line.popleft()
-            place.entered = True
+            waiter = self._line.popleft()
+            waiter.entered = True
             self._resuming += 1
-            self._take(place.size)
-            entered.append((place.turn, None))
+            self._take(waiter.size)
+            entered.append((waiter.turn, None))
         return entered
 
     def _resume(self) -> None:
@@ -113,15 +143,15 @@ class Room:
             entered = self._admit()
         deliver(entered)
 
-    def _give_up(self, place: _Place) -> None:
+    def _give_up(self, waiter: _Waiter) -> None:
         """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
         with self._lock:
-            if place.entered:
+            if waiter.entered:
                 self._resuming -= 1
                 self._commands -= 1
-                self._bytes -= place.size
-            elif place in self._line:
-                self._line.remove(place)
+                self._bytes -= waiter.size
+            elif waiter in self._line:
+                self._line.remove(waiter)
             entered = self._admit()
         deliver(entered)
 

@@ -13,7 +13,6 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import grpc
@@ -37,12 +36,14 @@ from psoup_proto.v1 import (
 )
 from psoup_service.calls import Calls
 from psoup_service.clock import SystemClock
+from psoup_service.decoders import Decoders
+from psoup_service.decoding import Decoding
 from psoup_service.host import Host
 from psoup_service.ids import Ids
 from psoup_service.metrics import Metrics, MetricsServer
 from psoup_service.runner import TaskPool
 from psoup_service.servicers.attach import AttachServicer
-from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.cover import CoverServicer
 from psoup_service.servicers.ingest import IngestServicer
@@ -53,6 +54,7 @@ from psoup_service.servicers.streams import StreamServicer
 from psoup_service.settings import Settings
 from psoup_service.threads import Threads, on
 from psoup_service.warmup import warm_up
+from psoup_service.watchdog import Watchdog
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
 
@@ -99,6 +101,7 @@ class Service:
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)
         self._threads = Threads()
+        self._decoders = Decoders()
         self._backend = Backend(
             self.host,
             self._store,
@@ -107,8 +110,9 @@ class Service:
             self._metrics,
             clock.now(),
             self._threads,
+            Decoding(self._limits, self._decoders, self.host.reserve, PATIENCE_S),
         )
-        self._decoder = ThreadPoolExecutor(1, "psoup-decoder")
+        self.watchdog = Watchdog(self._metrics)
         self._metrics_server: MetricsServer | None = None
         self._health = health.aio.HealthServicer()
         self._services: list[str] = []
@@ -132,6 +136,7 @@ class Service:
         try:
             if warm:
                 await on(self._threads.life, warm_up)
+            self.watchdog.start()
             server, self._calls = self._make_server()
             self._server = server
             self.address = self._listen()
@@ -170,10 +175,10 @@ class Service:
         calls = Calls(self._limits, self._metrics)
         for register, servicer in (
             (streams_pb2_grpc.add_StreamServiceServicer_to_server, StreamServicer(self._backend)),
-            (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend, self._decoder)),
+            (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend)),
             (
                 staging_pb2_grpc.add_StagingServiceServicer_to_server,
-                StagingServicer(self._backend, self._decoder, self.settings.engine_config()),
+                StagingServicer(self._backend, self.settings.engine_config()),
             ),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
@@ -232,12 +237,13 @@ class Service:
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def _release(self) -> None:
+        self.watchdog.stop()
         if self._watch is not None:
             self._watch.cancel()
         if self._metrics_server is not None:
             await on(self._threads.life, self._metrics_server.close)
         await on(self._threads.life, self.host.close)
-        self._decoder.shutdown()
+        self._decoders.close()
         self._pool.close()
         self._helpers.close()
         self._threads.close()

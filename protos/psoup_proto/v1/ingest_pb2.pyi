@@ -33,7 +33,7 @@ class PushRequest(_message.Message):
     arrow_ipc: _builtins.bytes
     """The rows: an Arrow IPC *stream* (schema message, then record batches), buffers plain or compressed with LZ4 or
     ZSTD. Columns are found by name; a nullable one may be missing; values are converted where none is lost.
-    At most 16 MiB here, 1,048,576 rows, and 256 MiB once decoded.
+    At most 16 MiB here, 1,048,576 rows, 1,024 messages, and 256 MiB once decoded.
     """
     producer: _builtins.str
     """Who sends, at most 256 bytes: any name that is unique among the senders of the stream. Empty: the batch is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -13,18 +13,25 @@ from psoup.answer import Snapshot
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events import Acknowledgement, Command
 from psoup.model import DEFAULT_TENANT
+from psoup_service.decoding import Decoding
 from psoup_service.host import Host
 from psoup_service.ids import Ids
 from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
+from psoup_service.room import Place
 from psoup_service.threads import Threads
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
+
+T = TypeVar("T")
 
 Context: TypeAlias = grpc.aio.ServicerContext
 
 PATIENCE_S = 5.0
 """How long a command waits in line when the service is busy, before it is refused."""
+
+_FEW = 64
+"""Parts of a reply (columns, IDs) that are made on the loop: a tenth of a millisecond."""
 
 _WAIT_S = 3_600.0
 """Bound for waits that the call's own deadline ends sooner."""
@@ -56,6 +63,7 @@ class Backend:
     metrics: Metrics
     started: int
     threads: Threads
+    decoding: Decoding
 
     def tenant(self, context: Context) -> str:
         """Whose call it is. There is one tenant until calls carry credentials."""
@@ -86,7 +94,11 @@ class Backend:
             raise InvalidInput(f"min_sequence is {min_sequence}; events count from 1", field="min_sequence")
         return await self.visible(min_sequence)
 
-    async def change(self, command: Command) -> tuple[Acknowledgement, Snapshot]:
+    async def change(self, command: Command, place: Place | None = None) -> tuple[Acknowledgement, Snapshot]:
         """Submit a command that is no push, and wait until every call sees its effect."""
-        done = await self.host.submit(command, patience=PATIENCE_S)
+        done = await self.host.submit(command, patience=PATIENCE_S, place=place)
         return done, await self.visible(done.sequence)
+
+    async def made(self, parts: int, make: Callable[[Snapshot], T]) -> T:
+        """What `make` makes of the present snapshot: on a reader thread if it has many parts, some us each."""
+        return make(self.host.snapshot()) if parts <= _FEW else await self.host.read(make)

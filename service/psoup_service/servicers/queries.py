@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
+
 from psoup import events
+from psoup.admission.registration import check_count
 from psoup.answer import Snapshot, explain, get_query, list_queries, matches
 from psoup.errors import Conflict, InvalidInput, NotFound
-from psoup.events import Command, QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
+from psoup.events import QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
-from psoup_service import convert, ipc
+from psoup_service import convert
 from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
+from psoup_service.room import Place
 from psoup_service.servicers.backend import Backend, Context, fitting
 from psoup_service.servicers.costs import Costs
 from psoup_service.servicers.invocation import Invocation
@@ -40,54 +44,70 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
-        command: Command = Register(request.statement, request.request_id, tenant)
+        command: Register | events.RegisterMany = Register(request.statement, request.request_id, tenant)
+        place = None
         if request.parameters:
-            command = block = self._block(request, [request.statement], tenant)
-            if block.count != 1:
-                raise InvalidInput(f"parameters has {counted(block.count, 'row')}; give one, or call RegisterMany")
+            command, place = await self._block(request, [request.statement], context, _check_one)
         with naming_requests(backend.ids):
-            done, snapshot = await backend.change(command)
+            done, _ = await backend.change(command, place)
         assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
         query_id = done.query_id if isinstance(done, QueryAcknowledgement) else done.first_id
-        with naming(backend.ids.query(query_id)):
-            record = get_query(snapshot, query_id, tenant=tenant)
         return queries_pb2.RegisterResponse(
-            query=convert.query(record, backend.ids), sequence=done.sequence, duplicate=done.duplicate
+            query=await self._query(backend.ids.query(query_id), query_id, tenant),
+            sequence=done.sequence,
+            duplicate=done.duplicate,
         )
 
     async def RegisterMany(
         self, request: queries_pb2.RegisterManyRequest, context: Context
     ) -> queries_pb2.RegisterManyResponse:
         """Register a block, and wait until all of it is visible."""
-        backend, tenant = self._backend, self._backend.tenant(context)
-        command = self._block(request, request.statements, tenant, max(request.first_number, 1))
+        backend = self._backend
+        number, config = max(request.first_number, 1), backend.host.snapshot().config
+        command, place = await self._block(
+            request, request.statements, context, lambda rows: check_count(rows, config), number
+        )
         with naming_requests(backend.ids):
-            done, _ = await backend.change(command)
+            done, _ = await backend.change(command, place)
         assert isinstance(done, QueriesAcknowledgement)
-        ids = [backend.ids.query(query_id) for query_id in range(done.first_id, done.first_id + done.count)]
-        return queries_pb2.RegisterManyResponse(query_ids=ids, sequence=done.sequence, duplicate=done.duplicate)
 
-    def _block(
+        def reply(_: Snapshot) -> queries_pb2.RegisterManyResponse:
+            ids = [backend.ids.query(query_id) for query_id in range(done.first_id, done.first_id + done.count)]
+            return queries_pb2.RegisterManyResponse(query_ids=ids, sequence=done.sequence, duplicate=done.duplicate)
+
+        return await backend.made(done.count, reply)
+
+    async def _block(
         self,
         request: queries_pb2.RegisterRequest | queries_pb2.RegisterManyRequest,
         statements: Sequence[str],
-        tenant: str,
+        context: Context,
+        check_rows: Callable[[int], None],
         number: int = 1,
-    ) -> events.RegisterMany:
-        """The command of a request with parameters, or with several statements."""
+    ) -> tuple[events.RegisterMany, Place | None]:
+        """The command of a request with parameters, or with several statements; with parameters, its room too."""
+        tenant, texts = self._backend.tenant(context), list(statements)
         if not request.parameters:
-            return events.RegisterMany(list(statements), None, request.request_id, tenant, (), number)
-        table = ipc.decode(request.parameters, self._backend.limits)
+            return events.RegisterMany(texts, None, request.request_id, tenant, (), number), None
+        size = sum(map(len, texts))
+        decoded = await self._backend.decoding.parameters(request.parameters, size, context.peer, check_rows)
+        table = pa.table(decoded.table)
         names = tuple(table.column_names) if request.by_name else ()
-        return events.RegisterMany(list(statements), table, request.request_id, tenant, names, number)
+        return events.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place
+
+    async def _query(self, name: str, query_id: int, tenant: str) -> queries_pb2.Query:
+        """A query's message; one of many columns is made on a thread."""
+        snapshot = self._backend.host.snapshot()
+        with naming(name):
+            record = get_query(snapshot, query_id, tenant=tenant)
+        return await self._backend.made(len(record.query.select), lambda _: convert.query(record, self._backend.ids))
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
         """One query; O(1), so on the loop."""
-        backend = self._backend
-        query_id = backend.ids.read_query(request.query_id)
-        with naming(request.query_id):
-            record = get_query(backend.host.snapshot(), query_id, tenant=backend.tenant(context))
-        return queries_pb2.GetQueryResponse(query=convert.query(record, backend.ids))
+        query_id = self._backend.ids.read_query(request.query_id)
+        return queries_pb2.GetQueryResponse(
+            query=await self._query(request.query_id, query_id, self._backend.tenant(context))
+        )
 
     async def ListQueries(
         self, request: queries_pb2.ListQueriesRequest, context: Context
@@ -177,6 +197,11 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
             raise InvalidInput(f"sequence is {request.sequence}; events count from 1", field="sequence")
         snapshot = await self._backend.visible(request.sequence)
         return queries_pb2.WaitForSequenceResponse(sequence=snapshot.sequence)
+
+
+def _check_one(rows: int) -> None:
+    if rows != 1:
+        raise InvalidInput(f"parameters has {counted(rows, 'row')}; give one, or call RegisterMany")
 
 
 @contextmanager

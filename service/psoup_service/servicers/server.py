@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from psoup.answer import Item, bill, memory_bill
+from psoup.answer import Item, Snapshot, bill, memory_bill
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.convert import timestamp
 from psoup_service.pins import Pins
@@ -12,6 +12,8 @@ from psoup_service.servicers.backend import Backend, Context
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
 """What is there beyond the first version of the contract."""
+
+_FEW_STREAMS = 64
 
 
 def server_version() -> str:
@@ -38,12 +40,12 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
     async def GetServerInfo(
         self, request: server_pb2.GetServerInfoRequest, context: Context
     ) -> server_pb2.GetServerInfoResponse:
-        """Counters only, on the loop; the bill on a reader thread."""
+        """Counters, on the loop unless there are many chunks to add up; the bill on a reader thread."""
         backend = self._backend
         host = backend.host
         if request.min_sequence:
             await backend.reflecting(request.min_sequence)
-        structures = {} if host.state == "starting" else bill(host.snapshot())
+        structures = {} if host.state == "starting" else await backend.made(_parts(host.snapshot()), bill)
         memory = {name: count for name, count in structures.items() if name.endswith("_bytes")}
         counters = host.counters()
         memory.update({name: count for name, count in counters.items() if name.endswith("_bytes")})
@@ -73,3 +75,11 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             bill=items,
             memory_budget=0 if host.state == "starting" else host.snapshot().config.memory_bytes,
         )
+
+
+def _parts(snapshot: Snapshot) -> int:
+    """What `bill` goes over: streams and their chunks; the streams alone if they are many."""
+    streams = len(snapshot.by_id)
+    if streams > _FEW_STREAMS:
+        return streams
+    return streams + sum(len(view.chunks) - view.archived for view in snapshot.by_id.values())

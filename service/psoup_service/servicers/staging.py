@@ -10,9 +10,6 @@ thread too: four thousand parts of a hundred columns take a quarter of a second.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 import pyarrow as pa
 from google.protobuf import duration_pb2
 
@@ -24,7 +21,7 @@ from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.events import STAGED, Push, PushAcknowledgement, Recall
 from psoup.model import StreamSpec
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
-from psoup_service import convert, ipc
+from psoup_service import convert
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
 from psoup_service.stages import BatchKey, Part, Stage, Stages, one_table, read_token
 
@@ -32,11 +29,10 @@ _NAME_BYTES = 256
 
 
 class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
-    """See staging.proto. `decoder` runs what is too long for the loop."""
+    """See staging.proto."""
 
-    def __init__(self, backend: Backend, decoder: ThreadPoolExecutor, config: EngineConfig) -> None:
+    def __init__(self, backend: Backend, config: EngineConfig) -> None:
         self._backend = backend
-        self._decoder = decoder
         self._config = config
         self._stages = Stages(backend.limits.staged_bytes, backend.limits.stage_idle_s)
 
@@ -59,8 +55,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         stage = self._stages.find(request.stage, self._backend.tenant(context))
         self._stages.check_open(stage, request.part)
         spec = self._spec(stage)
-        loop = asyncio.get_running_loop()
-        part = await loop.run_in_executor(self._decoder, self._read, spec, request)
+        part = await self._decoded(spec, request, context)
         self._stages.put(stage, request.part, part)
         return staging_pb2.AddPartResponse(rows=part.table.num_rows, staged_rows=stage.rows)
 
@@ -81,8 +76,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         batch, schema, parts = stage.batch, arrow_schema(self._spec(stage).schema), stage.chosen(request.parts)
         stage.committing = True
         try:
-            loop = asyncio.get_running_loop()
-            table = await loop.run_in_executor(self._decoder, one_table, parts, schema)
+            table = await self._backend.decoding.run(context.peer, stage.nbytes, lambda: one_table(parts, schema))
             command = Push(batch.stream, table, batch.producer, batch.epoch, batch.number, STAGED, tenant)
             done = await self._backend.host.submit(command, patience=PATIENCE_S)
         finally:
@@ -127,17 +121,23 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             )
         return view.spec
 
-    def _read(self, spec: StreamSpec, request: staging_pb2.AddPartRequest) -> Part:
-        """The part in the stream's columns and types."""
-        try:
-            columns = read_columns(spec, ipc.decode(request.arrow_ipc, self._backend.limits), self._config)
+    async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, context: Context) -> Part:
+        """The part in the stream's columns and types, checked; errors name it."""
+        decoding = self._backend.decoding
+
+        def read(rows: pa.Table | pa.RecordBatch) -> Part:
+            columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
+            table = pa.table([column.to_arrow() for column in columns], schema=arrow_schema(spec.schema))
+            return Part.of(table, len(request.arrow_ipc))
+
+        try:
+            decoded = await decoding.batch(spec, request.arrow_ipc, context.peer)
+            return await decoding.finish(decoded, context.peer, read)
         except PSoupError as problem:
             problem.message = f"part {request.part!r}: {problem.message}"
             problem.facts = {"part": request.part, **problem.facts}
             raise
-        table = pa.table([column.to_arrow() for column in columns], schema=arrow_schema(spec.schema))
-        return Part.of(table, len(request.arrow_ipc))
 
 
 def _stream(snapshot: Snapshot, tenant: str, name: str) -> StreamView:

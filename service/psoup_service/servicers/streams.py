@@ -31,16 +31,13 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
             if not request.allow_existing or problem.facts.get("identical") != "true":
                 raise
             sequence = backend.host.counters()["sequence"]
-            found = describe_stream(
-                await backend.visible(sequence), problem.facts["stream"], tenant=tenant, now=backend.now()
-            )
-            return streams_pb2.CreateStreamResponse(
-                stream=convert.stream(found, backend.ids), sequence=sequence, duplicate=True
-            )
+            snapshot = await backend.visible(sequence)
+            found = await self._described(snapshot, problem.facts["stream"], tenant)
+            return streams_pb2.CreateStreamResponse(stream=found, sequence=sequence, duplicate=True)
         assert isinstance(done, StreamAcknowledgement)
         name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
-        found = describe_stream(snapshot, name, tenant=tenant, now=backend.now())
-        return streams_pb2.CreateStreamResponse(stream=convert.stream(found, backend.ids), sequence=done.sequence)
+        found = await self._described(snapshot, name, tenant)
+        return streams_pb2.CreateStreamResponse(stream=found, sequence=done.sequence)
 
     async def AlterStream(
         self, request: streams_pb2.AlterStreamRequest, context: Context
@@ -50,10 +47,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         done, snapshot = await backend.change(AlterStream(request.statement, tenant))
         assert isinstance(done, StreamAcknowledgement)
         name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
-        found = describe_stream(snapshot, name, tenant=tenant, now=backend.now())
-        return streams_pb2.AlterStreamResponse(
-            stream=convert.stream(found, backend.ids), sequence=done.sequence, duplicate=done.duplicate
-        )
+        found = await self._described(snapshot, name, tenant)
+        return streams_pb2.AlterStreamResponse(stream=found, sequence=done.sequence, duplicate=done.duplicate)
 
     async def ListStreams(
         self, request: streams_pb2.ListStreamsRequest, context: Context
@@ -77,11 +72,11 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         return await backend.host.read(read)
 
     async def GetStream(self, request: streams_pb2.GetStreamRequest, context: Context) -> streams_pb2.GetStreamResponse:
-        """One stream; O(1), so on the loop."""
+        """One stream."""
         backend = self._backend
         snapshot = await backend.reflecting(request.min_sequence)
-        found = describe_stream(snapshot, request.name, tenant=backend.tenant(context), now=backend.now())
-        return streams_pb2.GetStreamResponse(stream=convert.stream(found, backend.ids))
+        found = await self._described(snapshot, request.name, backend.tenant(context))
+        return streams_pb2.GetStreamResponse(stream=found)
 
     async def DropStream(
         self, request: streams_pb2.DropStreamRequest, context: Context
@@ -98,6 +93,15 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         except FailedPrecondition as problem:
             raise self._in_use(problem) from None
         return streams_pb2.DropStreamResponse(sequence=done.sequence)
+
+    async def _described(self, snapshot: Snapshot, name: str, tenant: str) -> streams_pb2.Stream:
+        """A stream's message, of this snapshot."""
+        view, now = snapshot.stream(name, tenant), self._backend.now()
+
+        def describe(_: Snapshot) -> streams_pb2.Stream:
+            return convert.stream(describe_stream(snapshot, name, tenant=tenant, now=now), self._backend.ids)
+
+        return await self._backend.made(len(view.spec.schema.attributes) + len(view.chunks), describe)
 
     def _in_use(self, problem: FailedPrecondition) -> FailedPrecondition:
         """The engine knows queries by number; the client is told of its own IDs."""

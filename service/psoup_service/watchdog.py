@@ -1,0 +1,91 @@
+"""Watches an event loop: how late it is, and when a callback keeps it from everybody else.
+
+    loop     tick … tick … tick ── callback of 80 ms ── tick        lag: how late a tick came (a metric)
+                                       │                  └ stall: it was late, and the loop's thread worked 50 ms
+    thread   look … look … look … look: the tick is overdue ─> the stack of the loop's thread, for the log
+
+A stall is told by the processor time of the loop's own thread: on a busy machine a tick is late without anybody's
+fault. What is counted is the work of a turn of the loop, known to about `TICK_S`; a turn of many small callbacks counts
+like one of a long one, as it is as long for those who wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+
+from psoup_service.metrics import Metrics
+
+TICK_S = 0.01
+STALL_S = 0.05
+"""What a callback may use of its thread's processor time, before it is a stall."""
+
+_LOOK_S = 0.025
+_FRAMES = 6
+_log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Started and stopped on the loop that it watches."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.stalls = 0
+        self.longest = 0.0
+        """Processor seconds of the longest stall."""
+        self.last = ""
+        """Where the loop's thread was in the last stall, if that was seen."""
+        self._seen = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Watch the running loop, whose thread is this one."""
+        self._loop = asyncio.get_running_loop()
+        self._due, self._worked = time.monotonic() + TICK_S, time.thread_time()
+        self._timer = self._loop.call_later(TICK_S, self._tick)
+        self._thread = threading.Thread(
+            target=self._look, args=(threading.get_ident(),), name="psoup-watchdog", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more; harmless if it never did."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _tick(self) -> None:
+        now, worked = time.monotonic(), time.thread_time()
+        lag, used = max(0.0, now - self._due), worked - self._worked
+        self._metrics.loop_lag(lag)
+        if used >= STALL_S and lag >= STALL_S - TICK_S:
+            self._stalled(lag, used)
+        self._due, self._worked, self._seen = now + TICK_S, worked, ""
+        self._timer = self._loop.call_later(TICK_S, self._tick)
+
+    def _stalled(self, lag: float, used: float) -> None:
+        self.stalls += 1
+        self.longest, self.last = max(self.longest, used), self._seen
+        self._metrics.loop_stalled()
+        milliseconds = {"lag_ms": round(lag * 1e3), "used_ms": round(used * 1e3)}
+        _log.warning("the event loop stalled", extra={**milliseconds, "at": self._seen or "not seen"})
+
+    def _look(self, loop_thread: int) -> None:
+        """Where the loop's thread is, once in each time that a tick is overdue. Runs in a thread of its own."""
+        while not self._ended.wait(_LOOK_S):
+            if time.monotonic() - self._due < STALL_S - TICK_S or self._seen:
+                continue
+            frame = sys._current_frames().get(loop_thread)
+            if frame is not None:
+                stack = traceback.extract_stack(frame)[-_FRAMES:]
+                self._seen = " < ".join(
+                    f"{one.name} ({one.filename.rpartition('/')[2]}:{one.lineno})" for one in stack[::-1]
+                )
