@@ -216,7 +216,7 @@ def test_the_receiver_takes_only_what_fits(tmp_path: Path) -> None:
     begin(made, "a", 4)
     with pytest.raises(InvalidData, match="4 bytes of 'a' are missing"):
         made.end()
-    with pytest.raises(InvalidData, match="0 of 1 files"):
+    with pytest.raises(InvalidData, match="0 of 1 file and"):
         receiver().end()
 
 
