@@ -28,7 +28,7 @@ from psoup_testing.gate import rows
 from psoup_testing.recording import RecordingPSoup
 from psoup_testing.restarting import RestartingPSoup
 
-SMALL = EngineConfig(chunk_rows=64, piece_rows=16)
+SMALL = EngineConfig(chunk_rows=64, piece_rows=16, ahead=86_400 * SECOND)
 STEPS: dict[str, tuple[object, str]] = {
     "writing": (chunks, "_write_all"),
     "rename": (chunks.os, "rename"),
