@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -157,6 +158,14 @@ def test_a_backup_that_cannot_be_made_harms_nothing(tmp_path: Path, monkeypatch:
         patched.setattr(DataDirectory, "free_bytes", lambda _: 70_000_000)
         with pytest.raises(ResourceExhausted, match="is full"):
             DurableStore(tmp_path / "other", reserve_bytes=80_000_000).freeze()
+    with monkeypatch.context() as patched:
+        patched.setattr(DataDirectory, "make_file", lambda _, path: os.listdir(path / "none"))
+        with pytest.raises(Internal, match=r"could not be made: No such file or directory$"):
+            store.freeze()
+        patched.setattr(DataDirectory, "free_bytes", lambda _: 0)
+        monkeypatch.setattr(store, "_looked", -1.0)
+        with pytest.raises(ResourceExhausted, match=r"^the disk of data is full"):
+            store.check_room(1)
     (tmp_path / "data" / "backup-0badcafe").mkdir()
     frozen = store.freeze()
     assert [name for name, _ in frozen.files] == ["psoup.db"]

@@ -234,9 +234,10 @@ def changed(content: bytes, size: int, checksum: int) -> str | None:
 
 
 def damaged(path: Path, why: str) -> Internal:
-    """A chunk's file that is not as it was written."""
+    """A chunk's file that is not as it was written, by its name in the data directory: clients may see it."""
     return Internal(
-        f"the chunk {path} is damaged: {why}; psoup doctor says what is lost, psoup restore brings a backup back,"
+        f"the chunk {path.parent.name}/{path.name} is damaged: {why}; psoup doctor says what is lost, psoup restore"
+        " brings a backup back,"
         " psoup doctor --set-aside goes on without it",
         reason=DAMAGED,
         file=path.name,

@@ -79,7 +79,8 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
     except BaseException as problem:
         shutil.rmtree(path, ignore_errors=True)
         if isinstance(problem, apsw.Error | OSError):
-            raise Internal(f"the backup could not be made: {problem}", reason="BACKUP_FAILED") from problem
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise Internal(f"the backup could not be made: {why}", reason="BACKUP_FAILED") from problem
         raise
 
 

@@ -118,9 +118,12 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
-    """The error for a disk without room: nothing was kept, and all goes on once there is some."""
+    """The error for a disk without room: nothing was kept, and all goes on once there is some.
+
+    It goes to clients, who learn a name and not where things are on the service's machine.
+    """
     return ResourceExhausted(
-        f"the disk of {path} is full: {why}; free some space, and the service takes commands again",
+        f"the disk of {path.name} is full: {why}; free some space, and the service takes commands again",
         reason="DISK_FULL",
         retry_after_ms=1_000,
         **facts,
