@@ -203,7 +203,7 @@ def _read_head(raw: bytes, limits: Limits) -> _Head:
     schema = pa.ipc.read_schema(message)
     _check_schema(schema, limits)
     plain = found.place(0) is None  # else it is in the order of another machine
-    for _, kind in zip(schema.names, schema.types, strict=True):  # names that are no UTF-8 fail here
+    for kind in schema.types:
         if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
             plain = False
     return _Head(schema, plain)
@@ -225,12 +225,12 @@ def _check_end(left: int) -> None:
 def _check_schema(schema: pa.Schema, limits: Limits) -> None:
     if len(schema) > limits.batch_columns:
         raise too_large("columns", len(schema), limits.batch_columns)
-    for field in schema:
+    for name, field in zip(schema.names, schema, strict=True):  # names that are no UTF-8 fail here
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if isinstance(kind, pa.ExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
             raise InvalidBatch(
-                f"column {field.name!r} is {field.type}, which no stream can hold; send plain columns",
-                column=field.name,
+                f"column {name!r} is {field.type}, which no stream can hold; send plain columns",
+                column=name,
             )
 
 

@@ -72,6 +72,19 @@ def test_room_is_taken_for_what_it_decodes_to_before_it_is_decoded(monkeypatch: 
     decoding(room, script)
 
 
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_a_name_that_is_no_text_is_the_senders_mistake(compression: str | None) -> None:
+    payload = ipc(pa.table({"xyz": [1, 2, 3]}), compression=compression).replace(b"xyz\0", b"x\xbcz\0")
+
+    async def script(here: Decoding) -> None:
+        with pytest.raises(InvalidBatch, match=r"no Arrow IPC stream: .*utf-8"):
+            await here.batch(SPEC, payload, peer)
+        with pytest.raises(InvalidBatch, match=r"no Arrow IPC stream: .*utf-8"):
+            await here.parameters(payload, 10, peer, lambda _: None)
+
+    decoding(Room(9, 6_000_000), script)
+
+
 @pytest.mark.parametrize("names", [["y"], ["x", "X"], ["x", "t", "z"]])
 def test_columns_that_the_stream_has_not_are_refused_undecoded(
     names: list[str], monkeypatch: pytest.MonkeyPatch
