@@ -52,7 +52,6 @@ def doctor(
     With --replay, what is sound is replayed and covered as by a start, without changing anything. If that does not come
     to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way out.
 
-    \b
     Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
     lost to answers; the service starts.
     """

@@ -158,8 +158,14 @@ def _ready(file: Any) -> bool:
 def _json_row(line: bytes, number: int) -> dict[str, Any]:
     row = json_of(line, number)
     if not isinstance(row, dict):
-        raise InvalidData(f"line {number} is a JSON {type(row).__name__}; write one object on each line")
+        raise InvalidData(f"line {number} is {json_kind(row)}; write one object on each line")
     return row
+
+
+def json_kind(value: Any) -> str:
+    """What JSON calls a value."""
+    kinds = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a number"}
+    return kinds.get(type(value), f"`{json.dumps(value)}`")
 
 
 def json_of(line: bytes | str, number: int) -> Any:

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from psoup_cli.csv_files import csv_pieces
-from psoup_cli.files import format_of, json_of
+from psoup_cli.files import format_of, json_kind, json_of
 from psoup_client import InvalidData, PSoupError
 
 
@@ -103,5 +103,5 @@ def _csv(path: str) -> Parameters:
 def _json_values(line: str, number: int) -> Any:
     row = json_of(line, number)
     if not isinstance(row, dict | list):
-        raise InvalidData(f"line {number} is a JSON {type(row).__name__}; write an object or an array on each line")
+        raise InvalidData(f"line {number} is {json_kind(row)}; write an object or an array on each line")
     return row

@@ -24,7 +24,7 @@ from psoup_client.push import PushResult
 from psoup_client.schema import StreamInfo
 from psoup_client.stage import Stage
 from psoup_client.times import from_proto, to_proto
-from psoup_client.wording import counted
+from psoup_client.wording import counted, verb
 
 if TYPE_CHECKING:
     from psoup_client.client import Client
@@ -68,9 +68,9 @@ def load(
     if result.late or result.ahead:
         refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
         raise FailedPrecondition(
-            f"{result.accepted:,} of {counted(found.rows, 'row')} are in stream {info.name!r}; refused:"
-            f" {', '.join(refused)}. The stream moved on while the dump was loaded: drop it and load the dump again,"
-            " while nothing else pushes",
+            f"{result.accepted:,} of {counted(found.rows, 'row')} {verb(found.rows, 'is', 'are')} in stream"
+            f" {info.name!r}; refused: {', '.join(refused)}. The stream moved on while the dump was loaded: drop it and"
+            " load the dump again, while nothing else pushes",
             reason="ROWS_REFUSED",
             facts={"accepted": str(result.accepted), "late": str(result.late), "ahead": str(result.ahead)},
         )
@@ -88,11 +88,12 @@ def _stream(client: Client, found: DumpInfo, name: str) -> StreamInfo:
 
 def _check_empty(info: StreamInfo, found: DumpInfo, folder: Path, stage: Stage) -> None:
     """Nothing of this dump was loaded: then there should be nothing else."""
-    if info.tuples or info.pending or info.next_tuple_id:
+    others = max(info.tuples + info.pending, info.next_tuple_id)
+    if others:
         stage.abort()
         raise FailedPrecondition(
-            f"stream {info.name!r} has had {counted(max(info.tuples + info.pending, info.next_tuple_id), 'tuple')}"
-            f" that are not of a load of {folder}, which would be doubled where the dump has them too; load into"
+            f"stream {info.name!r} has had {counted(others, 'tuple')} that {verb(others, 'is', 'are')} not of a load of"
+            f" {folder}, which would be doubled where the dump has {verb(others, 'it', 'them')} too; load into"
             " another stream (--stream), or add to what is there (--append)",
             reason="STREAM_HAS_TUPLES",
             facts={"stream": info.name, "tuples": str(info.tuples), "dump": found.id},

@@ -75,7 +75,7 @@ def test_a_pipe_gives_what_has_come(info: StreamInfo, monkeypatch: pytest.Monkey
         pipe.write(b'er ID": 3}\n[4]')
         assert next(pieces).rows == [{"Order ID": 3}]
         pipe.close()
-        with pytest.raises(InvalidData, match="line 5 is a JSON list"):
+        with pytest.raises(InvalidData, match="line 5 is an array; write one object"):
             next(pieces)
 
 
