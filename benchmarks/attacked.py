@@ -55,7 +55,7 @@ def rows(run: Run) -> Iterator[Row]:
     """Every attack, or three of them; tiny: one, for a moment."""
     alone, under = run.of((ALONE_SECONDS, ATTACKED_SECONDS), (ALONE_SECONDS, ATTACKED_SECONDS), (0.2, 0.2))
     for name in run.of(tuple(ATTACKS), QUICK, ("half_messages",)):
-        names = [f"attacked.{name}.{kind}" for kind in ("invoke", "push", "memory")]
+        names = [f"attacked.{name}.{kind}" for kind in ("invoke", "push", "memory", "stalls")]
         yield from run.part(partial(attacked, name, alone, under), *names)
 
 
