@@ -18,6 +18,8 @@ import pyarrow.csv
 from psoup_cli.csv_records import Records, read_records
 from psoup_client import InvalidData
 
+_SQL_TYPES = {"int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN", "date32[day]": "DATE"}
+
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
@@ -79,10 +81,18 @@ def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
     found = re.match(r"column #(\d+): (?:Row #\d+: )?(.*)", said)
     if found is None:
         return InvalidData(f"line {line}: this cannot be read as csv: {said}", facts={"line": str(line)})
-    name, what = names[int(found[1])], found[2].removesuffix(".")
+    name, what = names[int(found[1])], _in_sql(found[2].removesuffix("."))
     value = _table(record, names, pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())))
     shown: Any = value.column(int(found[1]))[0].as_py().decode(errors="backslashreplace")
     return InvalidData(
         f"line {line}, column {name!r}, {shown!r}: {what}; if that stands for NULL, name it with --null",
         facts={"line": str(line), "column": name},
     )
+
+
+def _in_sql(what: str) -> str:
+    """A message of Arrow about a value, with the type as the stream's statement calls it."""
+    found = re.match(r"CSV conversion error to (\S+): invalid value ", what)
+    if found is None:
+        return what.replace("decimal128", "decimal")
+    return f"it is no {_SQL_TYPES.get(found[1], found[1])}"

@@ -77,7 +77,8 @@ def alter(
     if as_json:
         print_json(facts(info))
     else:
-        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now.")
+        ahead = "" if info.max_ahead is None else f", and takes times up to {info.max_ahead} ahead of the clock"
+        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{ahead}.")
 
 
 @app.command("list", short_help="List the streams.")

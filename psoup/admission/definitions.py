@@ -113,7 +113,7 @@ def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
     if spec.ahead > config.max_ahead:
         raise InvalidInput(
             f"AHEAD {describe_duration(spec.ahead)} is more than this service allows,"
-            f" {describe_duration(config.max_ahead)}; say less, or serve with a greater --max-ahead-s",
+            f" {describe_duration(config.max_ahead)}; say less, or serve with a greater max_ahead_s",
             reason="AHEAD_TOO_LONG",
             limit=config.max_ahead,
         )

@@ -181,7 +181,7 @@ class Stages:
             raise ResourceExhausted(
                 f"with part {name!r} the stage would hold {own:,} bytes, and one stage may hold"
                 f" {self._limit_of_one:,}, three quarters of all; commit smaller batches, or serve with a greater"
-                " --staged-mib",
+                " staged_mib",
                 reason="STAGES_FULL",
                 budget=self._limit,
                 used=stage.nbytes,
@@ -192,7 +192,7 @@ class Stages:
         if used + part.nbytes > self._limit:
             raise ResourceExhausted(
                 f"the stages hold {used:,} of {self._limit:,} bytes, and part {name!r} needs {part.nbytes:,}; commit"
-                " smaller batches, or serve with a greater --staged-mib",
+                " smaller batches, or serve with a greater staged_mib",
                 reason="STAGES_FULL",
                 budget=self._limit,
                 used=used,

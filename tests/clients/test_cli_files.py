@@ -45,7 +45,11 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
         (b"Order ID,price\n1,NA\n", "line 2, column 'price', 'NA': The string 'NA'.*--null"),
         (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, column 'price', '1.555': .* data loss"),
         (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901'"),
-        (b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000, "line 30002, column 'Order ID', 'x7'"),
+        (
+            b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000,
+            "line 30002, column 'Order ID', 'x7': it is no BIGINT;",
+        ),
+        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is no DATE;"),
         (b"Order ID,price\n1\n", "line 2: this cannot be read as csv: Expected 2 columns"),
     ],
 )
