@@ -11,6 +11,9 @@ A charge is known before there is anything to measure, and is given back as it w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sortedcontainers import SortedDict
 
 from psoup.errors import ResourceExhausted
 from psoup.events import Registered, RegisteredMany
@@ -19,7 +22,10 @@ from psoup.query import StandingQuery
 from psoup.sql.bound import BoundBlock
 
 ROW_BYTES = 400
-"""A query made of a template and a row of values: its columns, its part of the index and of the names."""
+"""A query made of a template and a row of short values: its columns, its part of the index and of the names."""
+
+FREE_VALUES, VALUES_TIMES = 64, 2
+"""Bytes of values of a row that are among these, and how often what is more is kept: as a value, and in the index."""
 
 RETRY_AFTER_MS = 100
 """What a producer is told to wait when the memory is full of tuples that are not on disk yet."""
@@ -30,10 +36,22 @@ TEXT_BYTES = 3_000
 FREE_INTERVALS, INTERVAL_BYTES = 16, 256
 """Intervals of its WHERE that are among these bytes, and what each further one takes: a list after IN has thousands."""
 
+ROW_INTERVAL_BYTES = 64
+"""What such an interval takes in a block, whose intervals are columns of the index."""
+
 STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
 """A stream without a tuple, and each of its columns: buffers of the open chunk, the index of its queries."""
 
 _STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Block:
+    """Queries of a block that cost more than ROW_BYTES: the ID behind the last, the charge of each, how many stand."""
+
+    end: int
+    charge: int
+    left: int
 
 
 class Budget:
@@ -46,6 +64,8 @@ class Budget:
         self.streams = 0
         self._charges: dict[int, int] = {}
         """Of queries that were registered by a text, by query ID."""
+        self._blocks: SortedDict = SortedDict()
+        """Blocks by their first query ID: only those whose queries are charged otherwise than ROW_BYTES."""
 
     def check_batch(self, spec: StreamSpec, needed: int) -> None:
         """Raise ResourceExhausted if tuples of `needed` bytes do not fit.
@@ -79,16 +99,34 @@ class Budget:
         """The queries of an event are promised."""
         if isinstance(event, Registered):
             self._charges[event.query_id] = size = text_charge(event.query)
+        elif isinstance(event.queries, BoundBlock):
+            count, charge = len(event.queries), row_charge(event.queries)
+            if charge != ROW_BYTES:
+                self._blocks[event.first_id] = _Block(event.first_id + count, charge, count)
+            size = charge * count
         else:
-            if not isinstance(event.queries, BoundBlock):
-                queries = enumerate(event.queries, event.first_id)
-                self._charges.update((query_id, text_charge(query)) for query_id, query in queries)
-            size = block_charge(event.queries)
+            charges = list(map(text_charge, event.queries))
+            self._charges.update(enumerate(charges, event.first_id))
+            size = sum(charges)
         self.queries += size
 
     def give_back_query(self, query_id: int) -> None:
-        """A query is gone."""
-        self.queries -= self._charges.pop(query_id, ROW_BYTES)
+        """A query is gone. O(log blocks)."""
+        charge = self._charges.pop(query_id, None)
+        self.queries -= self._of_block(query_id) if charge is None else charge
+
+    def _of_block(self, query_id: int) -> int:
+        """What a query of a block was charged; a block of which none is left is forgotten."""
+        place = self._blocks.bisect_right(query_id) - 1
+        if place < 0:
+            return ROW_BYTES
+        first, block = self._blocks.peekitem(place)
+        if query_id >= block.end:
+            return ROW_BYTES
+        block.left -= 1
+        if not block.left:
+            del self._blocks[first]
+        return block.charge
 
     def _refusal(self, wanted: str, needed: int, waits: bool = False) -> ResourceExhausted:
         used = self.tuples + self.queries
@@ -107,13 +145,25 @@ class Budget:
 
 def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:
     """Bytes that the queries of a block are charged."""
-    return ROW_BYTES * len(queries) if isinstance(queries, BoundBlock) else sum(map(text_charge, queries))
+    return row_charge(queries) * len(queries) if isinstance(queries, BoundBlock) else sum(map(text_charge, queries))
+
+
+def row_charge(block: BoundBlock) -> int:
+    """Bytes that each query of a block is charged: values by their mean, lists of the template by those of one row."""
+    if not len(block):
+        return ROW_BYTES
+    values = -(-block.nbytes // len(block))
+    return ROW_BYTES + VALUES_TIMES * max(0, values - FREE_VALUES) + ROW_INTERVAL_BYTES * _further_intervals(block[0])
 
 
 def text_charge(query: StandingQuery) -> int:
     """Bytes that a query registered by a text is charged."""
+    return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * _further_intervals(query)
+
+
+def _further_intervals(query: StandingQuery) -> int:
     intervals = sum(len(term.intervals) for factor in query.factors for term in factor.terms)
-    return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * max(0, intervals - FREE_INTERVALS)
+    return max(0, intervals - FREE_INTERVALS)
 
 
 def stream_charge(spec: StreamSpec) -> int:

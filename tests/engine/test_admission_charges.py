@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
-from psoup.admission.budget import FREE_INTERVALS, INTERVAL_BYTES, TEXT_BYTES, stream_charge
+from psoup.admission.budget import (
+    FREE_INTERVALS,
+    INTERVAL_BYTES,
+    ROW_BYTES,
+    ROW_INTERVAL_BYTES,
+    TEXT_BYTES,
+    stream_charge,
+)
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.events import AlterStream, Register
+from psoup.events import AlterStream, Register, RegisterMany
 from psoup_testing.gate import Gate
 
 
@@ -68,3 +76,29 @@ def test_wide_streams_fill_their_share_of_the_budget() -> None:
     spec = gate.admission._streams[max(gate.admission._streams)].spec
     assert gate.admission._budget.streams - before == 20_000
     assert stream_charge(spec) == 62_000
+
+
+def test_rows_of_a_block_are_charged_by_their_values_and_lists() -> None:
+    gate = Gate()
+    gate.create("CREATE STREAM s (a BIGINT, b TEXT)")
+    budget = gate.admission._budget
+
+    def charges(statement: str, values: list[object]) -> list[int]:
+        before = budget.queries
+        done = gate.send(RegisterMany([statement], pa.table({"v": values}))).acknowledgement
+        left = [budget.queries - before]
+        for query_id in range(done.first_id, done.first_id + 300):
+            gate.unregister(query_id)
+            left.append(budget.queries - before)
+        assert not budget._blocks
+        return left
+
+    short = charges("SELECT a FROM s WHERE a = ?", list(range(300)))
+    assert short == [ROW_BYTES * n for n in range(300, -1, -1)]
+    long = charges("SELECT a FROM s WHERE b = ?", [f"{n:010}" * 100 for n in range(300)])
+    assert 300 * (2 * 900 + ROW_BYTES) < long[0] < 300 * (2 * 1_100 + ROW_BYTES)
+    assert long[-1] == 0
+    numbers = ", ".join(str(3 * n) for n in range(1_000))
+    lists = charges(f"SELECT a FROM s WHERE a IN ({numbers}) AND b = ?", [f"{n}" for n in range(300)])
+    assert lists[0] == 300 * (ROW_BYTES + ROW_INTERVAL_BYTES * (1_001 - FREE_INTERVALS))
+    assert lists[-1] == 0
