@@ -16,11 +16,13 @@ class TextLimits:
     """How large the texts may become that expressions make.
 
     `value`: UTF-8 bytes of one; a result of more is an error of its row. `together`: bytes of all that one expression
-    makes on its way over some rows; beyond that it is evaluated over fewer rows at a time.
+    makes on its way over some rows; beyond that it is evaluated over fewer rows at a time. `parts`: into how many parts
+    rows may be cut for that, at most; None: as many as it takes.
     """
 
     value: int = 1024 * 1024
     together: int = 64 * 1024 * 1024
+    parts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import numpy as np
 from psoup.columns import Column, concat_columns
 from psoup.expressions import casts, comparisons, conditional, like, logic, numeric, rounding, temporal, text
 from psoup.expressions.frame import Evaluator, Frame, Scope, null_column
-from psoup.expressions.sizes import Sizes, TooMuchText, text_bytes
+from psoup.expressions.sizes import Sizes, TooMuchText, TooMuchWork, text_bytes
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 
@@ -44,14 +44,15 @@ def evaluate(expr: Expr, scope: Scope) -> Column:
     """The value of `expr` in every row of `scope`; never raises for a value, marks the row in `error` instead.
 
     Raises TooMuchText, before the bytes are made, if the result is TEXT of several rows and these take more than
-    `scope.texts` allows together: ask for fewer rows. O(rows * nodes) for numbers and times; text costs what its bytes
-    cost.
+    `scope.texts` allows together: ask for fewer rows; TooMuchWork if rows had to be cut into more parts than it allows.
+    O(rows * nodes) for numbers and times; text costs what its bytes cost.
     """
     with np.errstate(all="ignore"):
-        return _evaluate(expr, scope)
+        return _evaluate(expr, scope, scope.texts.parts)
 
 
-def _evaluate(expr: Expr, scope: Scope) -> Column:
+def _evaluate(expr: Expr, scope: Scope, most: int | None) -> Column:
+    """`evaluate`, in at most so many parts."""
     try:
         return Frame(scope, EVALUATORS, Sizes(scope.texts)).column(expr)
     except TooMuchText as problem:
@@ -59,13 +60,15 @@ def _evaluate(expr: Expr, scope: Scope) -> Column:
     scope.memo.clear()
     if parts < 2:  # one row that needs more than all may have
         return null_column(expr.type, scope.rows, np.ones(scope.rows, np.bool_))
-    return _in_parts(expr, scope, parts)
+    if most is not None and parts > most:
+        raise TooMuchWork(scope.rows, parts, scope.texts)
+    return _in_parts(expr, scope, parts, None if most is None else most // parts)
 
 
-def _in_parts(expr: Expr, scope: Scope, parts: int) -> Column:
+def _in_parts(expr: Expr, scope: Scope, parts: int, most: int | None) -> Column:
     columns, made = [], 0
     for start, stop in pairwise(scope.rows * part // parts for part in range(parts + 1)):
-        columns.append(_evaluate(expr, scope.slice(start, stop)))
+        columns.append(_evaluate(expr, scope.slice(start, stop), most))
         if expr.type.kind is Kind.TEXT:
             made += text_bytes(columns[-1])
             if made > scope.texts.together:

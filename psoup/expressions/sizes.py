@@ -24,6 +24,16 @@ class TooMuchText(Exception):
         self.parts = parts
 
 
+class TooMuchWork(Exception):
+    """An expression would make more text over these rows than it may: it takes time, and others wait."""
+
+    def __init__(self, rows: int, parts: int, limits: TextLimits) -> None:
+        most = (limits.parts or 1) * limits.together
+        super().__init__(
+            f"it makes some {parts * limits.together:,} bytes of text over {rows:,} tuples, and may make {most:,}"
+        )
+
+
 class Sizes:
     """What one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far."""
 

@@ -20,7 +20,7 @@ from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
 from psoup.expressions.frame import null_column
-from psoup.expressions.sizes import text_bytes
+from psoup.expressions.sizes import TooMuchWork, text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, TIMESTAMP
 from psoup.reading import UNBOUNDED, ReadBudget
@@ -32,6 +32,10 @@ asked for fewer tuples."""
 WARY_ROWS = 256
 """Rows that are evaluated together where all rows have raised before, or ended a process: what takes memory takes least
 of it then, and a row alone costs some fifty microseconds."""
+
+MOST_PARTS = 16
+"""Into how many parts the rows that the join evaluates together may be cut because of their texts: a gigabyte of them
+in all, some seconds of the writer, for which everybody waits."""
 
 _SHOWN = 200
 _UNREAD = empty_column(BIGINT)
@@ -63,8 +67,10 @@ def guarded(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, tex
     if isinstance(expr, AttributeRef):
         return column_of(expr, columns, ids, times)
     try:
-        return column_of(expr, columns, ids, times, texts)
-    except TooMuchText:
+        return column_of(expr, columns, ids, times, _bounded(texts))
+    except TooMuchText as problem:
+        if problem.parts > MOST_PARTS and len(ids) > MOST_PARTS:
+            raise Raised(expr, reason_of(TooMuchWork(len(ids), problem.parts, _bounded(texts)))) from None
         raise
     except Exception as problem:
         raise Raised(expr, reason_of(problem)) from None
@@ -89,7 +95,8 @@ def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Co
             budget.check()
             some = [whole[k].slice(start, stop) if k in own else _UNREAD for k in range(len(whole))]
             try:
-                return [column_of(expr, some, ids[start:stop], times[start:stop] if timed else times, texts)]
+                own_times = times[start:stop] if timed else times
+                return [column_of(expr, some, ids[start:stop], own_times, _bounded(texts))]
             except TooMuchText:
                 raise
             except Exception:
@@ -109,6 +116,10 @@ def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Co
     return compute
 
 
+def _bounded(texts: TextLimits) -> TextLimits:
+    return TextLimits(texts.value, texts.together, MOST_PARTS)
+
+
 EVERY_ROW = every_row()
 """For whoever evaluates what has not raised so far."""
 
@@ -116,7 +127,7 @@ EVERY_ROW = every_row()
 def reason_of(problem: BaseException) -> str:
     """What was raised, in a line: what could not be had, or else where; messages of other errors may hold values."""
     name = type(problem).__name__
-    if isinstance(problem, MemoryError | RecursionError | pa.ArrowCapacityError):
+    if isinstance(problem, TooMuchWork | MemoryError | RecursionError | pa.ArrowCapacityError):
         text = " ".join(str(problem).split())[:_SHOWN]
         return f"{name}: {text}" if text else name
     frames = problem.__traceback__

@@ -219,3 +219,22 @@ def test_reasons_tell_no_values() -> None:
         raise KeyError("a value")
     except KeyError as problem:
         assert reason_of(problem).startswith("KeyError in test_reasons_tell_no_values, line ")
+
+
+def test_an_expression_that_makes_too_much_text_leaves_the_index() -> None:
+    """What fits by cutting the piece is time of the writer, for which everybody waits: it has an end."""
+    config = EngineConfig(chunk_rows=64, piece_rows=64, text_bytes=1_000, evaluation_bytes=1_000)
+    soup = RecordingPSoup(config, VirtualClock())
+    soup.execute("CREATE STREAM s (a TEXT)")
+    much = soup.register(f"SELECT a FROM s WHERE length(replace(replace(a, 'x', '{'y' * 20}'), 'y', 'zzzzz')) = 500")
+    text = soup.register(f"SELECT a FROM s WHERE replace(a, 'x', '{'y' * 150}') > 'x'")
+    little = soup.register("SELECT a FROM s WHERE length(replace(a, 'x', 'yy')) = 10")
+    for _ in range(3):
+        soup.push("s", pa.table({"a": ["xxxxx", "-"] * 32}))
+    assert out(soup) == 2
+    reasons = [soup.explain(query).outside for query in (much, text, little)]
+    assert all("bytes of text over" in reason[0] for reason in reasons[:2]) and not reasons[2]
+    soup.push("s", pa.table({"a": ["xxxxx", "-"]}))
+    answers = [invoke(soup.engine.snapshot(), q, tenant=DEFAULT_TENANT, now=0) for q in (much, text, little)]
+    assert [answer.to_table().num_rows for answer in answers] == [97, 97, 97]
+    soup.check()
