@@ -26,7 +26,7 @@ from typing import Any
 from psoup_client.answer import Answer
 from psoup_client.backup import BackupResult, receive
 from psoup_client.bulk import Progress, parameters_of, requests_of
-from psoup_client.connection import Connection
+from psoup_client.connection import Connection, naming
 from psoup_client.convert import to_table
 from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, PSoupError, Unavailable
 from psoup_client.many import invoke_many
@@ -273,7 +273,9 @@ class Client(Reading):
         total, requests = requests_of(sql, rows, request_id)
         done = 0
         for request in requests:
-            reply = self.connection.call(self.connection.queries.RegisterMany, request, timeout)
+            reply = self.connection.call(
+                self.connection.queries.RegisterMany, request, timeout, names=naming(request.ByteSize())
+            )
             self.note_sequence(reply.sequence)
             done += len(reply.query_ids)
             yield [Query(self, query_id) for query_id in reply.query_ids]

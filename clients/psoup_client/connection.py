@@ -74,6 +74,29 @@ _OPTIONS = [
 ]
 
 
+Names = tuple[tuple[str, str | bytes], ...]
+
+_ENVELOPE = 4_096
+"""Bytes of a request beside its payload, at most."""
+
+_LONGEST_NAME = 1_024
+
+
+def naming(payload: int, stream: str | None = None) -> Names:
+    """Metadata that name how long a request with so long a payload may be, and the stream that it is pushed to.
+
+    A service that knows them can refuse what it has no room for before it is sent, and gives a long one more time.
+    """
+    names: Names = (("psoup-size", str(max(payload, min(payload + _ENVELOPE, MAX_SEND_BYTES)))),)
+    return names if stream is None else (*names, *naming_stream(stream))
+
+
+def naming_stream(stream: str) -> Names:
+    """Metadata that name the stream alone."""
+    raw = stream.encode("utf-8", "replace")
+    return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
+
+
 class Connection:
     """A channel to `address` ("host:port"); `timeout` is the deadline, in seconds, of calls that name none."""
 
@@ -100,16 +123,18 @@ class Connection:
         *,
         repeat: bool = True,
         wait_for_ready: bool = False,
+        names: Names = (),
     ) -> Any:
         """The reply of a unary call; raises PSoupError. `timeout` is for all attempts together.
 
-        With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once.
+        With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once. `names`: what the
+        service may know of the request before it reads it (`naming`).
         """
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         for pause in (*_PAUSES, None):
             try:
                 left = max(0.001, deadline - time.monotonic())
-                return method(request, timeout=left, wait_for_ready=wait_for_ready)
+                return method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
             except grpc.RpcError as problem:
                 error = from_rpc(problem, self.address)
             except ValueError as problem:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from psoup_client.connection import naming_stream
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable, from_rpc
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
@@ -198,6 +199,8 @@ class Producer:
             with self._changed:
                 if self._acknowledged > before or not self._window:
                     patience.reset()
+                if problem.reason == "STREAM_IDLE":  # the service needed its place while nothing was sent
+                    continue
                 pause = patience.next(problem)
                 self._changed.wait_for(lambda: self._closing, pause)
 
@@ -208,7 +211,7 @@ class Producer:
         with self._changed:
             self._sent = 0
         try:
-            call = connection.ingest.PushStream(requests, timeout=CALL_SECONDS)
+            call = connection.ingest.PushStream(requests, timeout=CALL_SECONDS, metadata=naming_stream(self.stream))
         except ValueError:
             raise Cancelled("the client is closed; make a new one: Client(address)") from None
         with self._changed:

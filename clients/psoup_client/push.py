@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from psoup_client.connection import Connection
+from psoup_client.connection import Connection, naming
 from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.payload import Payload
 from psoup_client.times import from_proto
@@ -106,7 +106,8 @@ class DirectPusher:
             number=self._number,
         )
         try:
-            return self._connection.call(self._connection.ingest.Push, request, timeout)
+            names = naming(len(payload.data), self._stream)
+            return self._connection.call(self._connection.ingest.Push, request, timeout, names=names)
         except BaseException:
             self._renew()
             raise

@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from psoup_client.connection import naming
 from psoup_client.errors import PSoupError, after_rows
 from psoup_client.payload import split
 from psoup_client.push import PushResult
@@ -78,7 +79,9 @@ class Stage:
             name = f"{part}/{place:06d}"
             request = staging_pb2.AddPartRequest(stage=self.id, part=name, arrow_ipc=payload.data)
             try:
-                self._client.connection.call(self._client.connection.staging.AddPart, request, timeout)
+                self._client.connection.call(
+                    self._client.connection.staging.AddPart, request, timeout, names=naming(len(payload.data))
+                )
             except PSoupError as problem:
                 raise after_rows(problem, rows) from None
             names.append(name)

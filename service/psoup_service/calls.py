@@ -1,10 +1,12 @@
 """What surrounds every call: sizes, numbers, deadlines, ages, errors, metrics. Servicers know nothing of it.
 
-    bytes ─> size, parse ─> place among the calls ─> deadline or age ─> servicer ─> reply
-                 '──────────────┴──────── PSoupError ─────┴──────────────'──> status with details
+    metadata ─> place among the calls ─> what it names ─> body, in time ─> parse ─> deadline or age ─> servicer ─> reply
+                        '───────────────────┴──────────────────┴──────── PSoupError ────────┴──────────────'──> status
 
 `Calls.add` takes a servicer as the generated code registers it, and wraps each of its methods once, when the server is
-made. Whatever a client sends, a call ends with a documented status: INTERNAL only for a defect, which is logged.
+made. To gRPC every method streams its requests, so that a body is read when the service wants it (`receiving`) and not
+before: on the wire that is the same, and a call with one reply costs no more. Whatever a client sends, a call ends with
+a documented status: INTERNAL only for a defect, which is logged.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup_service import fields
 from psoup_service.deadlines import Deadlines
+from psoup_service.decoders import Decoders
 from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
+from psoup_service.receiving import SMALL_BYTES, Charge, Receiving, named
 from psoup_service.status import abort, code_of
 
 Context: TypeAlias = grpc.aio.ServicerContext
@@ -45,6 +50,16 @@ class Unreadable:
     error: PSoupError
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What is known of a method: its name, whether it carries tuples, and how its requests are read."""
+
+    name: str
+    ingest: bool
+    limit: int
+    parse: Callable[[bytes], Any]
+
+
 class _Registrar:
     """Takes the place of a server in the generated `add_…Servicer_to_server` functions."""
 
@@ -62,22 +77,31 @@ class _Registrar:
 class Calls:
     """Wraps servicers, and counts the calls under way."""
 
-    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self, limits: Limits, metrics: Metrics, decoders: Decoders, check_stream: Callable[[str], object]
+    ) -> None:
+        """`check_stream` raises what a call shall end with that names this stream and pushes to it."""
         self._limits = limits
+        self._decoders = decoders
+        self._check_stream = check_stream
+        self._receiving = Receiving(limits)
         self._metrics = metrics
         self._deadlines = Deadlines()
         self.open = 0
         metrics.open.set_function(lambda: self.open)
         self._idle = asyncio.Event()
         self._idle.set()
-        self._reading: set[asyncio.Timeout] = set()
         self._draining = False
 
     def drain(self) -> None:
         """End the streams that wait for their client's next message: what came is finished, nothing more is read."""
         self._draining = True
-        for wait in self._reading:
-            wait.reschedule(0)
+        self._receiving.drain(_draining())
+
+    @property
+    def receiving(self) -> int:
+        """Bytes that are charged for requests on their way in, and for long ones until they are handled."""
+        return self._receiving.bytes
 
     def add(self, register: Callable[[Any, Any], None], servicer: Any, server: grpc.aio.Server) -> list[str]:
         """Register `servicer` with its methods wrapped; returns the full names of its services."""
@@ -98,49 +122,88 @@ class Calls:
         return True
 
     def _wrap(self, service: str, method: str, handler: Any) -> Any:
+        ingest = method in INGEST_METHODS
+        limit = self._limits.ingest_message_bytes if ingest else self._limits.control_message_bytes
         name = f"{service.rpartition('.')[2]}/{method}"
-        limit = self._limits.ingest_message_bytes if method in INGEST_METHODS else self._limits.control_message_bytes
-        parse = parser(handler.request_deserializer, limit)
+        way = _Way(name, ingest, limit, parser(handler.request_deserializer, limit))
         serialize = handler.response_serializer
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._unary(name, handler.unary_unary), parse, serialize)
+            return grpc.stream_unary_rpc_method_handler(self._unary(way, handler.unary_unary), None, serialize)
         if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(self._downstream(name, handler.unary_stream), parse, serialize)
-        return grpc.stream_stream_rpc_method_handler(self._duplex(name, handler.stream_stream), parse, serialize)
+            return grpc.stream_stream_rpc_method_handler(self._downstream(way, handler.unary_stream), None, serialize)
+        return grpc.stream_stream_rpc_method_handler(self._duplex(way, handler.stream_stream), None, serialize)
 
-    def _unary(self, name: str, behaviour: Callable[[Any, Context], Awaitable[Any]]) -> Any:
-        async def call(request: Any, context: Context) -> Any:
+    def _unary(self, way: _Way, behaviour: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+        async def call(_: AsyncIterator[Any], context: Context) -> Any:
             async def serve() -> Any:
-                _check(request)
                 left = context.time_remaining()
                 longest = self._limits.longest_deadline_s
                 with self._deadlines.within(self._limits.default_deadline_s if left is None else min(left, longest)):
-                    return await behaviour(request, context)
+                    charge = self._receiving.charge()
+                    try:
+                        return await behaviour(await self._one(way, context, charge), context)
+                    finally:
+                        charge.give_back()
 
-            return await self._run(name, context, serve, timed=True)
-
-        return call
-
-    def _downstream(self, name: str, behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
-        async def call(request: Any, context: Context) -> None:
-            async def serve() -> None:
-                _check(request)
-                await self._write_all(behaviour(request, context), context)
-
-            await self._run(name, context, serve, timed=False)
+            return await self._run(way.name, context, serve, timed=True)
 
         return call
 
-    def _duplex(self, name: str, behaviour: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]]) -> Any:
+    def _downstream(self, way: _Way, behaviour: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
         async def call(_: AsyncIterator[Any], context: Context) -> None:
             async def serve() -> None:
-                await self._write_all(behaviour(self._read_all(context), context), context)
+                charge = self._receiving.charge()
+                try:
+                    request = await self._one(way, context, charge)
+                finally:
+                    charge.give_back()
+                await self._write_all(behaviour(request, context), context)
 
-            await self._run(name, context, serve, timed=False)
+            await self._run(way.name, context, serve, timed=False)
 
         return call
+
+    def _duplex(self, way: _Way, behaviour: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]]) -> Any:
+        async def call(_: AsyncIterator[Any], context: Context) -> None:
+            async def serve() -> None:
+                self._named(way, context)
+                await self._write_all(behaviour(self._read_all(way, context), context), context)
+
+            await self._run(way.name, context, serve, timed=False)
+
+        return call
+
+    async def _one(self, way: _Way, context: Context, charge: Charge) -> Any:
+        """The request of a call that has one."""
+        size = self._named(way, context)
+        try:
+            raw = await charge.one(context, size, way.limit, self._limits.receive_s, first=way.ingest)
+        except _GONE:
+            raise asyncio.CancelledError from None
+        return await self._parsed(way, context, raw)
+
+    def _named(self, way: _Way, context: Context) -> int | None:
+        """The size that an ingest call names; raises what is known by what it names, before any of it is read."""
+        if not way.ingest:
+            return None
+        stream, size = named(context.invocation_metadata() or ())
+        if size is not None and size > way.limit:
+            raise _too_long(size, way.limit)
+        if stream is not None:
+            self._check_stream(stream)
+        return size
+
+    async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
+        """The message; one of many fields is parsed on a thread."""
+        if len(raw) <= SMALL_BYTES or (way.ingest and fields.count(raw, fields.FEW) <= fields.FEW):
+            request = way.parse(raw)
+        else:
+            request = await self._decoders.run(context.peer(), len(raw), lambda: _parse_long(way.parse, raw))
+        if isinstance(request, Unreadable):
+            raise request.error
+        return request
 
     async def _run(self, name: str, context: Context, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
         """One call from its beginning to its status."""
@@ -193,35 +256,35 @@ class Calls:
         finally:
             await messages.aclose()  # type: ignore[attr-defined]
 
-    async def _read_all(self, context: Context) -> AsyncIterator[Any]:
+    async def _read_all(self, way: _Way, context: Context) -> AsyncIterator[Any]:
         """The client's messages, to the end of its side."""
-        while True:
-            if self._draining:
-                raise _draining()
-            request = await self._moving(context.read(), reading=True)
-            if request is grpc.aio.EOF:
-                return
-            _check(request)
-            yield request
+        charge = self._receiving.charge()
+        try:
+            while True:
+                if self._draining:
+                    raise _draining()
+                try:
+                    raw = await charge.next(context, way.limit, self._limits.stream_idle_s)
+                except _GONE:
+                    raise asyncio.CancelledError from None
+                if raw is None:
+                    return
+                yield await self._parsed(way, context, raw)
+        finally:
+            charge.give_back()
 
-    async def _moving(self, step: Awaitable[Any], *, reading: bool = False) -> Any:
-        """Wait for one message to come or go, up to the idle time, or to the drain if it is one that may never come."""
+    async def _moving(self, step: Awaitable[Any]) -> Any:
+        """Wait for one message to go, up to the idle time."""
         idle = asyncio.timeout(self._limits.stream_idle_s)
         try:
             async with idle:
-                if reading:
-                    self._reading.add(idle)
                 return await step
         except _GONE:
             raise asyncio.CancelledError from None
         except TimeoutError:
             if not idle.expired():
                 raise
-            if reading and self._draining:
-                raise _draining() from None
             raise _cut("STREAM_IDLE", f"nothing moved for {self._limits.stream_idle_s:g} s") from None
-        finally:
-            self._reading.discard(idle)
 
     def _enter(self) -> None:
         self.open += 1
@@ -261,14 +324,7 @@ def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
 
     def deserialize(raw: bytes) -> Any:
         if len(raw) > limit:
-            return Unreadable(
-                ResourceExhausted(
-                    f"the request has {len(raw):,} bytes; {limit:,} is the most for this call",
-                    reason="MESSAGE_TOO_LARGE",
-                    bytes=len(raw),
-                    limit=limit,
-                )
-            )
+            return Unreadable(_too_long(len(raw), limit))
         try:
             return parse(raw)
         except DecodeError:
@@ -279,9 +335,24 @@ def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
     return deserialize
 
 
-def _check(request: Any) -> None:
-    if isinstance(request, Unreadable):
-        raise request.error
+def _parse_long(parse: Callable[[bytes], Any], raw: bytes) -> Any:
+    if fields.count(raw, fields.MOST) > fields.MOST:
+        return Unreadable(
+            InvalidInput(
+                f"the request is no message of this call's type, or has more than {fields.MOST:,} fields; send parts",
+                reason="NOT_PROTOBUF",
+            )
+        )
+    return parse(raw)
+
+
+def _too_long(size: int, limit: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"the request has {size:,} bytes; {limit:,} is the most for this call",
+        reason="MESSAGE_TOO_LARGE",
+        bytes=size,
+        limit=limit,
+    )
 
 
 def _not_now(error: PSoupError) -> PSoupError:

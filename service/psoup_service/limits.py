@@ -62,6 +62,21 @@ class Limits:
     default_deadline_s: float = 30.0
     """Deadline of a unary call that comes without one."""
 
+    receive_bytes: int = 256 * _MIB
+    """Bytes of requests that are on their way in, or long and being handled."""
+
+    receive_s: float = 10.0
+    """A request that has not come after this time ends its call; one that names its size has more."""
+
+    receive_window_bytes: int = 64 * _KIB
+    """Bytes that a client may send of a request that is not read yet."""
+
+    connection_idle_s: float = 1_800.0
+    """A connection without calls is closed after this time; its client opens another."""
+
+    handshake_s: float = 10.0
+    """A connection that does not say what it is in this time is closed."""
+
     stream_age_s: float = 3_600.0
     """A streaming call is ended after this time."""
 
@@ -89,6 +104,11 @@ class Limits:
             ("grpc.max_metadata_size", self.metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
+            # What is not read must not grow: a probe of the bandwidth would open the window of every stream.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", self.receive_window_bytes),
+            ("grpc.max_connection_idle_ms", int(self.connection_idle_s * 1_000)),
+            ("grpc.server_handshake_timeout_ms", int(self.handshake_s * 1_000)),
             ("grpc.so_reuseport", 0),  # a second service on the same port must fail
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_time_ms", 60_000),  # finds clients that vanished without a word

@@ -105,6 +105,14 @@ class Room:
             raise
         self._resume()
 
+    def try_enter(self, size: int) -> bool:
+        """Take room if it is there and nobody waits for it; whether it was."""
+        with self._lock:
+            if self._closed is not None or self._line or self._resuming or not self._fits(size):
+                return False
+            self._take(size)
+            return True
+
     async def place(self, size: int, patience: float) -> Place:
         """As `enter`; what was taken is an object that gives it back."""
         await self.enter(size, patience)

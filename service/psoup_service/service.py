@@ -172,7 +172,7 @@ class Service:
 
     def _make_server(self) -> tuple[grpc.aio.Server, Calls]:
         server = grpc.aio.server(options=self._limits.channel_options())
-        calls = Calls(self._limits, self._metrics)
+        calls = Calls(self._limits, self._metrics, self._decoders, self._backend.check_stream)
         for register, servicer in (
             (streams_pb2_grpc.add_StreamServiceServicer_to_server, StreamServicer(self._backend)),
             (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend)),
@@ -224,7 +224,8 @@ class Service:
 
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
-        return {**structures, **self.host.counters()}
+        receiving = {"receiving_bytes": self._calls.receiving}
+        return {**structures, **self.host.counters(), **receiving}
 
     async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for name in ("", *self._services):

@@ -115,6 +115,18 @@ class Settings(BaseModel):
     concurrent_calls: int = Field(default=1_024, ge=1)
     """calls that may be under way over all clients"""
 
+    receive_mib: int = Field(default=256, ge=16)
+    """requests that are on their way in; a call is charged what it names, or the most that it may have"""
+
+    receive_s: float = Field(default=10.0, gt=0, le=3_600)
+    """time in which a request must come; one that names its size has a second more for each 256 KiB"""
+
+    receive_window_kib: int = Field(default=64, ge=64, le=16_384)
+    """what a client may send of a request before it is read; more is faster over long distances"""
+
+    connection_idle_s: float = Field(default=1_800.0, ge=1, le=31_536_000)
+    """a connection without calls is closed after this time"""
+
     default_deadline_s: float = Field(default=30.0, gt=0, le=86_400)
     """deadline of a unary call that comes without one"""
 
@@ -166,6 +178,10 @@ class Settings(BaseModel):
         return Limits(
             staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
+            receive_bytes=self.receive_mib * _MIB,
+            receive_s=self.receive_s,
+            receive_window_bytes=self.receive_window_kib * 1024,
+            connection_idle_s=self.connection_idle_s,
             default_deadline_s=self.default_deadline_s,
             stream_age_s=self.stream_age_s,
             stream_idle_s=self.stream_idle_s,

@@ -30,6 +30,11 @@ class IngestServiceStub(object):
 
     A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
     refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+
+    Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
+    that the request message has. What is refused by them is refused before it is sent; a request that names its size has
+    more time to come, and one that does not is charged as the largest (see RESOURCE_EXHAUSTED of Push). AddPart and
+    RegisterMany read `psoup-size` too.
     """
 
     def __init__(self, channel):
@@ -60,6 +65,11 @@ class IngestServiceServicer(object):
 
     A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
     refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+
+    Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
+    that the request message has. What is refused by them is refused before it is sent; a request that names its size has
+    more time to come, and one that does not is charged as the largest (see RESOURCE_EXHAUSTED of Push). AddPart and
+    RegisterMany read `psoup-size` too.
     """
 
     def Push(self, request, context):
@@ -68,7 +78,8 @@ class IngestServiceServicer(object):
 
         INVALID_ARGUMENT: the batch does not fit the stream; the message names column and row.
         NOT_FOUND: no such stream.
-        RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help.
+        RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
+        RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
         ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
         has replaced; the message names what is expected.
@@ -83,8 +94,8 @@ class IngestServiceServicer(object):
         order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
         has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
         are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-        faster). A server ends a stream that is old or idle with UNAVAILABLE: all batches
-        that were replied to are taken; open a new stream and go on from the first that was not.
+        faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
+        (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -131,6 +142,11 @@ class IngestService(object):
 
     A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
     refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+
+    Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
+    that the request message has. What is refused by them is refused before it is sent; a request that names its size has
+    more time to come, and one that does not is charged as the largest (see RESOURCE_EXHAUSTED of Push). AddPart and
+    RegisterMany read `psoup-size` too.
     """
 
     @staticmethod

@@ -31,6 +31,11 @@ class IngestServiceStub:
 
     A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
     refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+
+    Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
+    that the request message has. What is refused by them is refused before it is sent; a request that names its size has
+    more time to come, and one that does not is charged as the largest (see RESOURCE_EXHAUSTED of Push). AddPart and
+    RegisterMany read `psoup-size` too.
     """
 
     @_typing.overload
@@ -43,7 +48,8 @@ class IngestServiceStub:
 
     INVALID_ARGUMENT: the batch does not fit the stream; the message names column and row.
     NOT_FOUND: no such stream.
-    RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help.
+    RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
+    RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
     has replaced; the message names what is expected.
@@ -54,8 +60,8 @@ class IngestServiceStub:
     order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
     has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
     are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-    faster). A server ends a stream that is old or idle with UNAVAILABLE: all batches
-    that were replied to are taken; open a new stream and go on from the first that was not.
+    faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
+    (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
     """
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
@@ -70,6 +76,11 @@ class IngestServiceAsyncStub(IngestServiceStub):
 
     A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
     refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+
+    Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
+    that the request message has. What is refused by them is refused before it is sent; a request that names its size has
+    more time to come, and one that does not is charged as the largest (see RESOURCE_EXHAUSTED of Push). AddPart and
+    RegisterMany read `psoup-size` too.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -79,7 +90,8 @@ class IngestServiceAsyncStub(IngestServiceStub):
 
     INVALID_ARGUMENT: the batch does not fit the stream; the message names column and row.
     NOT_FOUND: no such stream.
-    RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help.
+    RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
+    RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
     has replaced; the message names what is expected.
@@ -90,8 +102,8 @@ class IngestServiceAsyncStub(IngestServiceStub):
     order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
     has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
     are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-    faster). A server ends a stream that is old or idle with UNAVAILABLE: all batches
-    that were replied to are taken; open a new stream and go on from the first that was not.
+    faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
+    (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
     """
     Heartbeat: _aio.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
@@ -105,6 +117,11 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
 
     A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
     refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+
+    Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
+    that the request message has. What is refused by them is refused before it is sent; a request that names its size has
+    more time to come, and one that does not is charged as the largest (see RESOURCE_EXHAUSTED of Push). AddPart and
+    RegisterMany read `psoup-size` too.
     """
 
     @_abc_1.abstractmethod
@@ -118,7 +135,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the batch does not fit the stream; the message names column and row.
         NOT_FOUND: no such stream.
-        RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help.
+        RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
+        RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
         ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
         has replaced; the message names what is expected.
@@ -135,8 +153,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
         has the metadata `number` (of the producer) and `index` (of the batch in this call, from 0). Batches before it
         are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
-        faster). A server ends a stream that is old or idle with UNAVAILABLE: all batches
-        that were replied to are taken; open a new stream and go on from the first that was not.
+        faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
+        (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
         """
 
     @_abc_1.abstractmethod

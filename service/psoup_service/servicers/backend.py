@@ -69,6 +69,10 @@ class Backend:
         """Whose call it is. There is one tenant until calls carry credentials."""
         return DEFAULT_TENANT
 
+    def check_stream(self, name: str) -> None:
+        """Raise NotFound for a stream that nobody has."""
+        self.host.snapshot().stream(name, DEFAULT_TENANT)
+
     def durable(self) -> DurableStore:
         """The store, for what needs a disk; FailedPrecondition without one."""
         if not isinstance(self.store, DurableStore):
