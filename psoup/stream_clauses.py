@@ -31,6 +31,10 @@ from psoup.stems.slots import SlotTable
 
 OOM = "the process ended twice while it was evaluated, probably for want of memory"
 """Why what a start has marked is out; see `psoup.stems.quarantine.Place`."""
+
+KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
+"""Why what a later start finds noted is out: the note holds names of expressions, and no reasons."""
+
 _NONE: Array = np.zeros(0, np.int64)
 
 
@@ -218,7 +222,7 @@ class StreamClauses:
             if isinstance(expr, AttributeRef) or self.quarantine.holds([attribute]):
                 continue
             if self._held and digest_of(expr) in self._held:
-                self.put_out({attribute: OOM}, kept=True)
+                self.put_out({attribute: KEPT}, kept=True)
         return tuple(used)
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:

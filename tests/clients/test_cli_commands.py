@@ -159,7 +159,7 @@ def test_push_standard_input(psoup: Psoup, stream: str) -> None:
     ("name", "content", "parts"),
     [
         ("bad.jsonl", '{"id": 1', ["line 1", "JSON"]),
-        ("bad.jsonl", "[1]\n", ["line 1", "list"]),
+        ("bad.jsonl", "[1]\n", ["line 1", "an array"]),
         ("bad.jsonl", '{"id": 1, "at": "2024-05-01"}\n{"id": "x", "at": "2024-05-01"}\n', ["line 2", "'x'", "BIGINT"]),
         ("bad.jsonl", '{"idd": 1}\n', ["'idd'", "did you mean 'id'"]),
         ("bad.csv", "id,at\nx,2024-05-01\n", ["bad.csv", "'x'"]),

@@ -117,6 +117,8 @@ def test_a_start_that_fails_is_told_once_and_in_words(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_says_so() -> None:
+    before = set(threading.enumerate())
+
     async def main() -> None:
         async with running_service() as service:
             port = int(service.address.rpartition(":")[2])
@@ -131,7 +133,7 @@ def test_a_port_that_is_taken_says_so() -> None:
                     pass
 
     asyncio.run(main())
-    assert not [t for t in threading.enumerate() if t.name.startswith("psoup-")]
+    assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("psoup-")]
 
 
 def test_health_reflection_and_metrics() -> None:
