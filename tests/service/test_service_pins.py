@@ -102,10 +102,16 @@ def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> 
         await wire.create("CREATE STREAM s (x BIGINT, t TEXT) RETENTION 65536 ROWS")
         query = await wire.register("SELECT x, t FROM s")
 
+        async def push_and_see(rows: int, text: str) -> None:
+            done = await wire.push("s", pa.table({"x": range(rows), "t": [text] * rows}))
+            await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
+
         async def turn_over() -> None:
             for _ in range(4):
-                done = await wire.push("s", pa.table({"x": range(32_768), "t": ["t" * 200] * 32_768}))
-            await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
+                await push_and_see(32_768, "t" * 200)
+
+        async def settle() -> None:
+            await push_and_see(1, "settled")
 
         async def stalled() -> grpc.aio.UnaryStreamCall:
             asked = queries.InvokeStreamRequest(query_id=query, accept_truncation=True)
@@ -116,7 +122,7 @@ def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> 
         await turn_over()
         first = await stalled()
         await turn_over()
-        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        await settle()
         counters = wire.service.host.counters()
         assert counters["pinned_bytes"] > 10_000_000
         assert counters["reserved_bytes"] > counters["pinned_bytes"], "held for the reader, and the window of now"
@@ -125,7 +131,7 @@ def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> 
         assert (held.bytes, held.count, held.per) == (counters["pinned_bytes"], 1, "stream")
         second = await stalled()
         await turn_over()
-        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        await settle()
 
         async def rest() -> None:
             while await first.read() is not grpc.aio.EOF:
@@ -134,11 +140,11 @@ def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> 
         refusal = await refused(rest(), EXHAUSTED)
         assert refusal.reason == "STREAM_BEHIND"
         assert not second.done()
-        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        await settle()
         assert 10_000_000 < wire.service.host.counters()["pinned_bytes"] < 20_000_000, "the second one's"
         second.cancel()
         assert await wire.service._calls.finished(10)
-        await wire.push("s", pa.table({"x": [1], "t": ["settled"]}))
+        await settle()
         assert wire.service.host.counters()["pinned_bytes"] == 0
         bill = wire.service.host._engine.bill()["tuples_bytes"]  # type: ignore[attr-defined]
         assert wire.service.host.counters()["reserved_bytes"] == bill
