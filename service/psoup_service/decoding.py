@@ -68,10 +68,11 @@ class Decoding:
         """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch; what taking room raises."""
         limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
         if len(payload) <= ON_LOOP_BYTES:
-            table = ipc.small_plain(payload, limits)
-            if table is not None:
+            found = ipc.small_plain(payload, limits)
+            if found is not None:
+                table, held = found
                 needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
-                place = await self._reserve(COMMAND_BYTES + max(needed, len(payload)), patience=self._patience)
+                place = await self._reserve(COMMAND_BYTES + max(needed, held, len(payload)), patience=self._patience)
                 return Decoded(table, ipc.digest(payload) if digest else b"", place)
         outline = await self._outline(payload, sender)
         positions(spec.schema, outline.schema.names)

@@ -28,6 +28,7 @@ PREFIX = struct.Struct("<ii")
 MARK = -1
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
 _LENGTH = struct.Struct("<q")
+Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 _FEW_MESSAGES, _SHORT_HEADER = 8, 16 * 1024
 """What `outline` reads: some 10 us a message, and a header of as many buffers as a thousand columns have."""
@@ -132,21 +133,28 @@ def batch_of(header: memoryview) -> tuple[Flat | None, bool]:
 
 
 def declared_sizes(batch: Flat, body: pa.Buffer | memoryview | None) -> tuple[int, int]:
-    """(rows, bytes of the decompressed buffers), as declared; without compression the bytes are those of the body."""
+    """(rows, bytes of the decompressed buffers), as declared. Without compression not less than the body.
+
+    Buffers may share a place in the body: each counts, as each is copied by whoever takes its column.
+    """
     place = batch.place(0)
     rows = _LENGTH.unpack_from(batch.raw, place)[0] if place is not None else 0
     content = memoryview(b"" if body is None else body)
-    vector = batch.vector(2) if batch.place(3) is not None else None
-    if vector is None:
-        return rows, len(content)
-    start, count = vector
+    vector = batch.vector(2)
+    start, count = vector if vector is not None else (0, 0)
     places = np.frombuffer(batch.raw, np.int64, 2 * count, start).reshape(count, 2)
-    places = places[places[:, 1] >= _LENGTH.size]
+    if batch.place(3) is None:
+        return rows, max(len(content), sum(places[:, 1].clip(0).tolist()))
+    return rows, _decompressed(places[places[:, 1] >= _LENGTH.size], content)
+
+
+def _decompressed(places: Places, content: memoryview) -> int:
+    """Bytes that compressed buffers say they decode to; `places`: int64[n, 2], where each lies, and its length."""
     if not len(places):
-        return rows, 0
+        return 0
     offsets, lengths = places[:, 0], places[:, 1]
     if int(offsets.min()) < 0 or int(offsets.max()) > len(content) - _LENGTH.size:
         raise ValueError("a buffer lies outside of its message")
     raw = np.frombuffer(content, np.uint8)
     declared = raw[offsets[:, None] + np.arange(_LENGTH.size)].view(np.int64)[:, 0]
-    return rows, sum(np.where(declared == -1, lengths, np.maximum(declared, 0)).tolist())
+    return sum(np.where(declared == -1, lengths, np.maximum(declared, 0)).tolist())

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+import numpy as np
 import pyarrow as pa
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
+from psoup.answer import Flat
 from psoup.clock import Clock
 from psoup_proto.v1 import (
     attach_pb2_grpc,
@@ -30,6 +32,7 @@ from psoup_proto.v1 import (
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import streams_pb2 as streams
+from psoup_service.envelope import PREFIX
 from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
 
@@ -119,6 +122,29 @@ def ipc(table: pa.Table, **options: Any) -> bytes:
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def sharing(table: pa.Table, kept: int) -> bytes:
+    """A plain Arrow IPC stream of one batch, all of whose columns name the buffers of the first `kept`.
+
+    The columns must be of the same types again and again, and without NULLs; the body holds the named buffers alone.
+    """
+    parts = list[bytes]()
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(ipc(table))):
+        header, body = bytearray(message.metadata), message.body.to_pybytes()
+        if message.type == "record batch":
+            root = Flat.root(memoryview(header))
+            batch, length = root.table(2), root.place(3)
+            assert batch is not None and length is not None
+            start, count = batch.vector(2) or (0, 0)
+            places = np.frombuffer(header, np.int64, 2 * count, start).reshape(count, 2)
+            own = kept * count // table.num_columns
+            end = int(places[own, 0])
+            places[:] = np.resize(places[:own], places.shape)
+            header[length : length + 8] = end.to_bytes(8, "little")
+            body = body[:end]
+        parts += [PREFIX.pack(-1, len(header)), bytes(header), body]
+    return b"".join(parts)
 
 
 async def refused(call: Awaitable[Any], code: grpc.StatusCode) -> Refusal:

@@ -19,7 +19,7 @@ from psoup_service.decoding import Decoded, Decoding
 from psoup_service.envelope import check
 from psoup_service.limits import Limits
 from psoup_service.room import Room
-from psoup_testing.wire import ipc
+from psoup_testing.wire import ipc, sharing
 
 LIMITS = Limits()
 SPEC = StreamSpec("s", Schema((Attribute("x", BIGINT), Attribute("t", TEXT))), None, 0, Retention(None, None, 0))
@@ -210,6 +210,39 @@ def test_dictionaries_are_charged_as_they_are_written_out() -> None:
         done.place.release()
 
     decoding(room, script)
+
+
+WIDE = StreamSpec("w", Schema(tuple(Attribute(f"t{i}", TEXT) for i in range(16))), None, 0, Retention(None, None, 0))
+
+
+@pytest.mark.parametrize("length", [1_000, 1_000_000])
+def test_buffers_that_share_their_place_are_charged_each(length: int) -> None:
+    table = pa.table({f"t{i}": ["a" * length] for i in range(16)})
+    payload = sharing(table, 1)
+    assert len(payload) < length + 8_000
+    room = Room(9, 50_000_000)
+
+    async def script(here: Decoding) -> None:
+        pushed = await here.batch(WIDE, payload, peer)
+        assert pa.table(pushed.table).equals(table)
+        assert room.bytes == pushed.place.size > 16 * length
+        pushed.place.release()
+        values = await here.parameters(payload, 10, peer, lambda _: None)
+        assert room.bytes == values.place.size > 16 * length
+        values.place.release()
+
+    decoding(room, script)
+
+
+def test_buffers_that_share_their_place_are_refused_if_they_are_too_much_together() -> None:
+    table = pa.table({f"t{i}": ["a" * 10_000] for i in range(16)})
+    payload, small = sharing(table, 1), Limits(batch_decoded_bytes=100_000)
+
+    async def script(here: Decoding) -> None:
+        with pytest.raises(InvalidBatch, match="bytes once decompressed; 100,000 is the most"):
+            await here.batch(WIDE, payload, peer)
+
+    decoding(Room(9, 50_000_000), script, small)
 
 
 def test_a_caller_who_leaves_gives_the_room_back_when_the_work_ends() -> None:

@@ -16,7 +16,7 @@ from psoup_proto.v1 import staging_pb2 as staging
 from psoup_service import stages as stages_module
 from psoup_service.settings import Settings
 from psoup_service.stages import COLUMN_BYTES, MOST_PARTS, MOST_STAGES, PART_BYTES, BatchKey, Part, Stages, read_token
-from psoup_testing.wire import Wire, ipc, refused, run
+from psoup_testing.wire import Wire, ipc, refused, run, sharing
 
 WIDE = pa.schema([(f"c{place}", pa.int64()) for place in range(100)])
 EMPTY = Part.of(WIDE.empty_table(), 136)
@@ -77,6 +77,12 @@ def test_parts_without_rows_cost_room_and_no_time() -> None:
 
 def test_a_message_that_a_part_keeps_in_memory_is_charged() -> None:
     assert Part.of(WIDE.empty_table(), 16 * MIB).nbytes > 16 * MIB
+
+
+def test_a_part_whose_columns_share_their_place_is_charged_each() -> None:
+    table = pa.table({f"t{place}": ["a" * 100_000] for place in range(16)})
+    shared = pa.ipc.open_stream(sharing(table, 1)).read_all()
+    assert Part.of(shared, 100_000).nbytes >= Part.of(table, 100_000).nbytes > 16 * 100_000
 
 
 def test_one_sender_does_not_take_all() -> None:
