@@ -268,3 +268,34 @@ def test_the_last_chunk_of_a_stream_is_not_set_aside(data: Path) -> None:
     with pytest.raises(FailedPrecondition, match="chunk 0 is the last one that is stored of its stream"):
         examine(data, aside=True)
     assert CliRunner().invoke(app, ["doctor", str(data), "--set-aside"]).exit_code == 2
+
+
+def test_the_advice_is_what_can_be_done(data: Path) -> None:
+    """--set-aside is named where it takes out all that is damaged, with the directory, and nowhere else."""
+    spoil(data / "chunks" / "1-1.parquet")
+    [found] = damage(data)
+    assert found.repair == f"restore a backup of the directory, or go on without it: psoup doctor {data} --set-aside"
+    spoil(data / "chunks" / "2-0.parquet")  # the last of its stream
+    assert {one.repair for one in damage(data)} == {"restore a backup of the directory"}
+
+
+def test_a_directory_in_use_is_looked_at_as_a_copy(data: Path) -> None:
+    store = DurableStore(data)
+    with pytest.raises(
+        InvalidInput, match=r"\(process \d+\); stop that one, or look at a copy: psoup backup makes one"
+    ):
+        examine(data)
+    store.close()
+
+
+def test_a_line_of_losses_that_cannot_be_read_is_a_loss(data: Path) -> None:
+    spoil(data / "chunks" / "1-0.parquet")
+    assert examine(data, aside=True).well
+    losses = data / "set-aside" / "losses.jsonl"
+    losses.write_bytes(losses.read_bytes()[:20] + b"\xff\n[]\n")
+    report = examine(data)
+    assert report.well and [one.what.partition(" was set")[0] for one in report.findings[:2]] == [
+        "set-aside/losses.jsonl, line 1",
+        "set-aside/losses.jsonl, line 2",
+    ]
+    list(DurableStore(data).read())

@@ -24,6 +24,7 @@ from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.codec import encode
 from psoup_storage.durable.database import FORMAT
 from psoup_storage.durable.directory import DataDirectory
+from psoup_storage.durable.seals import register
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import Gate, rows
 from psoup_testing.histories import draw_history
@@ -32,6 +33,9 @@ from psoup_testing.recording import Player, answers, replayed
 OF_LATER_FORMATS = (
     "DROP TRIGGER log_deleted",
     "DROP TRIGGER log_stored",
+    "DROP TRIGGER meta_inserted",
+    "DROP TRIGGER meta_updated",
+    "ALTER TABLE meta DROP COLUMN checksum",
     "DROP TABLE chunks",
     "DROP TABLE stored",
     "DROP TABLE slices",
@@ -262,6 +266,7 @@ def test_a_directory_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
 def test_another_format_is_refused(tmp_path: Path, known: str) -> None:
     DurableStore(tmp_path).close()
     database = apsw.Connection(str(tmp_path / "psoup.db"))
+    register(database)
     database.execute("UPDATE meta SET value = ? WHERE name = 'format'", (known,))
     database.close()
     for _ in range(2):  # and the directory is not left locked

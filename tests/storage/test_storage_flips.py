@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, PSoupError
 from psoup_storage import DurableStore
+from psoup_storage.durable.database import PAGE_BYTES
+from psoup_storage.durable.doctor import examine
 from psoup_testing.budget import SCALE, SEED
-from psoup_testing.format_fixture import END, Soup, ask
+from psoup_testing.format_fixture import END, Soup, ask, leave
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
 FLIPS = max(40, round(100 * SCALE))
+FRAME = 24 + PAGE_BYTES
 REASONS = {"DATA_DAMAGED", "STORAGE_FAILED", "UNKNOWN_FORMAT"}
 
 
@@ -75,6 +79,11 @@ def frames(path: Path) -> tuple[int, int]:
     return count, 24 + 4_096
 
 
+def before_the_sync(source: Path, target: Path) -> Path:
+    """A copy from before the last commit was on the disk: nothing says yet that it is."""
+    return Path(shutil.copytree(source, target, ignore=shutil.ignore_patterns("note-*")))
+
+
 def test_no_flip_in_the_log_hides_what_was_committed(tmp_path: Path) -> None:
     """In the header, and in the first and last frame: salts, checksums, commit mark, page."""
     count, size = frames(shutil.copytree(NEWEST / "data", tmp_path / "counted"))
@@ -101,7 +110,7 @@ def test_a_log_that_a_crash_has_cut_off_is_no_damage(tmp_path: Path) -> None:
     older = whole[last + size + 24 : last + 2 * size] or bytes(4_096)
     torn = whole[: last + 24 + 1_024] + older[1_024:4_096]
     for number, content in enumerate((whole[: last + 5], whole[: last + 24], whole[: last + 3_000], torn)):
-        path = shutil.copytree(NEWEST / "data", tmp_path / f"cut-{number}")
+        path = before_the_sync(NEWEST / "data", tmp_path / f"cut-{number}")
         (path / "psoup.db-wal").write_bytes(content)
         store = DurableStore(path)
         assert list(store.read())
@@ -121,7 +130,7 @@ def test_a_frame_that_was_being_written_over_an_older_one_is_no_damage(tmp_path:
     torn[start + 24 + 31] ^= 1
     older = bytes(8) + random.Random(SEED).randbytes(size - 8)
     for number, content in enumerate((torn, torn + older, torn + older + whole[starts[-1] : starts[-1] + size])):
-        path = shutil.copytree(NEWEST / "data", tmp_path / f"torn-{number}")
+        path = before_the_sync(NEWEST / "data", tmp_path / f"torn-{number}")
         (path / "psoup.db-wal").write_bytes(content)
         store = DurableStore(path)
         assert list(store.read())
@@ -161,6 +170,62 @@ def test_frames_that_follow_a_damaged_transaction_say_that_it_was_whole(tmp_path
     (path / "psoup.db-wal").write_bytes(whole)
     with pytest.raises(Internal, match=f"frame {commits[0]} of the write-ahead log"):
         DurableStore(path)
+
+
+def test_damage_over_the_edge_of_two_frames_hides_no_later_transaction(tmp_path: Path) -> None:
+    """The mark of a commit and the head of the frame behind it are gone: those behind still say that it was whole."""
+    soup = Soup(tmp_path / "living", END)
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    for number in range(12):
+        soup.push("s", pa.table({"x": [number]}))
+    leave(tmp_path / "living", tmp_path / "killed")
+    soup.store.close()
+    whole = (tmp_path / "killed" / "psoup.db-wal").read_bytes()
+    edges = range(32 + FRAME, len(whole), FRAME)
+    commits = [edge for edge in edges if any(whole[edge - FRAME + 4 : edge - FRAME + 8])]
+    for edge in commits[:-3]:
+        path = shutil.copytree(tmp_path / "killed", tmp_path / "data")
+        damaged = bytearray(whole)
+        damaged[edge - 512 : edge + 512] = bytes(1_024)
+        (path / "psoup.db-wal").write_bytes(damaged)
+        with pytest.raises(Internal, match="of the write-ahead log"):
+            DurableStore(path)
+        shutil.rmtree(path)
+
+
+def test_damage_of_the_last_transaction_is_no_torn_write(tmp_path: Path) -> None:
+    """Nothing is behind it: a note beside the log says how far it was on the disk."""
+    soup = Soup(tmp_path / "living", END)
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    soup.push("s", pa.table({"x": [1]}))
+    leave(tmp_path / "living", tmp_path / "killed")
+    soup.store.close()
+    assert not list((tmp_path / "living").glob("note-*"))
+    whole = (tmp_path / "killed" / "psoup.db-wal").read_bytes()
+    inverted = whole[:-600] + bytes(byte ^ 0xFF for byte in whole[-600:])
+    for number, content in enumerate((inverted, whole[:-FRAME], whole[: 32 + FRAME])):
+        path = shutil.copytree(tmp_path / "killed", tmp_path / f"damaged-{number}")
+        (path / "psoup.db-wal").write_bytes(content)
+        with pytest.raises(Internal, match=r"frame \d+ of the write-ahead log psoup\.db-wal is damaged"):
+            DurableStore(path)
+        assert [one.place for one in examine(path).findings][:1] == ["psoup.db-wal"]
+    for note in ("", "7", "999 00ff 12345678\n", "999"):
+        path = shutil.copytree(tmp_path / "killed", tmp_path / f"note-{note.strip()}")
+        (path / "note-log-end").write_text(note)
+        DurableStore(path).close()
+
+
+def test_whose_data_it_is_has_a_checksum(tmp_path: Path) -> None:
+    """Another incarnation would refuse every ID that clients have."""
+    DurableStore(tmp_path / "data").close()
+    content = (tmp_path / "data" / "psoup.db").read_bytes()
+    place = content.index(b"incarnation", 16 * 1024) + len(b"incarnation")
+    for byte in (0x3C, 0xB2):  # another text, and no text
+        path = shutil.copytree(tmp_path / "data", tmp_path / f"changed-{byte}")
+        (path / "psoup.db").write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
+        with pytest.raises(Internal, match="is damaged"):
+            DurableStore(path)
+        assert not examine(path).well
 
 
 def test_a_definition_that_has_changed_is_damage(tmp_path: Path) -> None:

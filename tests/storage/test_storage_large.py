@@ -180,7 +180,7 @@ def test_an_error_that_is_not_of_the_disk_undoes_one_transaction(store: DurableS
 
 def half_done(store: DurableStore, problem: Exception) -> None:
     with store._database.transaction() as connection:
-        connection.execute("INSERT INTO meta VALUES ('half', 'done')")
+        connection.execute("INSERT INTO meta (name, value) VALUES ('half', 'done')")
         raise problem
 
 

@@ -26,6 +26,7 @@ from psoup_storage.durable.chunks import FOLDER
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.directory import DATABASE, DataDirectory, second_name, sync_directory
 from psoup_storage.durable.doctor import Progress, examine
+from psoup_storage.durable.seals import register
 from psoup_storage.durable.whole_copy import MARK
 from psoup_storage.matches import SUFFIX
 
@@ -90,10 +91,11 @@ def mark(path: Path) -> tuple[int, str]:
     try:
         for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
             connection.pragma(name, value)
+        register(connection)
         sequence = int(connection.execute("SELECT ifnull(max(sequence), 0) FROM log").get)
         incarnation = str(connection.execute("SELECT value FROM meta WHERE name = 'incarnation'").get)
         facts = json.dumps({"incarnation": incarnation, "sequence": sequence, "time": time.time_ns() // 1_000})
-        connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (MARK, facts))
+        connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, facts))
         return sequence, incarnation
     finally:
         connection.close()

@@ -1,6 +1,6 @@
 """The database of a data directory: how SQLite is opened, what is in it, and when it is trusted.
 
-    meta   format, incarnation, created          one row each
+    meta   format, incarnation, created          one row each, with a checksum: see `seals`
     log    the events, by sequence               see `codec`, `log`, `forgetting`
     slices of events that are large              see `log`
     chunks the stored chunks                     see `chunks`
@@ -28,12 +28,13 @@ from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, disk_full
 from psoup_storage.durable.log import SLICES, orphans
-from psoup_storage.durable.seals import SEALS, broken_seals, register
+from psoup_storage.durable.seals import broken_seals, register, seals
 from psoup_storage.durable.shrinking import shrink
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema
+from psoup_storage.durable.synced import Synced
 from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
-FORMAT = 5
+FORMAT = 6
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -85,7 +86,7 @@ _QUERIES = """
 CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
 CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
 """
-_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: SEALS, 4: SLICES + _QUERIES}
+_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: seals("chunks", "stored"), 4: SLICES + _QUERIES, 5: seals("meta")}
 """What leads from each older format to the next."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that a directory of this format is made of."""
@@ -103,6 +104,7 @@ class Database:
         self._lock = threading.RLock()
         self._frames = 0
         self._page_bytes = PAGE_BYTES
+        self._synced = Synced(self._wal)
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
         if not directory.database.exists():
@@ -115,7 +117,7 @@ class Database:
             self._prepare()
         except BaseException as problem:
             self._abandon()
-            if isinstance(problem, apsw.Error):
+            if isinstance(problem, apsw.Error | UnicodeDecodeError):
                 raise self._cannot("opened", problem) from problem
             raise
 
@@ -153,6 +155,7 @@ class Database:
                 yield self._connection
                 inside = False
                 self._connection.execute("COMMIT")
+                self._synced.reached(self._frames)
                 self._checkpoint_if_due()
             except apsw.FullError as problem:
                 self._roll_back()
@@ -203,6 +206,7 @@ class Database:
                 try:
                     shrink(self._connection)
                     self._connection.close()
+                    self._synced.close(whole=True)
                 except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
                     self._abandon()
 
@@ -248,6 +252,7 @@ class Database:
                 connection.execute("DELETE FROM meta WHERE name = ?", (MARK,))
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'incarnation'", (new_incarnation(),))
         shrink(connection)
+        self._synced.reset()
 
     def _create(self) -> None:
         facts = {"format": str(FORMAT), "incarnation": new_incarnation(), "created": str(time.time_ns() // 1_000)}
@@ -255,7 +260,7 @@ class Database:
             connection.pragma("application_id", _APPLICATION)
             for statements in SCHEMA:
                 connection.execute(statements)
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+            connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", facts.items())
 
     def _upgrade(self, found: str) -> str:
         """Bring an older directory to this format, step by step, each in a transaction; returns its format then."""
@@ -276,6 +281,7 @@ class Database:
             with suppress(apsw.FullError):
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 self._frames = 0
+                self._synced.reset()
 
     def _roll_back(self) -> None:
         """So that what can still be read is what was kept; writes nothing to the disk."""
@@ -290,6 +296,7 @@ class Database:
         try:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close(True)
+            self._synced.close(whole=False)
         except apsw.Error:  # it is being given up because something else has failed already
             pass
 

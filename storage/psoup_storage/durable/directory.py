@@ -37,11 +37,12 @@ class DataDirectory:
     """An existing, private, locked directory; made if it is not there.
 
     Raises InvalidInput that names the directory: reason DATA_DIR_IN_USE if another service holds it, DATA_DIR if it
-    cannot be made, entered or written, or holds other things.
+    cannot be made, entered or written, or holds other things. `to_look`: not to serve it; the way out is another one.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, *, to_look: bool = False) -> None:
         self.path = Path(path)
+        self._to_look = to_look
         self._lock = -1
         try:
             self._refuse_foreign()
@@ -53,9 +54,13 @@ class DataDirectory:
             why = (
                 "it is no directory" if isinstance(problem, FileExistsError | NotADirectoryError) else problem.strerror
             )
+            way = (
+                "it takes its owner to look into it"
+                if to_look
+                else "choose another --data-dir, or --memory to keep nothing"
+            )
             raise InvalidInput(
-                f"the data directory {self.path} cannot be used: {why}; choose another --data-dir,"
-                " or --memory to keep nothing",
+                f"the data directory {self.path} cannot be used: {why}; {way}",
                 reason="DATA_DIR",
                 data_dir=str(self.path),
             ) from problem
@@ -99,9 +104,12 @@ class DataDirectory:
         except OSError as problem:
             holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
             self.close()
+            way = (
+                "look at a copy: psoup backup makes one while it runs" if self._to_look else "choose another --data-dir"
+            )
             raise InvalidInput(
-                f"the data directory {self.path} is in use by another service (process {holder}); stop that one, or"
-                " choose another --data-dir",
+                f"the data directory {self.path} is in use by another service (process {holder});"
+                f" stop that one, or {way}",
                 reason="DATA_DIR_IN_USE",
                 data_dir=str(self.path),
                 process=holder,

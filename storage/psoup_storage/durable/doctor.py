@@ -40,7 +40,7 @@ from psoup_storage.durable.findings import Finding, Report, Severity
 from psoup_storage.durable.notes import PREFIX as NOTE
 from psoup_storage.durable.numbers import Numbers
 from psoup_storage.durable.seals import broken_seals
-from psoup_storage.durable.setting_aside import ASIDE, impossible, losses, set_aside
+from psoup_storage.durable.setting_aside import ASIDE, impossible, losses, obstacle, set_aside
 from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_schema, open_to_look
 from psoup_storage.durable.whole_copy import MARK
 from psoup_storage.matches import SUFFIX
@@ -48,7 +48,7 @@ from psoup_storage.matches import SUFFIX
 _KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, CACHE, "lost+found"}
 _EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
-_ASIDE = f"{_RESTORE}, or go on without it: psoup doctor --set-aside"
+_OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
 
 Progress = Callable[[str, int, int], None]
 """Told what is looked at, and how many bytes of how many are done."""
@@ -69,10 +69,11 @@ def examine(
     path = Path(path)
     if not (path / DATABASE).is_file():
         raise InvalidInput(f"{path} is no data directory: there is no {DATABASE} in it", reason="DATA_DIR")
-    with closing(DataDirectory(path)):
+    with closing(DataDirectory(path, to_look=True)):
         examination = Examination(path, repair, progress)
         for finding in examination.run():
             examination.report.findings.append(finding)
+        examination.advise()
         if aside:
             examination.set_aside()
         return examination.report
@@ -120,15 +121,31 @@ class Examination:
             yield from self._look_at_chunks(stream, self._chunks[stream])
         yield from self._look_for_orphans()
 
+    def advise(self) -> None:
+        """Name --set-aside where it helps: where all that is damaged can be taken out."""
+        if self._obstacle() is None:
+            damage, way = self._damage(), _OR_ASIDE.format(self._path)
+            self.report.findings = [
+                replace(one, repair=one.repair + way) if one in damage else one for one in self.report.findings
+            ]
+
+    def _damage(self) -> list[Finding]:
+        return [one for one in self.report.findings if one.severity is Severity.DAMAGE]
+
+    def _obstacle(self) -> str | None:
+        """Why what is damaged cannot be set aside."""
+        for one in self._damage():
+            if not one.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
+                return f"{one.place}: {one.what}"
+        return obstacle(self._damaged_chunks, self._chunks, self._damaged_events)
+
     def set_aside(self) -> None:
         """Take what is damaged out of the way; raises FailedPrecondition if that leaves the rest damaged."""
-        findings = self.report.findings
-        damage = [one for one in findings if one.severity is Severity.DAMAGE]
+        findings, damage = self.report.findings, self._damage()
         if not damage:
             return
-        for one in damage:
-            if not one.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
-                raise impossible(f"{one.place}: {one.what}")
+        if (why := self._obstacle()) is not None:
+            raise impossible(why)
         names = {stream: spec.name for stream, spec in self._streams.items()}
         self.report.lost = set_aside(
             self._path, self._damaged_chunks, self._chunks, self._damaged_events, damage, names
@@ -202,7 +219,7 @@ class Examination:
                 event = decoder.decode(row)
             except PSoupError as problem:
                 self._damaged_events.append(row)
-                yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row), _ASIDE)
+                yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row))
                 continue
             match event:
                 case StreamCreated():
@@ -253,7 +270,6 @@ class Examination:
                     "; ".join(wrong),
                     f"tuples {row.first_id} to {row.first_id + row.rows - 1} of stream {spec.name}: {row.rows:,},"
                     f" with times from {since} to {time_text(row.last_time)}",
-                    _ASIDE,
                 )
             self.report.count("chunks")
             self.report.count("tuples in chunks", row.rows)

@@ -28,7 +28,7 @@ class LookingStore(DurableStore):
 
     def __init__(self, path: Path) -> None:
         with ExitStack() as opened:
-            self._directory = DataDirectory(path)
+            self._directory = DataDirectory(path, to_look=True)
             opened.callback(self._directory.close)
             rows = _Rows(self._directory.database)
             opened.callback(rows.close)

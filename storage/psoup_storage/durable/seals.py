@@ -1,4 +1,4 @@
-"""Checksums of the rows that say what is stored: a bit of them would be a wrong answer that no file contradicts.
+"""Checksums of the rows that say what is stored, and whose: a flip there would be a wrong answer that nothing denies.
 
     INSERT, UPDATE ──trigger──> checksum = row_crc(every other column)
     start          every row whose checksum is another one is damage
@@ -20,6 +20,7 @@ _CHUNK = "first_id rows file bytes crc last_time ties first_time memory footer f
 _SEALED = {
     "chunks": (("stream", "number"), tuple(_CHUNK.split())),
     "stored": (("stream",), ("first_time", "dropped_time", "late", "ahead")),
+    "meta": (("name",), ("value",)),
 }
 """Table: its key, and its other columns."""
 
@@ -30,7 +31,7 @@ def register(connection: apsw.Connection) -> None:
 
 
 def _crc(*values: Any) -> int:
-    return zlib.crc32(json.dumps(values).encode())
+    return zlib.crc32(json.dumps(values, default=repr).encode())  # no value is a BLOB, unless a flip makes it one
 
 
 def _statements(table: str) -> Iterator[str]:
@@ -44,8 +45,9 @@ def _statements(table: str) -> Iterator[str]:
         yield f"BEGIN UPDATE {table} SET checksum = row_crc({new}) WHERE {this}; END;"
 
 
-SEALS = "\n".join(statement for table in _SEALED for statement in _statements(table))
-"""What seals the tables, and the rows that are in them."""
+def seals(*tables: str) -> str:
+    """The statements that seal these tables, and the rows that are in them."""
+    return "\n".join(statement for table in tables for statement in _statements(table))
 
 
 def broken_seals(connection: apsw.Connection) -> Iterator[str]:

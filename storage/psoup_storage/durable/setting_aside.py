@@ -38,9 +38,41 @@ _KINDS = ("push", "query", "unregister")
 
 
 def losses(path: Path) -> list[dict[str, Any]]:
-    """What has been set aside in the data directory `path`: `place`, `what`, `lost`, `time` (microseconds)."""
+    """What has been set aside in the data directory `path`: `place`, `what`, `lost`, `time` (microseconds).
+
+    A line that cannot be read is a loss of its own: what it told of is lost all the same.
+    """
     file = path / ASIDE / LOSSES
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [_loss(number, line, file) for number, line in enumerate(lines, 1)]
+
+
+def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
+    try:
+        loss = json.loads(line)
+        return {"place": str(loss["place"]), "what": loss["what"], "lost": loss["lost"], "time": int(loss["time"])}
+    except (ValueError, KeyError, TypeError):
+        time_known = file.stat().st_mtime_ns // 1_000
+        what = "that line cannot be read, and something was set aside"
+        return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": what, "lost": "", "time": time_known}
+
+
+def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[Row]) -> str | None:
+    """Why the `damaged` ones of the `chunks` and the damaged `events` cannot be set aside; None if they can."""
+    for stream, number in _last(damaged).items():
+        if number == chunks[stream][-1].number:
+            return f"chunk {number} is the last one that is stored of its stream: the log goes on behind it"
+    for event in events:
+        if event.kind not in _KINDS:
+            return f"event {event.sequence} is of kind {event.kind!r}: others depend on it"
+    return None
+
+
+def _last(damaged: Sequence[ChunkRow]) -> dict[int, int]:
+    """The last damaged chunk of each stream that has one."""
+    return {row.stream: row.number for row in sorted(damaged, key=lambda row: row.number)}
 
 
 def set_aside(
@@ -56,15 +88,9 @@ def set_aside(
     `found`: what is noted about them; `names`: of the streams. Returns what is lost by it. Raises FailedPrecondition if
     it is not possible; nothing has changed then.
     """
-    last = {
-        stream: max(row.number for row in damaged if row.stream == stream) for stream in {r.stream for r in damaged}
-    }
-    for stream, number in last.items():
-        if number == chunks[stream][-1].number:
-            raise impossible(f"chunk {number} is the last one that is stored of its stream: the log goes on behind it")
-    for event in events:
-        if event.kind not in _KINDS:
-            raise impossible(f"event {event.sequence} is of kind {event.kind!r}: others depend on it")
+    if (why := obstacle(damaged, chunks, events)) is not None:
+        raise impossible(why)
+    last = _last(damaged)
     leaving = [row for stream, number in last.items() for row in chunks[stream] if row.number <= number]
     folder = path / ASIDE
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -139,7 +165,7 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
             connection.executemany("DELETE FROM log WHERE sequence = ?", [(event.sequence,) for event in events])
             if events:
                 facts = {"incarnation": "", "sequence": events[0].sequence, "time": time.time_ns() // 1_000}
-                connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (MARK, json.dumps(facts)))
+                connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, json.dumps(facts)))
     finally:
         connection.close()
 

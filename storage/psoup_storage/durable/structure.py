@@ -1,6 +1,6 @@
 """Whether a database is as it was written: what SQLite's own reading would pass over.
 
-    write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`
+    write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`, `synced`
     pages             PRAGMA integrity_check: every page, cell, index entry; rows that are lost or twice there
     schema            the very statements of this format: a bit of them is a rule less
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 
 from psoup_storage.durable.seals import register
+from psoup_storage.durable.synced import lost_frame
 from psoup_storage.durable.wal import damaged_frame
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
@@ -24,6 +25,7 @@ def damaged_log(connection: apsw.Connection, wal: Path) -> str | None:
     """What is wrong with the write-ahead log. To be asked before anything is written."""
     valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     frame = damaged_frame(wal, max(0, valid))
+    frame = lost_frame(wal, max(0, valid)) if frame is None else frame
     if frame is None:
         return None
     place = "its header" if frame < 0 else f"frame {frame}"

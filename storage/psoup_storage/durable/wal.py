@@ -6,8 +6,8 @@
 At the first frame whose checksum is wrong SQLite takes the log to end: so ends one that a crash has cut off. If the
 frame was whole once, everything from there on was acknowledged, and would be gone without a word. It was whole if
 
-    the frame behind the next commit goes on from it    a commit is synced before the next frame is written; frames that
-                                                        an older crash left there go on from something else
+    the frame behind some later commit goes on from it  a commit is synced before the next frame is written; frames that
+                                                        an older crash left there are of one transaction at most
     it is one bit away from its checksum, and what      a torn frame looks so, too, if an older one was in its place:
     is behind it up to the commit is whole              page 1, for a database of 34 pages and then of 35; but the
                                                         frames behind it are not there then
@@ -76,9 +76,9 @@ class _Tail:
         commits = self._ours[(self._ours >= at) & (self._heads[self._ours, 1] != 0)]
         if not len(commits):  # so it was never whole, unless the bit is the mark of the commit
             return found == said or _one_bit(found, said, len(self._frames[at]), commit=True)
-        end = int(commits[0])
-        if found == said or self._goes_on(end + 1, self._said(end)):
+        if found == said or any(self._goes_on(end + 1, self._said(end)) for end in commits.tolist()):
             return True
+        end = int(commits[0])
         rest = all(self._goes_on(n, self._said(n - 1), found if n == at + 1 else None) for n in range(at + 1, end + 1))
         return rest and _one_bit(found, said, len(self._frames[at]))
 
