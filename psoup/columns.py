@@ -53,6 +53,18 @@ _ARROW_TYPES: dict[Kind, pa.DataType] = {
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
+_LINE = 64
+"""Bytes of a line of cache."""
+
+
+def new_array(size: int, dtype: npt.DTypeLike) -> Array:
+    """`size` elements of arbitrary content that begin with a line of cache, as NumPy's own do not: a vector that lies
+    in two lines takes twice the time."""
+    whole: Array = np.empty(size * np.dtype(dtype).itemsize + _LINE, np.uint8)
+    first = -whole.ctypes.data % _LINE
+    return whole[first : len(whole) - _LINE + first].view(dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """`n` values of one type.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 
 _MOST_ROWS = 65_536
+_WORD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class EngineConfig:
     piece_rows: int = 8_192
     """Tuples evaluated together at most."""
 
+    block_rows: int = 4_096
+    """Tuples of an open chunk whose bits lie side by side, query after query: a power of two, at least 64. A piece that
+    lies in one such block is written to the fewest pages of memory."""
+
     list_limit: int = 1_024
     """Most matches of a sealed column that are kept as a list of offsets; more become a bitmap."""
 
@@ -48,7 +54,7 @@ class EngineConfig:
     """Tuples of a piece that are looked at one by one whatever their share: a bitmap row for a few is a waste."""
 
     generous_rows: int = 8_192
-    """Bitmap rows of an open chunk up to which a half of `dense_share` is enough for one (8 KiB each): faster."""
+    """Bitmap rows of an open chunk up to which an eighth of `dense_share` is enough for one (8 KiB each): faster."""
 
     delta_queries: int = 1_024
     """Recent queries that the second predicate index may hold before maintenance merges it into the first."""
@@ -114,6 +120,11 @@ class EngineConfig:
     """Producers remembered for each stream; a new one beyond that is refused until an idle one is forgotten."""
 
     @property
+    def block_words(self) -> int:
+        """Words of bits in a block: fewer than of `block_rows` if a chunk is no multiple of that."""
+        return gcd(self.chunk_rows, self.block_rows) // _WORD
+
+    @property
     def texts(self) -> TextLimits:
         """What the evaluation of expressions must know of this."""
         return TextLimits(self.text_bytes, self.evaluation_bytes)
@@ -124,5 +135,7 @@ class EngineConfig:
             raise InvalidInput(
                 f"chunk_rows is {self.chunk_rows}; it must be a multiple of 64, from 64 to {_MOST_ROWS:,}"
             )
+        if self.block_rows < _WORD or self.block_rows & (self.block_rows - 1):
+            raise InvalidInput(f"block_rows is {self.block_rows}; it must be a power of two, at least {_WORD}")
         if self.piece_rows < 1:
             raise InvalidInput(f"piece_rows is {self.piece_rows}; a piece has at least one tuple")

@@ -130,8 +130,8 @@ class _Seal:
         results = self.entry.results
         assert results.open is not None and isinstance(self.entry.data, ChunkView)
         narrow_all(self.entry.data)
-        pack = seal(results.open, results.open.sqc_of_slot, self.list_limit)
-        self.room.make_ready(len(results.open.rows))
+        pack = seal(results.open, results.open.sqc_of_slot, self.list_limit, self.room)
+        self.room.make_ready(results.open.count)
         return Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
 
 

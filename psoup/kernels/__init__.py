@@ -3,7 +3,7 @@
     values --codes--> codes --bitmaps--> prefix bitmaps ─┐
                         ├──────────────────arrive────────┴─> bits of dense rows, sorted runs of pairs
                         └─────────────────postings─────────> pairs, from the tuples that have a required value
-    one clause, old rows --select--> mask --columns, pack--> bits, offsets
+    one clause, old rows --select--> mask --columns, rows--> bits, offsets
 
 A kernel knows no type of the engine, logs nothing and raises nothing. Each has a twin of the same name and
 signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled at their

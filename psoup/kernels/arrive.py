@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from psoup.kernels.columns import _popcount
+from psoup.kernels.rows import _filled, _set_bit, _stretch
 
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -146,9 +147,10 @@ def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bi
 
 
 @njit(cache=True, nogil=True)
-def _list_bits(bits, word_0, out_offsets, place):
-    """Write the offsets of the set bits, ascending, from `place` on; bit 0 is that of word `word_0`."""
-    for w in range(bits.shape[0]):
+def _list_bits(bits, filled, word_0, out_offsets, place):
+    """Write the offsets of the set bits, ascending, from `place` on; bit 0 is that of word `word_0`. filled:
+    int64[words + 1], scratch."""
+    for w in filled[: _filled(bits, filled)]:
         word = bits[w]
         while word != 0:
             bit = np.int64(_popcount((word & (~word + _ONE)) - _ONE))
@@ -158,20 +160,21 @@ def _list_bits(bits, word_0, out_offsets, place):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _edges(interval, iv_lo, iv_hi, ranks, words):
-    """Where the bitmaps of an interval begin: at its end, at its beginning. Unsigned, so that no index can be below 0
-    and be counted from the end, which would keep the loops over words from being vectorised."""
-    size = np.uint64(words)
-    return np.uint64(ranks[iv_hi[interval]]) * size, np.uint64(ranks[iv_lo[interval]]) * size
+def _edges(interval, iv_lo, iv_hi, ranks, words, skip):
+    """Where word `skip` of the bitmaps of an interval is: of that at its end, at its beginning. Unsigned, so that no
+    index can be below 0 and be counted from the end, which would keep the loops over words from being vectorised."""
+    size, first = np.uint64(words), np.uint64(skip)
+    return np.uint64(ranks[iv_hi[interval]]) * size + first, np.uint64(ranks[iv_lo[interval]]) * size + first
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _four(first, count, iv_lo, iv_hi, ranks, words):
+def _four(first, count, iv_lo, iv_hi, ranks, words, skip):
     """The edges of `count` intervals (1 to 4) from `first` on as those of four; one may come twice."""
     second, third = first + min(1, count - 1), first + min(2, count - 1)
     return (
-        _edges(first, iv_lo, iv_hi, ranks, words), _edges(second, iv_lo, iv_hi, ranks, words),
-        _edges(third, iv_lo, iv_hi, ranks, words), _edges(first + count - 1, iv_lo, iv_hi, ranks, words),
+        _edges(first, iv_lo, iv_hi, ranks, words, skip), _edges(second, iv_lo, iv_hi, ranks, words, skip),
+        _edges(third, iv_lo, iv_hi, ranks, words, skip),
+        _edges(first + count - 1, iv_lo, iv_hi, ranks, words, skip),
     )  # fmt: skip
 
 
@@ -184,33 +187,45 @@ def _word(prefix, edges, w):
 
 
 @njit(cache=True, nogil=True)
-def _or_few(first, count, iv_lo, iv_hi, ranks, prefix, words, rows, at):
-    """OR the tuples that lie in `count` intervals (1 to 4), from `first` on, into `rows` from word `at` on.
+def _or_few(first, count, iv_lo, iv_hi, ranks, prefix, words, skip, rows, at, size):
+    """OR the tuples that lie in `count` intervals (1 to 4), from `first` on, into `rows`.
 
-    One pass, with nothing written in between: twice as fast as a factor at a time.
+    `size` words, from word `skip` of the bitmaps on, into those from word `at` on. One pass, with nothing written in
+    between: twice as fast as a factor at a time.
     """
     place = np.uint64(at)
     if count <= 2:
-        high, low = _edges(first, iv_lo, iv_hi, ranks, words)
-        high_2, low_2 = _edges(first + count - 1, iv_lo, iv_hi, ranks, words)
-        for w in range(np.uint64(words)):
+        high, low = _edges(first, iv_lo, iv_hi, ranks, words, skip)
+        high_2, low_2 = _edges(first + count - 1, iv_lo, iv_hi, ranks, words, skip)
+        for w in range(np.uint64(size)):
             rows[place + w] |= prefix[high + w] & ~prefix[low + w] & prefix[high_2 + w] & ~prefix[low_2 + w]
         return
-    edges = _four(first, count, iv_lo, iv_hi, ranks, words)
-    for w in range(np.uint64(words)):
+    edges = _four(first, count, iv_lo, iv_hi, ranks, words, skip)
+    for w in range(np.uint64(size)):
         rows[place + w] |= _word(prefix, edges, w)
+
+
+@njit(cache=True, nogil=True)
+def _or_bits(bits, rows, row, word_0):
+    """OR `bits` into a row, from its word `word_0` on."""
+    flat, done = rows.reshape(-1), 0
+    while done < bits.shape[0]:
+        at, size = _stretch(rows, row, word_0 + done, bits.shape[0] - done)
+        for w in range(size):
+            flat[at + w] |= bits[done + w]
+        done += size
 
 
 @njit(cache=True, nogil=True)
 def _select_few(first, count, iv_lo, iv_hi, ranks, prefix, bits):
     """bits = the tuples that lie in `count` intervals (1 to 8), from `first` on; returns how many."""
-    edges = _four(first, min(count, _FEW), iv_lo, iv_hi, ranks, bits.shape[0])
+    edges = _four(first, min(count, _FEW), iv_lo, iv_hi, ranks, bits.shape[0], 0)
     matches = np.uint64(0)
     for w in range(np.uint64(bits.shape[0])):
         bits[w] = _word(prefix, edges, w)
         matches += _popcount(bits[w])
     if count > _FEW and matches != 0:
-        edges = _four(first + _FEW, count - _FEW, iv_lo, iv_hi, ranks, bits.shape[0])
+        edges = _four(first + _FEW, count - _FEW, iv_lo, iv_hi, ranks, bits.shape[0], 0)
         matches = np.uint64(0)
         for w in range(np.uint64(bits.shape[0])):
             bits[w] &= _word(prefix, edges, w)
@@ -227,16 +242,16 @@ def emit(
 
     work, walked, room: see `plan`. slots: uint32[S], ascending. codes, counts, ranks, order, prefix: see
     `count_codes`, `sort_tuples`, `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
-    row_of_slot: int32[capacity], -1 = the slot has no row, read. rows: uint64[R, words], ORed into.
-    out_slots: uint32, out_offsets: uint16, written from room[first] on: the matches of slots without a row, sorted by
-    (slot, offset). needs: int32, written from `first` on: positions of work with more than `most` matches, found by
-    bitmaps, and no row; nothing of them is written: emit them again when they have one.
+    row_of_slot: int32[capacity], -1 = the slot has no row, read. rows: uint64[B, R, W] (see `psoup.kernels.rows`),
+    ORed into. out_slots: uint32, out_offsets: uint16, written from room[first] on: the matches of slots without a row,
+    sorted by (slot, offset). needs: int32, written from `first` on: positions of work with more than `most` matches,
+    found by bitmaps, and no row; nothing of them is written: emit them again when they have one.
     Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
     """
     shift, word_0, n = start & 63, start >> 6, codes.shape[1]
     words, flat, all_bits = (shift + n + 63) >> 6, prefix.reshape(-1), rows.reshape(-1)
     place, needed = room[first], 0
-    bits, either = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    bits, either, filled = np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty(words + 1, np.int64)
     for j in range(first, last):
         clause = work[j]
         slot = slots[clause]
@@ -248,7 +263,7 @@ def emit(
             )  # fmt: skip
             if row >= 0:
                 for k in range(place, end):
-                    rows[row, out_offsets[k] >> 6] |= _ONE << np.uint64(out_offsets[k] & 63)
+                    _set_bit(rows, row, np.int64(out_offsets[k]))
                 continue
             out_slots[place:end] = slot
             place = end
@@ -256,8 +271,11 @@ def emit(
         interval, factors = factor_ptr[clause_ptr[clause]], clause_ptr[clause + 1] - clause_ptr[clause]
         plain = 0 < factors <= 2 * _FEW and factor_ptr[clause_ptr[clause + 1]] - interval == factors
         if plain and factors <= _FEW and row >= 0:
-            at = np.int64(row) * rows.shape[1] + word_0
-            _or_few(interval, factors, iv_lo, iv_hi, ranks, flat, words, all_bits, at)
+            done = 0
+            while done < words:
+                at, size = _stretch(rows, row, word_0 + done, words - done)
+                _or_few(interval, factors, iv_lo, iv_hi, ranks, flat, words, done, all_bits, at, size)
+                done += size
             continue
         if plain:
             matches = _select_few(interval, factors, iv_lo, iv_hi, ranks, flat, bits)
@@ -268,14 +286,13 @@ def emit(
                 bits[words - 1] &= ~(_ALL << np.uint64((shift + n) & 63))
             matches = _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
         if row >= 0:
-            for w in range(words):
-                rows[row, word_0 + w] |= bits[w]
+            _or_bits(bits, rows, row, word_0)
         elif matches > most:
             needs[first + needed] = j
             needed += 1
         elif matches:
             end = place + matches
             out_slots[place:end] = slot
-            _list_bits(bits, word_0, out_offsets, place)
+            _list_bits(bits, filled, word_0, out_offsets, place)
             place = end
     return place - room[first], needed

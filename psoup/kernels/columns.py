@@ -94,44 +94,6 @@ def offsets_to_bits(offsets, words):
 
 
 @njit(cache=True, nogil=True)
-def count_rows(rows, stop, counts):
-    """The number of set bits below `stop` in each row.
-
-    rows: uint64[R, w], read. counts: int64[R], written. O(R * stop / 64).
-    """
-    whole = max(stop, 0) >> 6
-    for row in range(rows.shape[0]):
-        total = np.uint64(0)
-        for w in range(whole):
-            total += _popcount(rows[row, w])
-        counts[row] = np.int64(total) + count_bits(rows[row], whole << 6, stop)
-
-
-@njit(cache=True, nogil=True)
-def rows_to_offsets(rows, which, stop, starts, out):
-    """The set bits below `stop` of some rows as lists, one behind the other.
-
-    rows: uint64[R, w], read. which: int64[k], the rows. starts: int64[k], where the list of which[i] begins in
-    `out`, uint16[n], written ascending. O(bits / 64 + matches).
-    """
-    last = (max(stop, 0) + 63) >> 6
-    filled = np.empty(last + 1, np.int64)
-    for i in range(which.shape[0]):
-        words = rows[which[i]]
-        position, count = starts[i], 0
-        for index in range(last):  # found without a branch, most of which would be mispredicted
-            filled[count] = index
-            count += words[index] != 0
-        for k in range(count):
-            index = filled[k]
-            word = _word(words, index, 0, stop)
-            while word != 0:
-                out[position] = (index << 6) + np.int64(_popcount((word & (~word + _ONE)) - _ONE))
-                position += 1
-                word &= word - _ONE
-
-
-@njit(cache=True, nogil=True)
 def offset_range(offsets, low, high, start, stop):
     """Where offsets in [start, stop) lie between the places low and high: (first, last + 1).
 

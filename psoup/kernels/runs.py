@@ -18,6 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.rows import _set_bit
+
 _BITS = 8
 BUCKETS = 1 << _BITS
 _LAST = BUCKETS - 1
@@ -223,7 +225,7 @@ def keys_to_rows(keys, bits, start, alive, slots, row_of_slot, rows):
     """Move matches of slots that have a row of bits there, and close the gaps; returns how many keys are left.
 
     keys, bits, start, alive, slots: see `group_keys`; keys that are left stay in order at the beginning. row_of_slot:
-    int32[capacity], -1 = none, read. rows: uint64[R, words], ORed into. O(k).
+    int32[capacity], -1 = none, read. rows: uint64[B, R, W] (see `psoup.kernels.rows`), ORed into. O(k).
     """
     kept, mask = 0, (1 << bits) - 1
     for i in range(keys.shape[0]):
@@ -234,6 +236,5 @@ def keys_to_rows(keys, bits, start, alive, slots, row_of_slot, rows):
             keys[kept] = keys[i]
             kept += 1
         elif alive.shape[0] == 0 or alive[clause]:
-            offset = start + (key & mask)
-            rows[row, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+            _set_bit(rows, row, start + (key & mask))
     return kept

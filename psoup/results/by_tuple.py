@@ -51,13 +51,13 @@ def _in_pack(pack: Pack, offsets: Array, place: Array) -> Pairs:
     which = place[pack.lists]
     hits = np.flatnonzero(which >= 0)
     owners = pack.ids[by_start][np.searchsorted(pack.place[by_start], hits, side="right") - 1]
-    rows, positions = _bits(pack.bitmaps, ~pack.place[~is_list], offsets)
+    rows, positions = _bits(pack.bitmaps[np.newaxis], ~pack.place[~is_list], offsets)
     return np.concatenate([owners, pack.ids[~is_list][rows]]), np.concatenate([which[hits], positions])
 
 
 def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
     row_of_slot = view.row_of_slot
-    with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < len(view.rows)))
+    with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < view.count))
     rows, positions = _bits(view.rows, row_of_slot[with_row], offsets)
     slots, which = [with_row[rows]], [positions]
     for run in view.runs:
@@ -69,9 +69,10 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
 
 
 def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Pairs:
-    """(position in `rows`, position in `offsets`) of the bits that are set."""
+    """(position in `rows`, position in `offsets`) of the bits that are set; bitmaps: see `psoup.kernels.rows`."""
     if not len(rows):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    words = bitmaps[rows[:, np.newaxis], offsets >> 6]
+    block, word = np.divmod(offsets >> 6, bitmaps.shape[2])
+    words = bitmaps[block, rows[:, np.newaxis], word]
     row, which = np.nonzero((words >> (offsets & 63).astype(np.uint64)) & _ONE)
     return row, which

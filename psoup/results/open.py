@@ -1,7 +1,11 @@
 """Results of a chunk that tuples are still appended to.
 
-    rows   uint64[R, chunk_rows/64]   one bitmap row for each clause that matches often
-    runs   `psoup.runs`               what the other clauses matched, in the order the tuples came; merged by size
+    rows   uint64[B, R, W]   one row of bits for each clause that matches often; a block of tuples after the other, in
+                             each block row after row: `psoup.kernels.rows`
+    runs   `psoup.runs`      what the other clauses matched, in the order the tuples came; merged by size
+
+A piece of tuples is written to one block or two, which lie side by side: in rows of the whole chunk it would touch a
+page of memory for each clause, and twice the time. Sealing puts the blocks of a clause together.
 
 A clause's column is the union of its row and of its part of every run. Clauses are named by *slot*. The arrays only
 grow: a view taken at a length stays right for the tuples below that length while the writer goes on.
@@ -16,7 +20,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
-from psoup.kernels.pack import set_bits
+from psoup.kernels.rows import count_rows, set_bits
 from psoup.kernels.runs import busy_slots
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
@@ -33,6 +37,7 @@ of a chunk are merged at once when it is sealed, by whoever does that."""
 @dataclass(frozen=True, slots=True)
 class OpenView:
     """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, who owns each slot.
+    `count`: how many of `rows` are in use.
 
     A match may be in the row and in a run too: sealing writes those of the runs to the rows, while others read.
     """
@@ -40,6 +45,7 @@ class OpenView:
     sqc_of_slot: Array
     row_of_slot: Array
     rows: Array
+    count: int
     runs: tuple[Run, ...]
     length: int
     spare: int = 0
@@ -49,9 +55,9 @@ class OpenView:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
         parts = [found for found in (run.find(slot, start, stop) for run in self.runs) if len(found)]
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
-        if not 0 <= row < len(self.rows):
+        if not 0 <= row < self.count:
             return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        words = self.rows[row]
+        words = np.ascontiguousarray(self.rows[:, row]).reshape(-1)
         if parts:  # some may be in both, and lie anywhere: as bits they come in order, and once
             words = words.copy()
             for found in parts:
@@ -62,8 +68,9 @@ class OpenView:
     def sqc_ids_at(self, offset: int) -> Array:
         """The SQC IDs that matched the tuple at `offset`, int64, in no order. O(slots + runs)."""
         rows = self.row_of_slot
-        with_row = np.flatnonzero((rows >= 0) & (rows < len(self.rows)))
-        bit = (self.rows[rows[with_row], offset >> 6] >> np.uint64(offset & 63)) & np.uint64(1)
+        with_row = np.flatnonzero((rows >= 0) & (rows < self.count))
+        block, word = divmod(offset >> 6, self.rows.shape[2])
+        bit = (self.rows[block, rows[with_row], word] >> np.uint64(offset & 63)) & np.uint64(1)
         matched: Array = np.zeros(len(self.sqc_of_slot), np.bool_)
         matched[with_row[bit.astype(np.bool_)]] = True
         for run in self.runs:
@@ -72,9 +79,20 @@ class OpenView:
 
     def form(self, slot: int) -> str:
         """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
-        row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < len(self.rows)
+        row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < self.count
         run = any(run.count(slot) for run in self.runs)
         return "+".join(name for name, there in (("row", row), ("run", run)) if there) or "empty"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return self.rows.shape[0] * self.rows.shape[2] * 8
+
+    def row_counts(self) -> Array:
+        """The matches in each of the rows in use, int64[count]. O(their bytes)."""
+        counts = np.empty(self.count, np.int64)
+        count_rows(self.rows, counts)
+        return counts
 
 
 class OpenResults:
@@ -82,11 +100,10 @@ class OpenResults:
 
     def __init__(self, config: EngineConfig, slots: int, room: RowRoom | None = None) -> None:
         self._config = config
-        self._words = config.chunk_rows // 64
         self._dense_from = max(1, config.chunk_rows // config.dense_share)
         self.row_of_slot: Array = np.full(max(slots, _FIRST_ROWS), -1, np.int32)
-        self.room = RowRoom(self._words) if room is None else room
-        self.rows: Array = np.zeros((0, self._words), np.uint64)
+        self.room = RowRoom(config.chunk_rows // 64, config.block_words) if room is None else room
+        self.rows: Array = self.room.take(0, 0)
         self._row_count = 0
         self.runs: list[Run] = []
         self.errors: dict[int, int] = {}
@@ -106,10 +123,10 @@ class OpenResults:
         if not len(new):
             return
         needed = self._row_count + len(new)
-        if needed > len(self.rows):
+        if needed > self.rows.shape[1]:
             # Room to spare from the start: rows come in crowds, and one late-comer must not move them all.
-            grown = self.room.take(needed, max(needed + (needed >> 2), 2 * len(self.rows), _FIRST_ROWS))
-            grown[: self._row_count] = self.rows[: self._row_count]
+            grown = self.room.take(needed, max(needed + (needed >> 2), 2 * self.rows.shape[1], _FIRST_ROWS))
+            grown[:, : self._row_count] = self.rows[:, : self._row_count]
             self.rows = grown
         self.row_of_slot[new] = np.arange(self._row_count, needed, dtype=np.int32)
         self._row_count = needed
@@ -149,10 +166,8 @@ class OpenResults:
         return grouped(run.slots[~moved], run.offsets[~moved])
 
     def clear(self) -> None:
-        """Hold nothing, with room for as much as before; what was sealed may have kept the rows."""
-        size = len(self.rows)
-        self.rows = np.zeros((0, self._words), np.uint64)  # the memory of before may be what is taken now
-        self.rows = self.room.take(size, size)
+        """Hold nothing, with room for as much as before. No view may be left: its rows are written over."""
+        self.rows[:, : self._row_count] = 0
         self.row_of_slot[:] = -1
         self._row_count = 0
         self.runs = []
@@ -169,15 +184,17 @@ class OpenResults:
         count = int(np.count_nonzero(mask))
         if count > self._dense_from:
             self.ensure_rows(np.array([slot], np.int64))
-            mask_to_bits(mask, 0, self.rows[self.row_of_slot[slot]])
+            words: Array = np.zeros(self._config.chunk_rows // 64, np.uint64)
+            mask_to_bits(mask, 0, words)
+            self.rows[:, self.row_of_slot[slot]] = words.reshape(len(self.rows), -1)
         elif count:
             offsets = np.flatnonzero(mask).astype(np.uint16)
             self.append_run(grouped(np.full(count, slot, np.uint32), offsets))
 
     def view(self, length: int, sqc_of_slot: Array) -> OpenView:
         """What readers see of the first `length` tuples. O(runs)."""
-        rows, spare = self.rows[: self._row_count], self.room.nbytes
-        return OpenView(sqc_of_slot, self.row_of_slot, rows, tuple(self.runs), length, spare)
+        runs, spare = tuple(self.runs), self.room.nbytes
+        return OpenView(sqc_of_slot, self.row_of_slot, self.rows, self._row_count, runs, length, spare)
 
     def successor(self, slots: int) -> OpenResults:
         """Nothing yet, of the chunk that follows."""
@@ -193,7 +210,7 @@ class OpenResults:
         dead[slots] = True
         live = np.flatnonzero((self.row_of_slot >= 0) & ~dead)
         kept.ensure_rows(live)
-        kept.rows[kept.row_of_slot[live]] = self.rows[self.row_of_slot[live]]
+        kept.rows[:, kept.row_of_slot[live]] = self.rows[:, self.row_of_slot[live]]
         for run in self.runs:
             keep = ~dead[run.slots]
             kept.append_run(grouped(run.slots[keep], run.offsets[keep]))
@@ -204,18 +221,18 @@ class OpenResults:
     def nbytes(self) -> int:
         """Bytes of rows in use, runs and the slot table."""
         runs = sum(run.nbytes for run in self.runs)
-        return self._row_count * self._words * 8 + runs + self.row_of_slot.nbytes
+        return self._row_count * self._config.chunk_rows // 8 + runs + self.row_of_slot.nbytes
 
     def check(self, length: int) -> None:
         """Rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
         self.gaps.check(length)
         owned = self.row_of_slot[self.row_of_slot >= 0]
         assert len(np.unique(owned)) == len(owned) == self._row_count, "a row has two owners, or none"
-        late = np.zeros(length % 64 + 64, np.int64)
-        for row in self.rows[: self._row_count]:
-            stop = min(64 * self._words, (length | 63) + 1)
-            found = bits_to_offsets(row, length, stop, late) if stop > length else 0
-            assert not found and not row[(length + 63) // 64 :].any(), f"a bit past the {length} tuples"
+        late = np.zeros(64, np.int64)
+        for row in range(self._row_count):
+            words, stop = self.rows[:, row].reshape(-1), min(self._config.chunk_rows, (length | 63) + 1)
+            found = bits_to_offsets(words, length, stop, late) if stop > length else 0
+            assert not found and not words[(length + 63) // 64 :].any(), f"a bit past the {length} tuples"
         for run in self.runs:
             run.check()
             assert run.offsets.max() < length, "a run holds an offset past the tuples"

@@ -19,15 +19,12 @@ import numpy as np
 from bitarray import frozenbitarray
 
 from psoup.columns import Array
-from psoup.kernels.columns import bits_to_offsets, count_rows, offset_range, rows_to_offsets
+from psoup.kernels.columns import bits_to_offsets, offset_range
 from psoup.kernels.order import order_keys
-from psoup.kernels.pack import set_bits
+from psoup.kernels.rows import gather_rows, rows_to_offsets, set_bits
 from psoup.results.open import OpenView
+from psoup.results.room import RowRoom
 from psoup.runs import by_slot
-
-_SHARED = 0.75
-"""Share of an open chunk's rows that must be of use as bitmaps for all to be kept: to copy them takes longer than all
-else, and memory for twice the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,47 +104,62 @@ def empty_pack(words: int) -> Pack:
     return Pack(none, np.zeros(0, np.int32), none, np.zeros(0, np.uint16), np.zeros((0, words), np.uint64))
 
 
-def seal(view: OpenView, sqc_of_slot: Array, list_limit: int) -> Pack:
+def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | None = None) -> Pack:
     """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results).
 
-    Matches of a slot's runs go to its row in place, where it has one, and rows that are columns as they are become
-    the bitmaps without a copy: see `OpenView`.
+    Matches of a slot's runs go to its row in place, where it has one: see `OpenView`. `room`: where memory for the
+    bitmaps is taken from.
     """
     slots, offsets = by_slot(view.runs)
     live = sqc_of_slot[slots] >= 0
     slots, offsets = slots[live], offsets[live]
-    row_of = np.where(view.row_of_slot < len(view.rows), view.row_of_slot, -1)
+    row_of = np.where(view.row_of_slot < view.count, view.row_of_slot, -1)
     in_row = row_of[slots] >= 0
     set_bits(view.rows, row_of[slots[in_row]].astype(np.int64), offsets[in_row])
     slots, offsets = slots[~in_row], offsets[~in_row]
     row_slots = np.flatnonzero(row_of >= 0)
     row_slots = row_slots[sqc_of_slot[row_slots] >= 0]
-    rows, place = view.rows, row_of[row_slots].astype(np.int64)
-    list_slots, starts, counts = _groups(slots)
+    rows = row_of[row_slots].astype(np.int64)
+    row_counts = view.row_counts()[rows]
+    few, many = (row_counts > 0) & (row_counts <= list_limit), row_counts > list_limit
+    list_slots, counts = _groups(slots)
     large = counts > list_limit
-    if large.any():
-        which = np.repeat(large, counts)
-        extra = _bitmaps_of(counts[large], offsets[which], rows.shape[1])
-        place = np.concatenate([place, np.arange(len(rows), len(rows) + len(extra))])
-        rows, row_slots = np.concatenate([rows, extra]), np.concatenate([row_slots, list_slots[large]])
-        slots, offsets = slots[~which], offsets[~which]
-        list_slots, starts, counts = _groups(slots)
-    return _pack(rows, sqc_of_slot[row_slots], place, sqc_of_slot[list_slots], starts, counts, offsets, list_limit)
+    which = np.repeat(large, counts)
+    bitmaps = _bitmaps(view.rows, rows[many], counts[large], offsets[which], room)
+    lists = np.concatenate([offsets[~which], _lists(view.rows, rows[few], row_counts[few])])
+    own_counts = np.concatenate([counts[~large], row_counts[few], row_counts[many], counts[large]])
+    ids = sqc_of_slot[np.concatenate([list_slots[~large], row_slots[few], row_slots[many], list_slots[large]])]
+    place = np.full(len(ids), -1, np.int64)
+    listed = len(ids) - len(bitmaps)
+    place[:listed] = np.cumsum(own_counts[:listed]) - own_counts[:listed]
+    place[listed:] -= np.arange(len(bitmaps))
+    order = order_of(ids)
+    return Pack(ids[order], own_counts[order].astype(np.int32), place[order], lists, bitmaps)
 
 
-def _groups(slots: Array) -> tuple[Array, Array, Array]:
-    """Of slots that lie side by side: each once, where it starts, and how often it comes."""
+def _lists(rows: Array, which: Array, counts: Array) -> Array:
+    """The offsets of some rows, one behind the other; `counts`: how many each has."""
+    lists: Array = np.empty(int(counts.sum()), np.uint16)
+    rows_to_offsets(rows, which, np.cumsum(counts) - counts, lists)
+    return lists
+
+
+def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: RowRoom | None) -> Array:
+    """A bitmap of each of some rows; then of each of some lists, which are one behind the other and have `counts`."""
+    size, words = len(which) + len(counts), rows.shape[0] * rows.shape[2]
+    bitmaps = np.empty((size, words), np.uint64) if room is None else room.bitmaps(size)
+    gather_rows(rows, which, bitmaps)
+    bitmaps[len(which) :] = 0
+    set_bits(bitmaps[np.newaxis], np.repeat(np.arange(len(which), size), counts), offsets)
+    return bitmaps
+
+
+def _groups(slots: Array) -> tuple[Array, Array]:
+    """Of slots that lie side by side: each once, and how often it comes."""
     new: Array = np.ones(len(slots), np.bool_)
     np.not_equal(slots[1:], slots[:-1], out=new[1:])
     starts = np.flatnonzero(new)
-    return slots[starts], starts, np.diff(starts, append=len(slots))
-
-
-def _bitmaps_of(counts: Array, offsets: Array, words: int) -> Array:
-    """A new bitmap for each of some lists of offsets, which are one behind the other and have `counts` each."""
-    bitmaps: Array = np.zeros((len(counts), words), np.uint64)
-    set_bits(bitmaps, np.repeat(np.arange(len(counts)), counts), offsets)
-    return bitmaps
+    return slots[starts], np.diff(starts, append=len(slots))
 
 
 def order_of(ids: Array) -> Array:
@@ -155,30 +167,6 @@ def order_of(ids: Array) -> Array:
     order, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     order_keys(ids, order, spare)
     return order
-
-
-def _pack(
-    rows: Array, row_ids: Array, row_place: Array, list_ids: Array, list_starts: Array, list_counts: Array,
-    lists: Array, list_limit: int,
-) -> Pack:  # fmt: skip
-    """Rows with few matches become lists, behind those that there are; the others become bitmaps."""
-    row_counts = np.zeros(len(rows), np.int64)
-    count_rows(rows, 64 * rows.shape[1], row_counts)
-    row_counts = row_counts[row_place]
-    small = np.flatnonzero((row_counts > 0) & (row_counts <= list_limit))
-    starts = np.zeros(len(small) + 1, np.int64)
-    np.cumsum(row_counts[small], out=starts[1:])
-    converted: Array = np.empty(int(starts[-1]), np.uint16)
-    rows_to_offsets(rows, row_place[small], 64 * rows.shape[1], starts[:-1], converted)
-    big = np.flatnonzero(row_counts > list_limit)
-    maps = row_place[big]
-    if len(big) < _SHARED * len(rows):
-        rows, maps = rows[maps], np.arange(len(big))
-    ids = np.concatenate([list_ids, row_ids[small], row_ids[big]])
-    counts = np.concatenate([list_counts, row_counts[small], row_counts[big]]).astype(np.int32)
-    place = np.concatenate([list_starts, starts[:-1] + len(lists), ~maps]).astype(np.int64)
-    order = order_of(ids)
-    return Pack(ids[order], counts[order], place[order], np.concatenate([lists, converted]), rows)
 
 
 def merge_packs(packs: list[Pack]) -> Pack:

@@ -16,17 +16,15 @@ from psoup.results.open import OpenView
 from psoup.results.sealed import Pack, order_of
 
 _ENTRY_BYTES, _PAIR_BYTES, _OFFSET_BYTES = 20, 6, 2
-_ROWS = 1_024
-"""Rows of bits that are counted at once."""
 
 
 def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int]:
     """Matches and bytes of a covered clause's column. O(log) where it is sealed, else O(its words)."""
     view = results.open
     if view is not None and sqc_id < results.covered_before:
-        row = slot < len(view.row_of_slot) and 0 <= view.row_of_slot[slot] < len(view.rows)
+        row = slot < len(view.row_of_slot) and 0 <= view.row_of_slot[slot] < view.count
         pairs = sum(run.count(slot) for run in view.runs)
-        size = row * view.rows.shape[1] * 8 + pairs * _PAIR_BYTES
+        size = row * view.row_bytes + pairs * _PAIR_BYTES
         return len(view.offsets(slot, 0, view.length)), size
     for pack in results.packs:
         at = pack.find(sqc_id)
@@ -71,11 +69,9 @@ def _open_sizes(view: OpenView, slots: int) -> tuple[Array, Array]:
     """Matches and bytes by slot. A match that is both in a row and in a run is counted twice."""
     matched, size = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
     rows = view.row_of_slot[:slots]
-    with_row = np.flatnonzero((rows >= 0) & (rows < len(view.rows)))
-    for start in range(0, len(with_row), _ROWS):
-        some = with_row[start : start + _ROWS]
-        matched[some] += np.bitwise_count(view.rows[rows[some]]).sum(axis=1, dtype=np.int64)
-    size[with_row] += view.rows.shape[1] * 8
+    with_row = np.flatnonzero((rows >= 0) & (rows < view.count))
+    matched[with_row] += view.row_counts()[rows[with_row]]
+    size[with_row] += view.row_bytes
     for run in view.runs:
         counts = np.bincount(run.slots, minlength=slots)[:slots]
         matched += counts

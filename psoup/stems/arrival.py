@@ -22,8 +22,8 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.kernels.codes import count_some
 from psoup.kernels.order import order_keys
-from psoup.kernels.pack import set_bits
 from psoup.kernels.postings import match_lists, reach
+from psoup.kernels.rows import set_bits
 from psoup.kernels.runs import busy_slots, count_pairs, find_pairs, group_keys, group_pairs, keys_to_rows, put_together
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.runs import new_starts, together
@@ -156,7 +156,7 @@ def compile_kernels() -> None:
     """Compile what only large indexes or many small pieces run, so that the first of them does not wait for it."""
     ints, longs, bytes_ = np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(1, np.uint8)
     slots, offsets, codes = np.zeros(1, np.uint32), np.zeros(1, np.uint16), np.zeros((1, 1), np.int32)
-    bits, starts = np.zeros((1, 1), np.uint64), new_starts(1)[0]
+    bits, starts = np.zeros((1, 1, 1), np.uint64), new_starts(1)[0]
     index = (ints, ints, ints, ints, ints)
     for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
         for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
@@ -173,7 +173,7 @@ def compile_kernels() -> None:
     busy_slots(slots, blocks, 1, 1, longs)
     for whole in (ints, longs):
         order_keys(whole[:0], longs, longs)
-    count_some(bits[:0], ints[:0], *index, ints, ints, longs, codes)
+    count_some(bits[:0, 0], ints[:0], *index, ints, ints, longs, codes)
     set_bits(bits, longs[:0], offsets[:0])
     tally_work(ints[:0], ints[:0], longs[:1], slots, 0, longs, longs)
     tally_cells(ints[:0], longs)

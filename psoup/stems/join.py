@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.columns import Array, new_array
 from psoup.config import EngineConfig
 from psoup.kernels.arrive import emit, plan
 from psoup.kernels.bitmaps import prefix_bitmaps
@@ -60,7 +60,7 @@ class Scratch:
         size = shape if isinstance(shape, int) else math.prod(shape)
         kept = self._arrays.get(name)
         if kept is None or len(kept) < size:
-            kept = np.empty(size + (size >> 1), dtype)
+            kept = new_array(size + (size >> 1), dtype)
             if kept.nbytes <= _KEPT_BYTES:
                 self._arrays[name] = kept
         return kept[:size].reshape(shape)
@@ -169,8 +169,8 @@ class Join:
         prefix = scratch.get("prefix", (bitmaps, (shift + self.size + 63) >> 6), np.uint64)
         if bitmaps:
             prefix_bitmaps(codes, counted.ranks, counted.starts, uses.prefix, shift, prefix)
-        rows = len(results.rows) + int(np.count_nonzero(work.walked < 0))
-        most = limit if rows > self.config.generous_rows else limit // 2
+        rows = results.rows.shape[1] + int(np.count_nonzero(work.walked < 0))
+        most = limit if rows > self.config.generous_rows else limit // 8
         needs = self._emit(work, counted, prefix, most, results)
         if len(needs):
             self.needs = index.slots[work.clauses[needs]].astype(np.int64)
@@ -203,7 +203,7 @@ class Join:
             index.iv_hi, index.iv_attr, bits, out,
         )  # fmt: skip
         alive = part.alive if part.live < len(index) else part.alive[:0]
-        if len(results.rows):
+        if results.rows.size:
             rows = results.row_of_slot, results.rows
             count = keys_to_rows(out[:count], bits, self.start, alive, index.slots, *rows)
         if not count:

@@ -68,7 +68,7 @@ class OpenResults(Protocol):
     """Where the matches of the open chunk go: rows of bits for some slots, runs of pairs for the others.
 
     A slot's matches are the union of its row and its pairs. `row_of_slot`: int32[capacity], -1 = no row, capacity
-    above every slot. `rows`: uint64[R, words], 64 * words = tuples in a chunk.
+    above every slot. `rows`: uint64[B, R, W], 64 * W * B = tuples in a chunk; see `psoup.kernels.rows`.
     """
 
     row_of_slot: Array

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.kernels.rows import set_bits
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import merge_packs, seal
@@ -23,8 +24,8 @@ PIECES = st.lists(
 )
 
 
-def config(list_limit: int) -> EngineConfig:
-    return EngineConfig(chunk_rows=ROWS, list_limit=list_limit, dense_share=8)
+def config(list_limit: int, block_rows: int = 64) -> EngineConfig:
+    return EngineConfig(chunk_rows=ROWS, list_limit=list_limit, dense_share=8, block_rows=block_rows)
 
 
 def fill(
@@ -38,7 +39,7 @@ def fill(
         if dense:
             results.ensure_rows(np.unique([slot for slot, _ in found]).astype(np.int64))
             for slot, offset in found:
-                results.rows[results.row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+                set_bits(results.rows, results.row_of_slot[[slot]].astype(np.int64), np.array([offset], np.uint16))
         else:
             slots, offsets = [slot for slot, _ in found], [offset for _, offset in found]
             results.append_run(grouped(np.array(slots, np.uint32), np.array(offsets, np.uint16)))
@@ -73,15 +74,17 @@ def test_a_view_does_not_see_later_pieces(pieces: list[tuple[set[tuple[int, int]
     later = np.arange(SLOTS, dtype=np.int64)
     results.ensure_rows(later)
     if length < ROWS:
-        results.rows[results.row_of_slot[later], length >> 6] |= np.uint64(1) << np.uint64(length & 63)
+        set_bits(results.rows, results.row_of_slot[later].astype(np.int64), np.full(SLOTS, length, np.uint16))
     for slot in range(SLOTS):
         assert view.offsets(slot, 0, length).tolist() == sorted(o for s, o in expected if s == slot)
 
 
 @settings(max_examples=60)
-@given(PIECES, st.sampled_from([1, 4, 1_000]), st.sets(st.integers(0, SLOTS - 1)))
-def test_sealed_columns(pieces: list[tuple[set[tuple[int, int]], bool]], limit: int, dead: set[int]) -> None:
-    settings_ = config(limit)
+@given(PIECES, st.sampled_from([1, 4, 1_000]), st.sets(st.integers(0, SLOTS - 1)), st.sampled_from([64, ROWS]))
+def test_sealed_columns(
+    pieces: list[tuple[set[tuple[int, int]], bool]], limit: int, dead: set[int], block_rows: int
+) -> None:
+    settings_ = config(limit, block_rows)
     results, expected = fill(pieces, settings_)
     length = 16 * len(pieces)
     pack = seal(results.view(length, owners()), owners(dead), limit)
@@ -157,6 +160,6 @@ def test_coverage_is_not_a_match() -> None:
 
 def test_a_bit_past_the_end_is_noticed() -> None:
     results, _ = fill([({(0, 3)}, True)], config(4))
-    results.rows[0, 1] = 1
+    results.rows[1, 0, 0] = 1
     with pytest.raises(AssertionError, match="past the 16"):
         results.check(16)

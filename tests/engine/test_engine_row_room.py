@@ -9,7 +9,7 @@ from psoup.results.open import OpenResults
 from psoup.results.room import RowRoom
 from psoup.results.sealed import seal
 
-WORDS = 1_024
+WORDS, BLOCK = 1_024, 64
 ROWS = 256
 """Two mebibytes: less than one is left to the C library."""
 
@@ -19,9 +19,9 @@ def address(rows: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> int:
 
 
 def test_memory_comes_back_when_the_last_view_is_gone() -> None:
-    room = RowRoom(WORDS)
+    room = RowRoom(WORDS, BLOCK)
     rows = room.take(ROWS, ROWS)
-    assert rows.shape == (ROWS, WORDS)
+    assert rows.shape == (WORDS // BLOCK, ROWS, BLOCK)
     assert not rows.any()
     rows[:] = 7
     where, view = address(rows), rows[3]
@@ -34,12 +34,18 @@ def test_memory_comes_back_when_the_last_view_is_gone() -> None:
     assert room.nbytes == ROWS * WORDS * 8
     again = room.take(ROWS - 10, ROWS + 10)
     assert address(again) == where
-    assert again.shape == (ROWS, WORDS)
+    assert again.shape == (WORDS // BLOCK, ROWS, BLOCK)
     assert not again.any()
 
 
+def test_rows_begin_with_a_line_of_cache() -> None:
+    room = RowRoom(WORDS, BLOCK)
+    assert address(room.take(ROWS, ROWS)) % 64 == 0
+    assert address(room.bitmaps(ROWS)) % 64 == 0
+
+
 def test_room_that_was_made_ready_is_taken_and_room_of_another_size_is_not() -> None:
-    room = RowRoom(WORDS)
+    room = RowRoom(WORDS, BLOCK)
     room.make_ready(ROWS)
     ready = room.nbytes
     assert ready == (ROWS + ROWS // 4) * WORDS * 8
@@ -49,27 +55,28 @@ def test_room_that_was_made_ready_is_taken_and_room_of_another_size_is_not() -> 
     small = room.take(1, 4)
     assert small.nbytes == 4 * WORDS * 8
     room.make_ready(8 * ROWS)
-    assert len(room.take(ROWS, ROWS)) == ROWS  # eight times too large, so it was given up
+    assert room.take(ROWS, ROWS).shape[1] == ROWS  # eight times too large, so it was given up
     assert room.nbytes <= 2 * ROWS * WORDS * 8
 
 
-def test_a_sealed_chunk_keeps_its_bitmaps_and_gives_their_room_to_a_later_one() -> None:
+def test_a_sealed_chunk_leaves_its_rows_to_the_next_and_its_bitmaps_to_a_later_one() -> None:
     config = EngineConfig(list_limit=4)
     results = OpenResults(config, ROWS)
     results.ensure_rows(np.arange(ROWS))
-    results.rows[:ROWS] = np.uint64(0x5555)
-    view = results.view(config.chunk_rows, np.arange(ROWS))
-    pack = seal(view, view.sqc_of_slot, config.list_limit)
-    where = address(pack.bitmaps)
-    assert where == address(results.rows)
-    del view
+    results.rows[:] = np.uint64(0x5555)
+    view, room = results.view(config.chunk_rows, np.arange(ROWS)), results.room
+    pack = seal(view, view.sqc_of_slot, config.list_limit, room)
+    rows, bitmaps = address(results.rows), address(pack.bitmaps)
     successor = results.successor(ROWS)
     del results
     successor.ensure_rows(np.arange(ROWS))
-    assert not successor.rows.any()
-    assert (pack.bitmaps[:ROWS] == 0x5555).all()
-    del pack
+    assert address(successor.rows) != rows  # somebody looks at them
+    assert (pack.bitmaps == 0x5555).all()
+    del view
     third = successor.successor(ROWS)
     third.ensure_rows(np.arange(ROWS))
-    assert address(third.rows) == where
+    assert address(third.rows) == rows
     assert not third.rows.any()
+    assert address(room.bitmaps(ROWS)) != bitmaps
+    del pack
+    assert address(room.bitmaps(ROWS)) == bitmaps

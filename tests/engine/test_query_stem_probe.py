@@ -133,11 +133,11 @@ def _between(column: int, low: int, high: int) -> Factor:
     return Factor((Term(REFS[column], (Interval(low, high),)),))
 
 
-@pytest.mark.parametrize("generous", [0, 8192])
-def test_pieces_of_full_size(generous: int) -> None:
+@pytest.mark.parametrize(("generous", "block_rows"), [(0, 4096), (8192, 4096), (8192, 64), (8192, 65_536)])
+def test_pieces_of_full_size(generous: int, block_rows: int) -> None:
     """4,096 tuples from an odd start: walks, bitmaps, new rows, hot and cold posting lists, all in one probe."""
     rng = np.random.default_rng(17)
-    config = EngineConfig(generous_rows=generous)
+    config = EngineConfig(generous_rows=generous, block_rows=block_rows)
     stem, results = QuerySteM(SCHEMA, config), OpenResults(config, 600)
     a, b = rng.integers(0, 1000, 9000) ** 2 // 1000, rng.integers(0, 1000, 9000)
     spans: dict[int, tuple[int, int, int, int]] = {}

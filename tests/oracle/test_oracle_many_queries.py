@@ -192,8 +192,8 @@ class Pool:
 
 CONFIGS = (
     EngineConfig(chunk_rows=256, delta_queries=32),
-    EngineConfig(chunk_rows=128, piece_rows=50, delta_queries=1024, dense_share=4, list_limit=16),
-    EngineConfig(chunk_rows=1024, delta_queries=8, dense_share=1, generous_rows=0),
+    EngineConfig(chunk_rows=128, piece_rows=50, block_rows=64, delta_queries=1024, dense_share=4, list_limit=16),
+    EngineConfig(chunk_rows=1024, delta_queries=8, dense_share=1, generous_rows=0, block_rows=256),
     EngineConfig(chunk_rows=64, delta_queries=64, dense_share=1 << 30, sparse_floor=0, list_limit=0),
 )
 

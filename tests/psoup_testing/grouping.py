@@ -88,7 +88,8 @@ def busy_slots(rng: Rng) -> Arguments:
 def keys_to_rows(rng: Rng) -> Arguments:
     keys, alive, slots = _keys(rng)
     row_of_slot = np.where(rng.random(99) < 0.5, rng.permutation(99), -1).astype(np.int32)
-    rows = rng.integers(0, 2**64, (99, 3), np.uint64) & rng.integers(0, 2**64, (99, 3), np.uint64)
+    shape = [(1, 99, 4), (2, 99, 2), (4, 99, 1)][int(rng.integers(0, 3))]
+    rows = rng.integers(0, 2**64, shape, np.uint64) & rng.integers(0, 2**64, shape, np.uint64)
     return keys, 5, int(rng.integers(0, 100)), alive, slots, row_of_slot, rows
 
 

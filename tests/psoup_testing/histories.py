@@ -122,6 +122,7 @@ def draw_config(make: Maker) -> EngineConfig:
     return EngineConfig(
         chunk_rows=make.pick((64, 128)),
         piece_rows=make.pick((4096, 16, 7)),
+        block_rows=make.pick((4096, 64)),
         list_limit=make.pick((1024, 0, 4)),
         dense_share=make.pick((64, 1, 1_000_000, 4)),
         sparse_floor=make.pick((8, 0)),

@@ -56,12 +56,20 @@ def _offset_range(rng: Rng) -> Arguments:
     return offsets, low, high, *_span(rng, 65_536 if rng.random() < 0.3 else 80)
 
 
+def _blocks(rng: Rng, rows: int, words: int) -> Any:
+    """Rows of so many words, in one block or several."""
+    size = int(rng.choice([size for size in (1, 2, words) if words % size == 0]))
+    return _words(rng, words // size, rows, size)
+
+
 def _rows_to_offsets(rng: Rng) -> Arguments:
-    rows, stop = _words(rng, 5, 3), int(rng.integers(0, 193))
-    which = rng.permutation(5)[:3].astype(np.int64)
-    sizes = [len(np.flatnonzero(np.unpackbits(rows[r].view(np.uint8), bitorder="little")[:stop])) for r in which]
-    starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
-    return rows, which, stop, starts, np.zeros(sum(sizes), np.uint16)
+    rows, which = _blocks(rng, 5, 6), rng.permutation(5)[:3].astype(np.int64)
+    sizes = np.bitwise_count(rows[:, which]).sum(axis=(0, 2), dtype=np.int64)
+    return rows, which, np.cumsum(sizes) - sizes, np.zeros(sizes.sum(), np.uint16)
+
+
+def _gather_rows(rng: Rng) -> Arguments:
+    return _blocks(rng, 5, 6), rng.permutation(5)[:3].astype(np.int64), np.ones((3, 6), np.uint64)
 
 
 def _ints(rng: Rng) -> Arguments:
@@ -214,7 +222,7 @@ def _emit(rng: Rng) -> Arguments:
     clause_ptr, factor_ptr, low, high, attr = index
     return (
         first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
-        prefix, start, min(limit, 3), row_of_slot, _words(rng, 70, 4) & np.uint64(0), *out,
+        prefix, start, min(limit, 3), row_of_slot, _blocks(rng, 70, 4) & np.uint64(0), *out,
     )  # fmt: skip
 
 
@@ -270,7 +278,7 @@ def _count_some(rng: Rng) -> Arguments:
 
 
 def _set_bits(rng: Rng) -> Arguments:
-    return _words(rng, 5, 3), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 192, 20).astype(np.uint16)
+    return _blocks(rng, 5, 6), rng.integers(0, 5, 20).astype(np.int64), rng.integers(0, 384, 20).astype(np.uint16)
 
 
 def _powers(rng: Rng) -> Arguments:
@@ -299,8 +307,6 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "columns.count_bits": lambda rng: (_words(rng, 4), *_span(rng, 256)),
     "columns.bits_to_offsets": lambda rng: (_words(rng, 4), *_span(rng, 256), np.zeros(256, np.int64)),
     "columns.offsets_to_bits": lambda rng: (rng.integers(0, 192, 20).astype(np.uint16), _words(rng, 3)),
-    "columns.count_rows": lambda rng: (_words(rng, 5, 3), int(rng.integers(0, 193)), np.zeros(5, np.int64)),
-    "columns.rows_to_offsets": _rows_to_offsets,
     "columns.offset_range": _offset_range,
     "gather.text_bytes": gathering.text_bytes,
     "gather.has_nulls": gathering.has_nulls,
@@ -319,7 +325,10 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "identity.look_up": _look_up,
     "identity.fill_table": lambda rng: (*_filled_table(rng)[:2], np.full(64, 5, np.int32)),
     "identity.take_out": _take_out,
-    "pack.set_bits": _set_bits,
+    "rows.set_bits": _set_bits,
+    "rows.count_rows": lambda rng: (_blocks(rng, 5, 6), np.ones(int(rng.integers(0, 6)), np.int64)),
+    "rows.gather_rows": _gather_rows,
+    "rows.rows_to_offsets": _rows_to_offsets,
     "floats.power_float64": _powers,
     "codes.encode_int64": _ints,
     "codes.prefix_keys": lambda rng: (*_texts(rng, 30, False), np.zeros(30, np.uint64)),

@@ -91,13 +91,13 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def test_kernels_run_in_a_process_that_has_no_place(tmp_path: Path) -> None:
-    code = "import numpy, numba, psoup.kernels.pack as p; print(p.__name__, numba.config.CACHE_DIR)"
+    code = "import numpy, numba, psoup.kernels.rows as p; print(p.__name__, numba.config.CACHE_DIR)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     name, place = done.stdout.split()
-    assert (name, Path(place).parent) == ("psoup.kernels.pack", tmp_path)
+    assert (name, Path(place).parent) == ("psoup.kernels.rows", tmp_path)
     assert not Path(place).exists(), "it goes with its process"
 
 

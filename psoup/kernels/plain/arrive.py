@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.rows import set_bits
 
 
 def plan(
@@ -54,8 +55,7 @@ def emit(
         offsets = start + np.flatnonzero(matching)
         slot = slots[work[j]]
         if row_of_slot[slot] >= 0:
-            for offset in offsets:
-                rows[row_of_slot[slot], offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+            set_bits(rows, np.full(len(offsets), row_of_slot[slot]), offsets)
         elif walked[j] < 0 and len(offsets) > most:
             needs[first + needed] = j
             needed += 1

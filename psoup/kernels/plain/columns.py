@@ -40,19 +40,6 @@ def offsets_to_bits(offsets: Array, words: Array) -> None:
     mask_to_bits(mask, 0, words)
 
 
-def count_rows(rows: Array, stop: int, counts: Array) -> None:
-    """See the kernel."""
-    counts[:] = [count_bits(row, 0, stop) for row in rows]
-
-
-def rows_to_offsets(rows: Array, which: Array, stop: int, starts: Array, out: Array) -> None:
-    """See the kernel."""
-    for row, start in zip(which, starts, strict=True):
-        positions = _set_bits(rows[row])
-        positions = positions[positions < stop]
-        out[start : start + len(positions)] = positions
-
-
 def offset_range(offsets: Array, low: int, high: int, start: int, stop: int) -> tuple[int, int]:
     """See the kernel."""
     own = offsets[low:high].astype(np.int64)

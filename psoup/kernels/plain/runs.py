@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.rows import set_bits
 from psoup.kernels.runs import BUCKETS, MANY
 
 
@@ -71,8 +72,7 @@ def keys_to_rows(
     own = row_of_slot[slots[clauses]]
     offsets = start + (keys.astype(np.int64) & ((1 << bits) - 1))
     moved = (own >= 0) & (alive[clauses] == 1 if len(alive) else True)
-    for row, offset in zip(own[moved].tolist(), offsets[moved].tolist(), strict=True):
-        rows[row, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+    set_bits(rows, own[moved], offsets[moved])
     left = keys[own < 0]
     keys[: len(left)] = left
     return len(left)
