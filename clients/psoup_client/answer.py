@@ -34,9 +34,10 @@ class Completeness:
     were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`: those whose
     time lies in the window, so that they are missing here, None if that is not known any more. `pending`: tuples of the
     stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: it began before
-    what is retained. `errors`: tuples for which WHERE could not be computed. `select_errors`: values of the SELECT
-    list, and keys of ORDER BY, that could not be computed and are NULL; of an answer in pieces that is known when all
-    are read.
+    what is retained. `errors`: values in WHERE that could not be computed and count as false, in all tuples of the
+    chunks that the window touches: a tuple counts for each expression that failed, whatever the others say of it.
+    `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be computed and are NULL; of an
+    answer in pieces that is known when all are read.
     """
 
     sequence: int
@@ -87,7 +88,8 @@ class Completeness:
         if self.truncated:
             parts.append("it begins at the oldest tuple kept, later than was asked for")
         if self.errors:
-            parts.append(f"WHERE could not be computed for {counted(self.errors, 'tuple')}")
+            told = f"{counted(self.errors, 'value')} of WHERE could not be computed"
+            parts.append(f"{told} in the chunks that the window touches, false instead")
         if self.select_errors:
             told = counted(self.select_errors, "value")
             parts.append(f"{told} of the SELECT list could not be computed, NULL instead")

@@ -24,7 +24,7 @@ class Completeness:
     `sequence`: all events up to it. `final`: no later tuple can change the answer. `late`, `ahead`: tuples of the
     stream refused so far; `late_inside`, `ahead_inside`: those whose times lie in the window, None if that is not known
     any more. `pending`: accepted, not yet released; `pending_inside`: those in the window. `truncated`: older tuples of
-    the window are gone. `errors`: evaluations of the WHERE clause that failed, in the chunks of the window.
+    the window are gone. `errors`: values in WHERE that could not be computed, in the chunks of the window.
     """
 
     sequence: int

@@ -42,7 +42,8 @@ _AHEAD = 32
 class ChunkMatches:
     """Rows of one chunk that a clause matched: ascending int64 offsets.
 
-    `errors`: of the whole chunk where covered, else of the part tested.
+    `errors`: values that could not be computed, each expression's; of the whole chunk where covered, else of the part
+    tested.
     """
 
     entry: ChunkEntry

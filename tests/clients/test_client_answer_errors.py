@@ -29,6 +29,22 @@ def test_errors_of_the_select_list_are_counted(client: Client, make_stream: Call
     assert "2 values of the SELECT list could not be computed" in psoup("invoke", query.id).err
 
 
+def test_errors_of_where_are_values_and_no_tuples(
+    client: Client, make_stream: Callable[[str], str], psoup: Psoup
+) -> None:
+    """A tuple counts for each expression that fails for it, also where the window does not reach that far."""
+    name = make_stream("(n BIGINT)")
+    query = client.register(f"SELECT n, 7 // n AS v FROM {name} WHERE 1 // n > 0 OR 6 % n = 0 BEGIN (NOW - 1 ROW)")
+    client.push(name, {"n": [0, 0, 2]})
+    answer = query.invoke()
+    assert (len(answer), answer.completeness.errors, answer.completeness.select_errors) == (1, 4, 0)
+    words = "4 values of WHERE could not be computed in the chunks that the window touches, false instead."
+    assert answer.completeness.sentence().endswith(words)
+    assert words in psoup("invoke", query.id).err
+    everything = client.register(f"SELECT 7 // n AS v FROM {name}").invoke()
+    assert (everything.rows(), everything.completeness.select_errors) == ([(None,), (None,), (3,)], 2)
+
+
 @pytest.mark.parametrize(
     ("kind", "arrow", "value"),
     [

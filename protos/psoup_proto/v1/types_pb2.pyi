@@ -263,8 +263,9 @@ class Completeness(_message.Message):
     truncated: _builtins.bool
     """The window began before what is retained, and the caller said that he accepts that."""
     errors: _builtins.int
-    """Evaluations of the WHERE clause that failed (overflow, a bad CAST) in the chunks that the window touches; what
-    failed counts as not matching.
+    """Values in the WHERE clause that could not be computed (overflow, a BIGINT divided by zero, a bad CAST) and count as
+    false, in all tuples of the chunks that the window touches: a tuple counts for each expression that failed, also
+    where the window or another condition leaves it out.
     """
     window_kind: Global___WindowKind.ValueType
     """The kind of the window."""
@@ -278,9 +279,7 @@ class Completeness(_message.Message):
     pending_in_window: _builtins.int
     """Those of `pending` whose time lies in this window. 0 if it is `final`."""
     select_errors: _builtins.int
-    """Values of the SELECT list, and keys of ORDER BY, that could not be computed (overflow, a bad CAST) and are NULL in
-    this answer. Of a page of InvokeRows: in the rows up to its end. InvokeStream knows it at its end.
-    """
+    """Values of the SELECT list, and keys of ORDER BY, that could not be computed (as above) and are NULL in this answer. Of a page of InvokeRows: in the rows up to its end. InvokeStream knows it at its end."""
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
         """What NOW was in this answer. Unset: the stream has seen nothing yet."""
