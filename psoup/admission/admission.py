@@ -106,6 +106,10 @@ class Admission:
         """The ID of the next query; all that were given out are below it."""
         return self._next_query
 
+    def has_query(self, query_id: int) -> bool:
+        """Whether a query stands. O(log n)."""
+        return self._queries.get(query_id) is not None
+
     def binding(self, command: Command) -> Binding | None:
         """What of a command should be done before it is prepared, on any one thread; None if that is not worth it.
 

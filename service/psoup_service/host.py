@@ -328,6 +328,7 @@ class Host(Generic[SnapshotT]):
             self._writer.replay(run)
         self._engine.take_precautions(self._guard.precautions(watching=False))
         self._guard.over()
+        self._guard.refuse_unknown(self._admission.has_query)
         self._guard.tell([], self._engine.kept_out())
         if count:
             seconds = round(time.monotonic() - started, 3)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from psoup.errors import NotFound
 from psoup.stems.quarantine import LeftIndex, Place, Precautions
 from psoup_service.ids import Ids
 from psoup_storage.contract import Store
@@ -59,6 +60,15 @@ class Guard:
         """For the engine; with `watching`, it says what it evaluates."""
         held = {stream_id: frozenset(digests) for stream_id, digests in self._kept.items()}
         return Precautions(self.watch if watching else None, held, self._by_hand)
+
+    def refuse_unknown(self, stands: Callable[[int], bool]) -> None:
+        """Raise NotFound if one of the queries to leave the index does not stand; after the replay."""
+        for query_id in sorted(self._by_hand):
+            if not stands(query_id):
+                raise NotFound(
+                    f"there is no query {self._ids.query(query_id)!r} in this data directory, so it cannot be quarantined",
+                    reason="UNKNOWN_QUERY",
+                )
 
     def watch(self, place: Place) -> bool:
         """Note that something is about to be evaluated; False if that has ended two processes."""

@@ -23,6 +23,7 @@ from psoup.errors import NotFound
 from psoup.stems.quarantine import Place
 from psoup_client import Client
 from psoup_client.errors import PSoupError as ClientError
+from psoup_service.main import serve
 from psoup_service.precautions import EVALUATING, Guard, Mark, read_mark
 from psoup_service.rehearsal import rehearse
 from psoup_service.settings import Settings
@@ -124,6 +125,19 @@ def test_by_hand_and_until_it_is_gone(tmp_path: Path, zygote: Zygote) -> None:
     with Client(zygote.ready()) as client:
         client.push("s", batch(7))
     assert zygote.stop() == 0
+
+
+def test_what_does_not_stand_is_not_taken_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Said before anybody is served: else the query that was meant would be evaluated again."""
+    settings = Settings(port=0, metrics_port=-1, data_dir=str(tmp_path))
+    with serving(settings, store=DurableStore(tmp_path)) as running, Client(running.address) as client:
+        client.create_stream("CREATE STREAM s (a BIGINT)")
+        gone, stands = [client.register(f"SELECT a FROM s WHERE abs(a) > {n}") for n in (1, 2)]
+        gone.unregister()
+    for unknown in (gone.id, stands.id + "9"):
+        assert serve(settings, quarantine=[stands.id, unknown], ready=lambda address: pytest.fail(address)) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert said == f"error: there is no query '{unknown}' in this data directory, so it cannot be quarantined"
 
 
 def test_a_clause_that_multiplies_is_an_error_of_its_row(tmp_path: Path, zygote: Zygote) -> None:
