@@ -127,17 +127,29 @@ class Explanation:
             lines += [f"           not covered: {span}" for span in self.uncovered[:_SHOWN]]
             if len(self.uncovered) > _SHOWN:
                 lines.append(f"           and {len(self.uncovered) - _SHOWN:,} more such parts")
-            work = f"{self.to_evaluate:,} of these tuples, in {counted(self.chunks_to_evaluate, 'chunk')}"
-            about = "" if self.expected_seconds is None else f", in about {self.expected_seconds:.1f} s"
-            asked = f"an invocation evaluates {work}{about}"
-            if self.refused:
-                asked = f"an invocation is refused: it would have to evaluate {work}, and {self.problem}"
-            lines.append(f"           {asked}; psoup spark cover {name} has a job do it once")
+            lines.append(f"           {self._work(name)}")
         return lines
+
+    def _work(self, name: str) -> str:
+        """What an invocation evaluates on disk, and who could do that instead, if it is worth a job."""
+        if not self.to_evaluate:
+            return "an invocation evaluates none of these tuples"
+        job = f"; psoup spark cover {name} has a job do it once"
+        work = f"{self.to_evaluate:,} of these tuples, in {counted(self.chunks_to_evaluate, 'chunk')}"
+        if self.refused:
+            return f"an invocation is refused: it would have to evaluate {work}, and {self.problem}{job}"
+        if self.expected_seconds is None:
+            return f"an invocation evaluates {work}{job}"
+        if self.expected_seconds < _WORTH_A_JOB_S:
+            return f"an invocation evaluates {work}, in less than {_WORTH_A_JOB_S} s"
+        return f"an invocation evaluates {work}, in about {self.expected_seconds:.1f} s{job}"
 
 
 _MOMENT_S = 0.5
 """What counting matches on disk may take: the question is what an invocation would take."""
+
+_WORTH_A_JOB_S = 0.1
+"""What takes less to evaluate is no reason to start Spark."""
 
 _SHOWN = 8
 """Parts that are not covered of which the text tells."""

@@ -66,7 +66,7 @@ class Guard:
         for query_id in sorted(self._by_hand):
             if not stands(query_id):
                 raise NotFound(
-                    f"there is no query {self._ids.query(query_id)!r} in this data directory, so it cannot be quarantined",
+                    f"there is no query {self._ids.query(query_id)!r} in this data directory: it cannot be quarantined",
                     reason="UNKNOWN_QUERY",
                 )
 

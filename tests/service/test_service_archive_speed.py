@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -83,10 +84,13 @@ def test_what_would_take_too_long_is_refused_beforehand_and_explain_says_it_befo
     said = explain(archived.engine.snapshot(), query, tenant=archived.tenant, now=archived.clock.now(), budget=budget)
     assert (said.to_evaluate, said.chunks_to_evaluate, said.refused) == (tuples, view.archived, False)
     assert said.expected_seconds == pytest.approx(tuples / START)
-    assert (
-        f"an invocation evaluates {tuples:,} of these tuples, in {view.archived} chunks, in about 0.0 s"
-        in "\n".join(said.lines("q-1"))
+    work = f"an invocation evaluates {tuples:,} of these tuples, in {view.archived} chunks, in"
+    assert said.lines("q-1")[-2].strip() == f"{work} less than 0.1 s"
+    assert replace(said, expected_seconds=2.0).lines("q-1")[-2].strip() == (
+        f"{work} about 2.0 s; psoup spark cover q-1 has a job do it once"
     )
+    none = replace(said, to_evaluate=0, chunks_to_evaluate=0)
+    assert none.lines("q-1")[-2].strip() == "an invocation evaluates none of these tuples"
     slow = ArchiveSpeed(10, _Clock())
     slow._measured["2 columns, expressions"] = tuples / 34, slow._clock()
     with pytest.raises(

@@ -137,7 +137,7 @@ def test_what_does_not_stand_is_not_taken_out(tmp_path: Path, capsys: pytest.Cap
     for unknown in (gone.id, stands.id + "9"):
         assert serve(settings, quarantine=[stands.id, unknown], ready=lambda address: pytest.fail(address)) == 1
         said = capsys.readouterr().err.splitlines()[-1]
-        assert said == f"error: there is no query '{unknown}' in this data directory, so it cannot be quarantined"
+        assert said == f"error: there is no query '{unknown}' in this data directory: it cannot be quarantined"
 
 
 def test_a_clause_that_multiplies_is_an_error_of_its_row(tmp_path: Path, zygote: Zygote) -> None:
