@@ -2,6 +2,8 @@ r"""LIKE: `%` any text, `_` one code point, everything else itself; linear in th
 
 'abc'       equal           '%abc%'     contains        anything else: a regular expression for RE2, which keeps
 'abc%'      starts with     '%abc'      ends with       sets of states instead of trying one after the other
+
+The few patterns that would have too many states are matched text by text (`wildcards`).
 """
 
 from __future__ import annotations
@@ -15,11 +17,9 @@ from psoup.columns import Column
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish, null_column, to_large_string
 from psoup.expressions.text import by_distinct
 from psoup.expressions.tree import Call, Literal
+from psoup.expressions.wildcards import ANY, ONE, Token, has_many_states, matches
 from psoup.model import BOOLEAN
 
-Token = tuple[str, bool]
-_ANY = ("%", True)
-_ONE = ("_", True)
 _REPEAT = 500
 """RE2 allows 1,000 repetitions of an expression."""
 MOST_TOKENS = 1_000
@@ -49,10 +49,13 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
     tokens = tokenize(pattern, escape)
     if tokens is None or too_long(tokens):
         return pa.nulls(len(text), pa.bool_())
+    if has_many_states(tokens):
+        values = (value.as_py() for value in text)
+        return pa.array([None if value is None else matches(value, tokens) for value in values], pa.bool_())
     if not is_plain(tokens):
         return pc.match_substring_regex(text, pattern=to_regex(tokens))
     plain = "".join(character for character, special in tokens if not special)
-    shape = [token == _ANY for token in tokens]
+    shape = [token == ANY for token in tokens]
     if not any(shape):
         return pc.equal(text, pa.scalar(plain, pa.large_string()))
     if shape == [True] * len(shape):
@@ -67,7 +70,7 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
 
 def is_plain(tokens: list[Token]) -> bool:
     """Whether only % at the ends are special, so that no regular expression is needed."""
-    return all(not special for _, special in tokens[1:-1]) and all(token != _ONE for token in tokens)
+    return all(not special for _, special in tokens[1:-1]) and all(token != ONE for token in tokens)
 
 
 def too_long(tokens: list[Token]) -> bool:
@@ -86,7 +89,7 @@ def tokenize(pattern: str, escape: str) -> list[Token] | None:
         elif character == escape:
             escaped = True
         elif character in "%_":
-            if not (character == "%" and tokens and tokens[-1] == _ANY):
+            if not (character == "%" and tokens and tokens[-1] == ANY):
                 tokens.append((character, True))
         else:
             tokens.append((character, False))
@@ -98,7 +101,7 @@ def to_regex(tokens: list[Token]) -> str:
     parts = [r"(?s)\A"]
     ones = 0
     for token in [*tokens, None]:
-        if token == _ONE:
+        if token == ONE:
             ones += 1
             continue
         while ones:
@@ -106,7 +109,7 @@ def to_regex(tokens: list[Token]) -> str:
             parts.append("." if run == 1 else f".{{{run}}}")
             ones -= run
         if token is not None:
-            parts.append(".*" if token == _ANY else re.escape(token[0]))
+            parts.append(".*" if token == ANY else re.escape(token[0]))
     return "".join(parts) + r"\z"
 
 

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.columns import Column, column_from_arrow
+from psoup.expressions import wildcards
 from psoup.expressions.functions import Scope, evaluate, resolve
 from psoup.expressions.like import to_regex, tokenize
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.expressions.wildcards import has_many_states
 from psoup.model import TEXT
 
 T = AttributeRef(TEXT, 0, "t")
@@ -64,6 +66,47 @@ def test_random_patterns() -> None:
     pairs = [(text, rng.choice(patterns)) for text in texts for _ in range(5)]
     found = matches(resolve("like", [T, P]), [text for text, _ in pairs], [pattern for _, pattern in pairs])
     assert found == [reference(text, pattern) for text, pattern in pairs]
+
+
+@pytest.mark.parametrize("letters", ["ab", "aé", "aaab", "a日b"])
+def test_patterns_of_many_states_say_the_same(letters: str) -> None:
+    rng = random.Random(letters)
+    texts = ["".join(rng.choices(letters, k=rng.randrange(60))) for _ in range(100)] + ["", "a", "a" * 40]
+    for _ in range(60):
+        parts = ["".join(rng.choices("ab____é", k=rng.randrange(4))) for _ in range(rng.randrange(4))]
+        parts.insert(rng.randrange(len(parts) + 1), "a" + "_" * rng.randrange(13, 20) + rng.choice(["", "a", "b"]))
+        pattern = "%" + "%".join(parts) + rng.choice(["", "%"])
+        assert has_many_states(tokenize(pattern, "") or []), pattern
+        assert matches(like(pattern), texts) == [reference(text, pattern) for text in texts], pattern
+
+
+def test_a_part_is_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wildcards, "_BLOCK", 7)
+    texts = ["x" * k + "a" + "-" * 13 + "b" + "x" * (40 - k) for k in range(40)] + ["a" * 13 + "b", "a" * 14 + "b"]
+    for pattern in ("%a" + "_" * 13 + "b%", "%a" + "_" * 13 + "b%x", "x%a" + "_" * 13 + "b", "%-" + "_" * 13 + "x%x"):
+        assert matches(like(pattern), texts) == [reference(text, pattern) for text in texts], pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "many"),
+    [
+        ("%a" + "_" * 12 + "b%", False),
+        ("%a" + "_" * 13 + "b%", True),
+        ("%a" + "_b" * 13, True),
+        ("%a" + "_" * 12 + "%a" + "_" * 12 + "%", False),
+        ("%" + "_" * 900 + "b%", False),
+        ("a" + "_" * 900 + "b%", False),
+    ],
+)
+def test_which_patterns_have_many_states(pattern: str, many: bool) -> None:
+    assert has_many_states(tokenize(pattern, "") or []) is many
+
+
+@pytest.mark.timeout(20)
+def test_a_pattern_of_many_states_and_a_long_text() -> None:
+    texts = ["ab" * 500_000, "a" * 1_000_000]
+    assert matches(like("%a" + "_" * 500 + "c%"), texts) == [False, False]
+    assert matches(like("%" + "a_" * 490 + "c%"), texts) == [False, False]
 
 
 @pytest.mark.timeout(20)
