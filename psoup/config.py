@@ -117,7 +117,10 @@ class EngineConfig:
     """Streams of one tenant."""
 
     producers: int = 65_536
-    """Producers remembered for each stream; a new one beyond that is refused until an idle one is forgotten."""
+    """Producers remembered for each stream; for a new one beyond that the longest silent one is forgotten."""
+
+    producer_rest: int = 60 * SECOND
+    """Microseconds that a producer must have been silent to be forgotten for a new one."""
 
     @property
     def block_words(self) -> int:

@@ -55,8 +55,8 @@ class Push:
     """Tuples for a stream. With a `producer`, the batch is taken exactly once per (producer, epoch, number).
 
     `digest` identifies the payload, so that the same number with other rows is found to be a conflict; `STAGED` is
-    that of all batches that came in parts, whose rows are not compared and may be more than those of a push. If it is
-    `whole`, no row is refused alone: see `psoup.admission.together`.
+    that of all batches that came in parts, whose rows are not compared and may be more than of a push. `whole`: no
+    row is refused alone (`psoup.admission.together`). `since`: an event of before number 0 was first sent, or 0.
     """
 
     stream: str
@@ -67,6 +67,7 @@ class Push:
     digest: bytes = b""
     tenant: str = DEFAULT_TENANT
     whole: bool = False
+    since: int = 0
 
 
 STAGED = b"staged batch"
@@ -75,7 +76,7 @@ STAGED = b"staged batch"
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Asks whether a batch of a producer was taken, as its Push would find out. Changes nothing."""
+    """Asks whether a batch was taken, as its Push would find out."""
 
     stream: str
     producer: str
@@ -83,6 +84,7 @@ class Recall:
     number: int
     digest: bytes = STAGED
     tenant: str = DEFAULT_TENANT
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +229,8 @@ class Refused:
 class Pushed:
     """Accepted tuples in the order they were sent, their physical IDs set.
 
-    `watermark` is the stream's after this batch (None: nothing seen yet). `time` is the clock at prepare.
-    `stored` tuples are in chunks that the replay has given back, and not in `batch`.
+    `watermark`: the stream's after it (None: nothing seen yet). `time`: the clock at prepare. `stored` tuples are not
+    in `batch`: a replay has them in chunks. `forgotten`: of producers, those without a batch after this event; or 0.
     """
 
     sequence: int
@@ -243,6 +245,7 @@ class Pushed:
     number: int = 0
     digest: bytes = b""
     stored: int = 0
+    forgotten: int = 0
 
     @property
     def accepted(self) -> int:

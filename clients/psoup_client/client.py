@@ -174,7 +174,7 @@ class Client(Reading):
         """
         table = self.convert(stream, data)
         with self._lock:
-            pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self.connection, stream))
+            pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self, stream))
         try:
             result = pusher.push(split(table), timeout)
         except (InvalidData, NotFound):
@@ -187,13 +187,19 @@ class Client(Reading):
         """A pipelined, exactly-once sender for one stream; see `Producer` for its options."""
         return Producer(self, stream, **options)
 
-    def stage(self, stream: str, *, producer: str | None = None, epoch: int = 0, number: int = 0) -> Stage:
+    def stage(
+        self, stream: str, *, producer: str | None = None, epoch: int = 0, number: int = 0, since: int = 0
+    ) -> Stage:
         """One batch in parts, visible as a whole once it is committed, and taken once; see `Stage`.
 
         `producer` and `number` name the batch, so that a job that runs again does not double it; without a producer it
-        has a name of its own. `number` counts up from 0 for each producer (and `epoch`) without a gap.
+        has a name of its own. `number` counts up from 0 for each producer (and `epoch`) without a gap. `since`: an
+        event that had happened before number 0 was first sent, if that is known; see PushRequest.
         """
-        return Stage.begin(self, stream, producer or f"stage-{uuid.uuid4().hex}", epoch, number)
+        if producer is None:
+            self.describe(stream, wait_for=0)
+            since = since or self.known_sequence
+        return Stage.begin(self, stream, producer or f"stage-{uuid.uuid4().hex}", epoch, number, since)
 
     def heartbeat(self, stream: str, time: Instant) -> dt.datetime | None:
         """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""

@@ -57,6 +57,8 @@ class Producer:
     `name`: who sends; a random name by default. `epoch`: a greater one shuts out producers of that name with smaller
     ones; the time in microseconds by default. To go on where an earlier process stopped, with no row lost or
     double, give its `name` and `epoch`, and the first `number` that it had not seen acknowledged.
+    `since`: an event that had happened before number 0 was first sent, if you name both and know that nothing was sent
+    before; it is known otherwise. See PushRequest.
     `retry_seconds`: for how long without progress a lost service is tried again.
     Of one thread; several threads take a producer each.
     """
@@ -69,6 +71,7 @@ class Producer:
         name: str | None = None,
         epoch: int | None = None,
         number: int = 0,
+        since: int | None = None,
         batch_rows: int = BATCH_ROWS,
         window_batches: int = WINDOW_BATCHES,
         window_bytes: int = WINDOW_BYTES,
@@ -80,6 +83,8 @@ class Producer:
         self.epoch = time.time_ns() // 1_000 if epoch is None else epoch
         self._client = client
         self._info = client.describe(stream, wait_for=0)
+        new = not number and (name is None or epoch is None)
+        self._since = since or (client.known_sequence if new else 0)
         self._batch_rows = batch_rows
         self._window_batches = window_batches
         self._window_bytes = window_bytes
@@ -263,7 +268,12 @@ class Producer:
             number, payload = self._window[self._sent]
             self._sent += 1
         return ingest_pb2.PushStreamRequest(
-            stream=self.stream, arrow_ipc=payload.data, producer=self.name, epoch=self.epoch, number=number
+            stream=self.stream,
+            arrow_ipc=payload.data,
+            producer=self.name,
+            epoch=self.epoch,
+            number=number,
+            since=self._since,
         )
 
 

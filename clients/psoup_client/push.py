@@ -8,13 +8,19 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from psoup_client.connection import Connection, naming
+from psoup_client.connection import naming
 from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.payload import Payload
 from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
+
+if TYPE_CHECKING:
+    from psoup_client.reading import Reading
+
+_FORGOTTEN_AFTER_S = 60.0
+"""How long a producer has been silent at least when the service forgets it for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +72,14 @@ class DirectPusher:
     (or any other failure) it takes a new epoch: the number may be used up or not.
     """
 
-    def __init__(self, connection: Connection, stream: str) -> None:
-        self._connection = connection
+    def __init__(self, client: Reading, stream: str) -> None:
+        self._client = client
+        self._connection = client.connection
         self._stream = stream
         self._producer = f"push-{uuid.uuid4().hex}"
         self._epoch = 0
         self._number = 0
+        self._since = 0
         self._lock = threading.Lock()
         self._renew()
 
@@ -88,11 +96,15 @@ class DirectPusher:
         return result
 
     def _send(self, payload: Payload, timeout: float | None) -> Any:
+        begin = time.monotonic()
         try:
             reply = self._call(payload, timeout)
-        except FailedPrecondition:
-            # The service does not know this producer (any more): the stream was made anew, or the service restarted.
-            # It took nothing, so a second attempt, in the new epoch that the failure began, cannot double anything.
+        except FailedPrecondition as problem:
+            # The service does not know this producer (any more): the stream was made anew, the service restarted, or
+            # others took its place. It took nothing, so a second attempt, in the new epoch that the failure began,
+            # cannot double anything. Who was forgotten had been silent for a minute: no attempt of this call was taken.
+            if problem.reason == "PRODUCER_FORGOTTEN" and time.monotonic() - begin > _FORGOTTEN_AFTER_S / 2:
+                raise
             reply = self._call(payload, timeout)
         self._number += 1
         return reply
@@ -104,14 +116,18 @@ class DirectPusher:
             producer=self._producer,
             epoch=self._epoch,
             number=self._number,
+            since=self._since,
         )
         try:
             names = naming(len(payload.data), self._stream)
             return self._connection.call(self._connection.ingest.Push, request, timeout, names=names)
-        except BaseException:
+        except BaseException as problem:
+            if isinstance(problem, PSoupError) and problem.reason in ("PRODUCER_FORGOTTEN", "UNKNOWN_SEQUENCE"):
+                self._client.known_sequence = int(problem.facts["sequence"])  # less, if the service counts anew
             self._renew()
             raise
 
     def _renew(self) -> None:
         self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
         self._number = 0
+        self._since = self._client.known_sequence

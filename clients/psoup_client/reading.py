@@ -31,6 +31,7 @@ class Reading:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.last_sequence = 0
+        self.known_sequence = 0
         self._schemas: dict[str, StreamInfo] = {}
         self._lock = threading.Lock()
 
@@ -46,7 +47,9 @@ class Reading:
         What this client itself pushed and was told is counted; `wait_for` is another sequence to reflect.
         """
         request = streams_pb2.GetStreamRequest(name=stream)
-        info = StreamInfo.of(self._read(self.connection.streams.GetStream, request, wait_for, timeout).stream)
+        reply = self._read(self.connection.streams.GetStream, request, wait_for, timeout)
+        info = StreamInfo.of(reply.stream)
+        self.know_sequence(reply.sequence)
         self._schemas[stream.lower()] = info
         return info
 
@@ -104,13 +107,19 @@ class Reading:
         except OutOfRange as problem:
             if problem.reason != "UNKNOWN_SEQUENCE":
                 raise
-            self.last_sequence = 0  # the service has restarted since, and counts anew
+            self.last_sequence = self.known_sequence = 0  # the service has restarted since, and counts anew
             return attempt(0)
 
     def note_sequence(self, sequence: int) -> None:
         """Remember what this client was told, so that its invocations reflect it."""
         with self._lock:
             self.last_sequence = max(self.last_sequence, sequence)
+        self.know_sequence(sequence)
+
+    def know_sequence(self, sequence: int) -> None:
+        """Remember an event that has happened, whoever did it: what is sent first from now on is new since then."""
+        with self._lock:
+            self.known_sequence = max(self.known_sequence, sequence)
 
     def _read(
         self, method: Callable[..., Any], request: Any, wait_for: int | None, timeout: float | None = None

@@ -38,13 +38,15 @@ class Stage:
         self._numbers = itertools.count()
 
     @classmethod
-    def begin(cls, client: Client, stream: str, producer: str, epoch: int, number: int) -> Stage:
+    def begin(cls, client: Client, stream: str, producer: str, epoch: int, number: int, since: int = 0) -> Stage:
         """Open a stage, dropping one that the producer left open; `Client.stage` is the short way.
 
         Raises NotFound, FailedPrecondition for a gap in the numbers or a fenced epoch, and Conflict if a plain push had
         the number.
         """
-        request = staging_pb2.BeginStageRequest(stream=stream, producer=producer, epoch=epoch, number=number)
+        request = staging_pb2.BeginStageRequest(
+            stream=stream, producer=producer, epoch=epoch, number=number, since=since
+        )
         reply = client.connection.call(client.connection.staging.BeginStage, request)
         return cls(client, stream, reply.stage, PushResult().plus(reply.committed) if not reply.stage else None)
 

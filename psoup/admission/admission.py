@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from psoup.admission.attachment import Target, check_push, check_stored, decide_attach
-from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
+from psoup.admission.attachment import Target, check_stored, decide_attach
 from psoup.admission.binding import Binding, takes_long
 from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import StreamState, Tenant
@@ -22,6 +21,7 @@ from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.heartbeats import decide_heartbeat, latest_time
 from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
+from psoup.admission.pushes import decide_push
 from psoup.admission.registration import Place, check_block, decide_register, decide_register_many
 from psoup.admission.windows import check_archive
 from psoup.config import EngineConfig
@@ -31,7 +31,6 @@ from psoup.errors import (
     PSoupError,
 )
 from psoup.events import (
-    STAGED,
     AlterStream,
     Command,
     CreateStream,
@@ -97,9 +96,19 @@ class Admission:
         return self._budget.limit
 
     @property
+    def used_bytes(self) -> int:
+        """Bytes of the budget that are promised: to tuples, queries and producers."""
+        return self._budget.used
+
+    @property
     def query_bytes(self) -> int:
         """Bytes that the queries that stand are charged."""
         return self._budget.queries
+
+    @property
+    def producer_bytes(self) -> int:
+        """Bytes that what is remembered of producers is charged."""
+        return self._budget.producers
 
     @property
     def next_query(self) -> int:
@@ -167,7 +176,7 @@ class Admission:
         return {
             "sequence": self._sequence,
             "next": (self._next_stream, self._next_query),
-            "reserved": (self._budget.tuples, self._budget.queries),
+            "reserved": (self._budget.tuples, self._budget.queries, self._budget.producers),
             "queries": dict(self._queries.items()),
             "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
             "streams": {
@@ -193,6 +202,8 @@ class Admission:
 
     def _check(self) -> None:
         assert self._budget.tuples >= 0 <= self._budget.queries, "more bytes given back than taken"
+        held = sum(stream.producers.nbytes for stream in self._streams.values())
+        assert self._budget.producers == held, "producers are charged otherwise than they are"
         held = sum(stream_charge(stream.spec) for stream in self._streams.values())
         assert self._budget.streams == held, "streams are charged otherwise than they are"
         named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
@@ -251,49 +262,12 @@ class Admission:
 
     def _decide_push(self, command: Push, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
-        check_push(stream.spec, stream.past)
-        check_identity(command)
-        columns, digest = None, command.digest
-        if command.producer:
-            if not digest:
-                columns = read_columns(stream.spec, command.table, self._config)
-                digest = payload_digest(columns)
-            earlier = stream.producers.admit(command, digest, now)
-            if earlier is not None:
-                return Prepared(earlier)
-        if columns is None:
-            columns = read_columns(stream.spec, command.table, self._config, staged=digest == STAGED)
-        refused = NONE_REFUSED
-        if stream.spec.event_time:
-            bound = latest_time(stream.spec, self._config, now)
-            batch, refused, watermark = in_event_time(
-                stream.spec, columns, stream.watermark, bound, whole=command.whole
-            )
-        else:
-            batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
-        self._budget.check_batch(stream.spec, batch.nbytes if len(batch) else 0)
-        counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
-        if not (command.producer or len(batch) or refused.count):
-            return Prepared(PushAcknowledgement(self._sequence, False, *counts))
-        event = Pushed(
-            self._sequence + 1,
-            stream.tenant,
-            stream.stream_id,
-            batch,
-            refused,
-            watermark,
-            now,
-            command.producer,
-            command.epoch,
-            command.number,
-            digest,
-        )
-        return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
+        return decide_push(stream, command, self._budget, self._config, self._sequence, now)
 
     def _decide_recall(self, command: Recall, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
         check_identity(command)
-        earlier = stream.producers.admit(command, command.digest, now)
+        earlier = stream.producers.admit(command, command.digest, now, self._sequence)
         return Prepared(earlier or PushAcknowledgement(self._sequence, watermark=stream.watermark))
 
     def _decide_attach(self, command: Attach, now: int) -> Prepared:
@@ -343,7 +317,9 @@ class Admission:
                 self._budget.tuples += event.batch.nbytes
                 stream.past.pushed(event)
                 if event.producer:
+                    self._budget.producers -= stream.producers.nbytes
                     stream.producers.record(event)
+                    self._budget.producers += stream.producers.nbytes
             case WatermarkRaised():
                 self._streams[event.stream_id].watermark = event.watermark
             case Attached():
@@ -364,6 +340,7 @@ class Admission:
                 stream = self._streams.pop(event.stream_id)
                 del self._tenants[event.tenant].streams[stream.spec.name.lower()]
                 self._budget.streams -= stream_charge(stream.spec)
+                self._budget.producers -= stream.producers.nbytes
         self._sequence = event.sequence
 
     def _adopt_stream(self, event: StreamCreated) -> None:

@@ -1,7 +1,7 @@
-"""The memory that has been promised: tuples by their bytes, queries by what one is expected to take.
+"""The memory that has been promised: tuples by their bytes, queries and producers by what one is expected to take.
 
-    push      tuples + queries + the batch      over the budget: refused, and says what would be needed
-    register  tuples + queries + the block      the same
+    push      tuples + queries + producers + the batch      over the budget: refused, and says what would be needed
+    register  tuples + queries + producers + the block      the same
     results   take what is left, and give way   (the engine evicts them: an answer is evaluated when asked for)
 
 A charge is known before there is anything to measure, and is given back as it was taken. The bill
@@ -61,24 +61,30 @@ class Budget:
         self.limit = limit
         self.tuples = 0
         self.queries = 0
+        self.producers = 0
         self.streams = 0
         self._charges: dict[int, int] = {}
         """Of queries that were registered by a text, by query ID."""
         self._blocks: SortedDict = SortedDict()
         """Blocks by their first query ID: only those whose queries are charged otherwise than ROW_BYTES."""
 
+    @property
+    def used(self) -> int:
+        """Bytes of it that are promised."""
+        return self.tuples + self.queries + self.producers
+
     def check_batch(self, spec: StreamSpec, needed: int) -> None:
         """Raise ResourceExhausted if tuples of `needed` bytes do not fit.
 
         A stream with an archive is only asked to wait: its older tuples are on their way to the disk.
         """
-        if needed and self.tuples + self.queries + needed > self.limit:
-            waits = spec.retention.archive > 0 and self.queries + needed <= self.limit
+        if needed and self.used + needed > self.limit:
+            waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
             raise self._refusal(f"this batch to stream {spec.name!r} needs {needed:,} more", needed, waits)
 
     def check_queries(self, needed: int, count: int) -> None:
         """Raise ResourceExhausted if `count` queries of `needed` bytes do not fit."""
-        if self.tuples + self.queries + needed > self.limit:
+        if self.used + needed > self.limit:
             some = "this query needs" if count == 1 else f"these {count:,} queries need"
             raise self._refusal(f"{some} about {needed:,} more", needed)
 
@@ -129,11 +135,12 @@ class Budget:
         return block.charge
 
     def _refusal(self, wanted: str, needed: int, waits: bool = False) -> ResourceExhausted:
-        used = self.tuples + self.queries
+        used = self.used
+        some = f", about {self.producers:,} by what producers sent last" if self.producers else ""
         way = "try again when older tuples are on disk, or " if waits else ""
         return ResourceExhausted(
             f"the memory budget of {self.limit:,} bytes is used up: {self.tuples:,} by tuples, about {self.queries:,}"
-            f" by queries, and {wanted}; {way}raise memory_mib, drop streams or queries, or lessen a RETENTION",
+            f" by queries{some}, and {wanted}; {way}raise memory_mib, drop streams or queries, or lessen a RETENTION",
             reason="MEMORY_BUDGET",
             budget=self.limit,
             used=used,

@@ -4,7 +4,16 @@
                    '-----'
                    remembered: digest and acknowledgement, so that a repeat is answered and not taken again
 
-Kept for one stream. `admit` only looks, `record` only changes; the state after `record` depends on the event alone.
+    event  … 40 … 52 … 61 … 70 …        producers by their last batches, the longest silent first
+           a     b | c     d            a and b made way for others: the horizon is 52
+
+A producer is forgotten after it was idle for long, or early, when more come than are remembered. What it sent may come
+again, so behind the horizon a name that nobody knows is believed to be new only if its sender says so: by an event
+after the horizon that had happened before its number 0 was first sent (`since`). Whatever a forgotten one had sent is
+not after the horizon, so no number 0 is taken twice.
+
+Kept for one stream. `admit` and `making_way` only look, `record` only changes; the state after `record` depends on the
+events alone, and those of which a log needs to have only what is remembered, and the last one that moved the horizon.
 """
 
 from __future__ import annotations
@@ -17,35 +26,51 @@ from psoup.errors import Conflict, FailedPrecondition, InvalidInput, ResourceExh
 from psoup.events import STAGED, Push, PushAcknowledgement, Pushed, Recall
 
 MAX_NAME_BYTES = 256
+PRODUCER_BYTES, ACKNOWLEDGEMENT_BYTES = 1_000, 300
+"""What a producer takes in memory, and each of its acknowledgements, as measured."""
 _MAX_INT64 = 2**63 - 1
 
 
 @dataclass(slots=True)
 class _Producer:
-    """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`."""
+    """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`.
+
+    `last`: the time of its last batch, `sequence` the event.
+    """
 
     epoch: int
     expected: int
     last: int
+    sequence: int
     kept: dict[int, tuple[bytes, int, int, int, int, int | None]] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES * len(self.kept)
 
 
 class Producers:
-    """The producers of one stream, the longest silent first."""
+    """The producers of one stream, the longest silent first. `nbytes`: what they are charged."""
 
     def __init__(self, config: EngineConfig) -> None:
+        self.nbytes = 0
         self._config = config
         self._known: OrderedDict[str, _Producer] = OrderedDict()
+        self._horizon = 0
+        self._moved = 0
+        """When the horizon was moved: what it is for is too old once a producer would be forgotten as idle."""
 
-    def admit(self, command: Push | Recall, digest: bytes, now: int) -> PushAcknowledgement | None:
+    def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
         """None: the batch is next in line. An acknowledgement: it was taken before, and this was the answer.
 
-        Raises FailedPrecondition for a gap, a fenced epoch, or a repeat too old to be recognised; Conflict for a
-        repeat with another digest; ResourceExhausted for one producer too many. Changes nothing. O(1).
+        `sequence`: the last event there is. Raises FailedPrecondition for a gap, a fenced epoch, a repeat too old to be
+        recognised, or a producer that may be a forgotten one; Conflict for a repeat with another digest;
+        ResourceExhausted for one producer too many. Changes nothing. O(1).
         """
         producer = self._standing(command.producer, now)
-        if producer is None and len(self._known) >= self._config.producers and command.producer not in self._known:
-            self._refuse_another(now)
+        if producer is None:
+            self._check_not_forgotten(command, now, sequence)
+            self.making_way(command, now)
         if producer is not None and command.epoch < producer.epoch:
             raise FailedPrecondition(
                 f"producer {command.producer!r} is fenced: epoch {command.epoch} is over, epoch {producer.epoch} has"
@@ -70,40 +95,88 @@ class Producers:
         assert producer is not None
         return self._remembered(command, digest, producer)
 
+    def making_way(self, command: Push | Recall, now: int) -> int:
+        """Up to which event producers are to be forgotten so that this one can be remembered; 0 if it can be.
+
+        Raises ResourceExhausted if there is no place, as no producer has been silent for long enough.
+        """
+        if command.producer in self._known or len(self._known) < self._config.producers:
+            return 0
+        oldest = next(iter(self._known.values()))
+        if now - oldest.last > self._config.producer_idle:
+            return 0
+        if command.since and now - oldest.last >= self._config.producer_rest:
+            return oldest.sequence
+        raise ResourceExhausted(
+            f"the stream remembers {len(self._known):,} producers, the most it may; use one of their names with a"
+            " greater epoch, say since which event this producer is new (`since`), or wait until an idle one is"
+            " forgotten",
+            reason="TOO_MANY_PRODUCERS",
+            limit=self._config.producers,
+        )
+
+    def needed(self, command: Push) -> int:
+        """Bytes that remembering this batch is charged."""
+        producer = self._known.get(command.producer)
+        if producer is None:
+            return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
+        return ACKNOWLEDGEMENT_BYTES if len(producer.kept) < self._config.kept_acknowledgements else 0
+
     def record(self, event: Pushed) -> None:
         """Adopt a batch that was accepted, and forget the producers that were silent too long before it."""
+        self._move_horizon(event)
         producer = self._standing(event.producer, event.time)
-        if producer is None or producer.epoch != event.epoch:
-            producer = self._known[event.producer] = _Producer(event.epoch, 0, event.time)
-        refused = event.refused
-        producer.kept[event.number] = (
-            event.digest,
-            event.sequence,
-            event.accepted,
-            len(refused.late),
-            len(refused.ahead),
-            event.watermark,
-        )
-        producer.kept.pop(event.number - self._config.kept_acknowledgements, None)
-        producer.expected = event.number + 1
-        producer.last = event.time
+        if producer is None or producer.epoch != event.epoch or producer.expected != event.number:
+            self._forget(event.producer)
+            producer = self._known[event.producer] = _Producer(event.epoch, event.number, event.time, event.sequence)
+            self.nbytes += PRODUCER_BYTES
+        self._keep(producer, event)
         self._known.move_to_end(event.producer)
         self._forget_idle(event.time)
 
     def state(self) -> dict[str, object]:
         """Everything that decides, as plain values."""
-        return {name: (p.epoch, p.expected, p.last, dict(p.kept)) for name, p in self._known.items()}
+        known = {name: (p.epoch, p.expected, p.last, p.sequence, dict(p.kept)) for name, p in self._known.items()}
+        return {"horizon": (self._horizon, self._moved), "known": known}
 
     def check(self) -> None:
         """Remembered numbers are contiguous, end at the expected one and are not more than allowed."""
+        assert self.nbytes == sum(producer.nbytes for producer in self._known.values()), "charged otherwise"
+        last = self._horizon
         for name, producer in self._known.items():
             numbers = list(producer.kept)
             assert numbers == list(range(producer.expected - len(numbers), producer.expected)), (name, producer)
             assert len(numbers) <= self._config.kept_acknowledgements, (name, len(numbers))
+            assert producer.sequence > last, (name, "is not in the order of the last batches, behind the horizon")
+            last = producer.sequence
 
     def _standing(self, name: str, now: int) -> _Producer | None:
         producer = self._known.get(name)
         return None if producer is None or now - producer.last > self._config.producer_idle else producer
+
+    def _check_not_forgotten(self, command: Push | Recall, now: int, sequence: int) -> None:
+        """Raise FailedPrecondition if a producer that is not known may have been, and would send twice."""
+        if command.since > sequence:
+            raise FailedPrecondition(
+                f"producer {command.producer!r} is new since event {command.since}, and the last event is {sequence}:"
+                " it began with another state of this service; take a greater epoch",
+                reason="UNKNOWN_SEQUENCE",
+                producer=command.producer,
+                sequence=sequence,
+            )
+        if command.since >= self._horizon or now - self._moved > self._config.producer_idle:
+            return
+        raise FailedPrecondition(
+            f"producer {command.producer!r} is not known, and may be one that was forgotten: the stream had more"
+            f" producers than it remembers, and forgot those without a batch after event {self._horizon}. Whether"
+            f" number {command.number} of epoch {command.epoch} was taken cannot be told, and it was not taken now; if"
+            " it was never sent before, send it as number 0 of a greater epoch, and say `since` which event that is so",
+            reason="PRODUCER_FORGOTTEN",
+            producer=command.producer,
+            epoch=command.epoch,
+            number=command.number,
+            sequence=sequence,
+        )
 
     def _remembered(self, command: Push | Recall, digest: bytes, producer: _Producer) -> PushAcknowledgement:
         kept = producer.kept.get(command.number)
@@ -128,23 +201,42 @@ class Producers:
             )
         return PushAcknowledgement(sequence, True, accepted, late, ahead, watermark)
 
-    def _refuse_another(self, now: int) -> None:
-        oldest = next(iter(self._known.values()))
-        if now - oldest.last > self._config.producer_idle:
-            return
-        raise ResourceExhausted(
-            f"the stream remembers {len(self._known):,} producers, the most it may; use one of their names with a"
-            " greater epoch, or wait until an idle one is forgotten",
-            reason="TOO_MANY_PRODUCERS",
-            limit=self._config.producers,
+    def _keep(self, producer: _Producer, event: Pushed) -> None:
+        refused = event.refused
+        producer.kept[event.number] = (
+            event.digest,
+            event.sequence,
+            event.accepted,
+            len(refused.late),
+            len(refused.ahead),
+            event.watermark,
         )
+        gone = producer.kept.pop(event.number - self._config.kept_acknowledgements, None)
+        self.nbytes += ACKNOWLEDGEMENT_BYTES if gone is None else 0
+        producer.expected = event.number + 1
+        producer.last, producer.sequence = event.time, event.sequence
+
+    def _move_horizon(self, event: Pushed) -> None:
+        """The producers that made way for this one."""
+        if not event.forgotten:
+            return
+        self._horizon, self._moved = event.forgotten, event.time
+        while self._known:
+            name, producer = next(iter(self._known.items()))
+            if producer.sequence > event.forgotten:
+                return
+            self._forget(name)
 
     def _forget_idle(self, now: int) -> None:
         while self._known:
             name, producer = next(iter(self._known.items()))
             if now - producer.last <= self._config.producer_idle:
                 return
-            del self._known[name]
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        producer = self._known.pop(name, None)
+        self.nbytes -= 0 if producer is None else producer.nbytes
 
 
 def check_identity(command: Push | Recall) -> None:
@@ -153,7 +245,7 @@ def check_identity(command: Push | Recall) -> None:
         raise InvalidInput("a batch in parts needs a producer's name, so that it is taken once; give one")
     if len(command.producer.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise InvalidInput(f"the producer's name is longer than {MAX_NAME_BYTES} bytes; take a shorter one")
-    for what, value in (("epoch", command.epoch), ("number", command.number)):
+    for what, value in (("epoch", command.epoch), ("number", command.number), ("since", command.since)):
         if not 0 <= value <= _MAX_INT64:
             raise InvalidInput(f"producer {command.producer!r}: {what} {value} is not between 0 and {_MAX_INT64}")
         if value and not command.producer:

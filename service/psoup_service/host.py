@@ -293,6 +293,7 @@ class Host(Generic[SnapshotT]):
             "queued_events": self._writer.queued,
             "queued_bytes": self._room.bytes,
             "reserved_bytes": self._admission.reserved_bytes,
+            "producer_bytes": self._admission.producer_bytes,
             "pinned_bytes": self.pins.bytes,
             "pinning_streams": self.pins.streams,
             "streams_behind": self.pins.ended,

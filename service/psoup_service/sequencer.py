@@ -188,7 +188,7 @@ class Sequencer(Stage):
 
     def _process(self) -> None:
         self._admission.give_back(self._writer.take_freed())
-        used = self._admission.reserved_bytes + self._admission.query_bytes
+        used = self._admission.used_bytes
         self._admission.give_back(self._pins.settle(used))
         group, refused = Group(), list[tuple[Submission, PSoupError]]()
         end = time.perf_counter() + GROUP_SECONDS

@@ -49,6 +49,7 @@ class BatchKey:
     producer: str
     epoch: int
     number: int
+    since: int = 0
 
     @property
     def sender(self) -> tuple[str, str, str]:
@@ -282,18 +283,20 @@ class Stages:
 
 def _token(batch: BatchKey) -> str:
     """Names a stage, and says which batch it is for even when the stage is gone."""
-    said = json.dumps([secrets.token_urlsafe(_SALT_BYTES), batch.stream, batch.producer, batch.epoch, batch.number])
+    numbers = (batch.epoch, batch.number, batch.since)
+    said = json.dumps([secrets.token_urlsafe(_SALT_BYTES), batch.stream, batch.producer, *numbers])
     return base64.urlsafe_b64encode(said.encode("utf-8")).decode("ascii")
 
 
 def read_token(token: str, tenant: str) -> BatchKey:
     """The batch that a stage of this name was for; raises InvalidInput for what is no such name."""
     try:
-        _, stream, producer, epoch, number = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-        if not (isinstance(stream, str) and isinstance(producer, str) and _is_long(epoch) and _is_long(number)):
+        _, stream, producer, *numbers = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
+        epoch, number, since = numbers if len(numbers) == 3 else (*numbers, 0)  # of before there was a `since`
+        if not (isinstance(stream, str) and isinstance(producer, str) and all(map(_is_long, numbers))):
             raise ValueError("other types")
         stream.encode("utf-8"), producer.encode("utf-8")  # a lone surrogate is not text
-        return BatchKey(tenant, stream, producer, epoch, number)
+        return BatchKey(tenant, stream, producer, epoch, number, since)
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidInput(
             f"stage {token[:40]!r} is no name of a stage; use the one that BeginStage gave", field="stage"

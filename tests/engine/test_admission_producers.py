@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidBatch, InvalidInput, PSoupError, ResourceExhausted
-from psoup.events import Push
+from psoup.events import Push, Recall
 from psoup.model import SECOND
 from psoup_testing.gate import Gate, rows
 
@@ -37,9 +38,9 @@ def test_a_repeat_is_acknowledged_as_it_was_and_not_taken_again() -> None:
 
 
 def test_a_repeat_is_acknowledged_when_memory_is_full() -> None:
-    gate = make(memory_bytes=rows_bytes(2))
+    gate = make(memory_bytes=rows_bytes(2) + PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES)
     first = gate.produce(0, A)
-    with pytest.raises(ResourceExhausted):
+    with pytest.raises(ResourceExhausted, match="about 1,300 by what producers sent last"):
         gate.produce(1, A)
     assert gate.produce(0, A).sequence == first.sequence
 
@@ -142,8 +143,96 @@ def test_a_silent_producer_is_forgotten_after_the_stated_time() -> None:
     gate.now = 61
     refused(FailedPrecondition, "NUMBER_GAP", gate, 1)
     gate.produce(0, B, producer="q")  # whose event also forgets p
-    assert list(gate.admission.state()["streams"][1][5]) == ["q"]  # type: ignore[index]
+    assert known(gate) == ["q"]
     gate.produce(0, B, epoch=0)
+
+
+def known(gate: Gate) -> list[str]:
+    return list(gate.admission.state()["streams"][1][5]["known"])  # type: ignore[index]
+
+
+def crowded() -> tuple[Gate, int]:
+    """A stream that remembers two producers, b and c, and had to forget a, which sent numbers 0 and 1; when c began."""
+    gate = make(producers=2, producer_rest=10 * SECOND, producer_idle=1_000 * SECOND)
+    for number in range(2):
+        gate.produce(number, A, producer="a", since=1)
+    gate.now = 5
+    gate.produce(0, A, producer="b", since=3)
+    gate.now = 10
+    began = gate.admission.sequence
+    gate.produce(0, A, producer="c", since=began)
+    assert known(gate) == ["b", "c"]
+    return gate, began
+
+
+def test_the_longest_silent_producer_makes_way_for_one_that_says_since_when_it_is_new() -> None:
+    gate, began = crowded()
+    assert gate.pushed.forgotten == 3  # the last event of a
+    assert gate.produce(0, A, producer="c", since=began).duplicate
+    gate.now = 14
+    assert refused(ResourceExhausted, "TOO_MANY_PRODUCERS", gate, 0, producer="d", since=5)  # b has just sent
+    gate.now = 15
+    gate.produce(0, A, producer="d", since=5)
+    assert known(gate) == ["c", "d"]
+
+
+def test_what_a_forgotten_producer_sends_again_is_not_taken() -> None:
+    gate, began = crowded()
+    for number in (0, 1, 2):
+        for since in (0, 1):
+            problem = refused(FailedPrecondition, "PRODUCER_FORGOTTEN", gate, number, producer="a", since=since)
+            assert problem.facts["sequence"] == str(gate.admission.sequence)
+    refused(FailedPrecondition, "PRODUCER_FORGOTTEN", gate, 0, producer="a", epoch=7)
+    gate.now = 20
+    refused(FailedPrecondition, "NUMBER_GAP", gate, 2, producer="a", since=began)
+    gate.produce(0, A, producer="a", epoch=1, since=gate.admission.sequence)
+    assert gate.produce(0, A, producer="a", epoch=1, since=1).duplicate
+
+
+def test_who_asks_about_a_forgotten_producer_is_not_told_that_nothing_was_taken() -> None:
+    gate, _ = crowded()
+    with pytest.raises(FailedPrecondition) as caught:
+        gate.send(Recall("s", "a", 0, 0))
+    assert caught.value.reason == "PRODUCER_FORGOTTEN"
+
+
+def test_a_producer_that_does_not_say_since_when_it_is_new_displaces_nobody() -> None:
+    gate = make(producers=1, producer_rest=10 * SECOND)
+    gate.produce(0, A, producer="a")
+    gate.now = 100
+    assert "`since`" in refused(ResourceExhausted, "TOO_MANY_PRODUCERS", gate, 0, producer="b").message
+    assert gate.produce(0, A, producer="a").duplicate
+
+
+def test_what_was_forgotten_early_is_forgotten_altogether_in_time() -> None:
+    gate, _ = crowded()
+    gate.now = 1_010
+    refused(FailedPrecondition, "PRODUCER_FORGOTTEN", gate, 0, producer="e")
+    gate.now = 1_011
+    gate.produce(0, A, producer="e")
+
+
+def test_nobody_is_new_since_an_event_that_has_not_happened() -> None:
+    gate = make()
+    assert refused(FailedPrecondition, "UNKNOWN_SEQUENCE", gate, 0, since=2).facts["sequence"] == "1"
+    gate.produce(0, A, since=1)
+    assert gate.produce(0, A, since=99).duplicate  # what is remembered needs no such word
+
+
+def test_what_is_remembered_is_charged_until_it_is_forgotten() -> None:
+    gate = make(kept_acknowledgements=2, producer_idle=60 * SECOND)
+    for number in range(4):
+        gate.produce(number, A)
+    assert gate.admission.producer_bytes == PRODUCER_BYTES + 2 * ACKNOWLEDGEMENT_BYTES
+    gate.produce(0, A, producer="q")
+    assert gate.admission.producer_bytes == 2 * PRODUCER_BYTES + 3 * ACKNOWLEDGEMENT_BYTES
+    gate.produce(0, A, epoch=1)
+    assert gate.admission.producer_bytes == 2 * (PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES)
+    gate.now = 61
+    gate.produce(0, A, producer="r")
+    assert gate.admission.producer_bytes == PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
+    gate.drop("s")
+    assert gate.admission.producer_bytes == 0
 
 
 def test_a_stream_remembers_so_many_producers_and_no_more() -> None:
@@ -166,6 +255,8 @@ def test_a_stream_remembers_so_many_producers_and_no_more() -> None:
         ({"number": 0, "epoch": -1}, "epoch -1"),
         ({"number": 0, "producer": "p" * 257}, "longer than 256 bytes"),
         ({"number": 5, "producer": ""}, "without a producer"),
+        ({"number": 0, "since": -1}, "since -1"),
+        ({"number": 0, "producer": "", "since": 1}, "without a producer"),
     ],
 )
 def test_names_and_numbers_that_cannot_be(more: dict[str, object], message: str) -> None:

@@ -19,11 +19,12 @@ from psoup.model import SECOND
 from psoup_testing.gate import Gate, rows
 
 CONFIG = EngineConfig(
-    memory_bytes=1_000,
+    memory_bytes=4_000,
     kept_acknowledgements=2,
     kept_requests=2,
     producer_idle=5 * SECOND,
     producers=2,
+    producer_rest=2 * SECOND,
     max_ahead=SECOND,
 )
 NAMES = st.sampled_from(["a", "B", "c"])
@@ -51,7 +52,8 @@ def pushes(draw: st.DrawFn) -> Push:
     table = rows(t=times, x=[draw(st.sampled_from([1, 2, None])) for _ in times])  # type: ignore[arg-type]
     producer = draw(st.sampled_from(["", "p", "q", "r"]))
     epoch, number = (draw(st.integers(0, 1)), draw(st.integers(-1, 4))) if producer else (0, 0)
-    return Push(draw(NAMES), table, producer, epoch, number, tenant=draw(TENANTS))
+    since = draw(st.integers(0, 12)) if producer else 0
+    return Push(draw(NAMES), table, producer, epoch, number, tenant=draw(TENANTS), since=since)
 
 
 COMMANDS: st.SearchStrategy[Command] = st.one_of(

@@ -28,6 +28,7 @@ class PushRequest(_message.Message):
     PRODUCER_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     arrow_ipc: _builtins.bytes
@@ -47,6 +48,14 @@ class PushRequest(_message.Message):
     """The producer sequence: 0, 1, 2, … in each epoch without a gap. A number that comes again with the same bytes in
     `arrow_ipc` is replied to as before, and is not taken again; the last 1,024 are remembered.
     """
+    since: _builtins.int
+    """An event that had happened before number 0 of this epoch was first sent: the `sequence` of any reply of before
+    (GetStream has one). To be sent with each batch, the same in all of an epoch; 0 if that is not known, as when a job
+    may have sent its number 0 in an earlier run.
+    A producer is forgotten when it was silent for a week. A stream remembers 65,536; where there are more, one that
+    says since when it is new takes the place of the longest silent one, if that has been silent for a minute. A name
+    that may be that of a forgotten one is refused then, unless it is new since a later event.
+    """
     def __init__(
         self,
         *,
@@ -55,10 +64,11 @@ class PushRequest(_message.Message):
         producer: _builtins.str = ...,
         epoch: _builtins.int = ...,
         number: _builtins.int = ...,
+        since: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -121,6 +131,7 @@ class PushStreamRequest(_message.Message):
     PRODUCER_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name. Needed in the first message; later ones leave it empty or repeat it."""
     arrow_ipc: _builtins.bytes
@@ -131,6 +142,8 @@ class PushStreamRequest(_message.Message):
     """As in PushRequest. Given in the first message; later ones leave it 0 or repeat it."""
     number: _builtins.int
     """As in PushRequest; to be set in every message if there is a producer."""
+    since: _builtins.int
+    """As in PushRequest. Given in the first message; later ones leave it 0 or repeat it."""
     def __init__(
         self,
         *,
@@ -139,10 +152,11 @@ class PushStreamRequest(_message.Message):
         producer: _builtins.str = ...,
         epoch: _builtins.int = ...,
         number: _builtins.int = ...,
+        since: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

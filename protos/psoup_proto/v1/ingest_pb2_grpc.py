@@ -82,7 +82,8 @@ class IngestServiceServicer(object):
         RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
         ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
-        has replaced; the message names what is expected.
+        has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
+        for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
         UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -52,7 +52,8 @@ class IngestServiceStub:
     RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
-    has replaced; the message names what is expected.
+    has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
+    for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
     UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
     """
     PushStream: _grpc.StreamStreamMultiCallable[_ingest_pb2.PushStreamRequest, _ingest_pb2.PushStreamResponse]
@@ -94,7 +95,8 @@ class IngestServiceAsyncStub(IngestServiceStub):
     RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
-    has replaced; the message names what is expected.
+    has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
+    for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
     UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
     """
     PushStream: _aio.StreamStreamMultiCallable[_ingest_pb2.PushStreamRequest, _ingest_pb2.PushStreamResponse]  # type: ignore[assignment]
@@ -139,7 +141,8 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
         ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
-        has replaced; the message names what is expected.
+        has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
+        for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
         UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
         """
 

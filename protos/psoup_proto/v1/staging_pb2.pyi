@@ -30,6 +30,7 @@ class BeginStageRequest(_message.Message):
     PRODUCER_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     producer: _builtins.str
@@ -38,6 +39,8 @@ class BeginStageRequest(_message.Message):
     """As in PushRequest."""
     number: _builtins.int
     """As in PushRequest: 0, 1, 2, … in each epoch without a gap."""
+    since: _builtins.int
+    """As in PushRequest."""
     def __init__(
         self,
         *,
@@ -45,10 +48,11 @@ class BeginStageRequest(_message.Message):
         producer: _builtins.str = ...,
         epoch: _builtins.int = ...,
         number: _builtins.int = ...,
+        since: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "number", b"number", "producer", b"producer", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "number", b"number", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -46,7 +46,8 @@ class StagingServiceStub:
 
     The reply says if the number was committed before; then there is nothing to do.
     NOT_FOUND: no such stream.
-    FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
+    FAILED_PRECONDITION: a gap in the numbers, an epoch that a greater one has replaced, or a producer that may be a
+    forgotten one (reason PRODUCER_FORGOTTEN, as in Push).
     ABORTED: the number was used by a plain push.
     RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
     """
@@ -87,7 +88,8 @@ class StagingServiceAsyncStub(StagingServiceStub):
 
     The reply says if the number was committed before; then there is nothing to do.
     NOT_FOUND: no such stream.
-    FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
+    FAILED_PRECONDITION: a gap in the numbers, an epoch that a greater one has replaced, or a producer that may be a
+    forgotten one (reason PRODUCER_FORGOTTEN, as in Push).
     ABORTED: the number was used by a plain push.
     RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
     """
@@ -131,7 +133,8 @@ class StagingServiceServicer(metaclass=_abc_1.ABCMeta):
 
         The reply says if the number was committed before; then there is nothing to do.
         NOT_FOUND: no such stream.
-        FAILED_PRECONDITION: a gap in the numbers, or an epoch that a greater one has replaced.
+        FAILED_PRECONDITION: a gap in the numbers, an epoch that a greater one has replaced, or a producer that may be a
+        forgotten one (reason PRODUCER_FORGOTTEN, as in Push).
         ABORTED: the number was used by a plain push.
         RESOURCE_EXHAUSTED: 64 stages are open, and none of them has been silent for a minute (TOO_MANY_STAGES).
         """

@@ -30,6 +30,7 @@ class _Sender:
     stream: str
     producer: str
     epoch: int
+    since: int
 
 
 class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
@@ -40,7 +41,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
     async def Push(self, request: ingest_pb2.PushRequest, context: Context) -> ingest_pb2.PushResponse:
         """One batch."""
-        sender = _Sender(request.stream, request.producer, request.epoch)
+        sender = _Sender(request.stream, request.producer, request.epoch, request.since)
         command, place = await self._command(sender, request.number, request.arrow_ipc, context)
         done = await self._submit(command, place, len(request.arrow_ipc))
         return ingest_pb2.PushResponse(
@@ -133,7 +134,16 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         tenant = self._backend.tenant(context)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.batch(spec, payload, context.peer, digest=bool(sender.producer))
-        push = events.Push(sender.stream, decoded.table, sender.producer, sender.epoch, number, decoded.digest, tenant)
+        push = events.Push(
+            sender.stream,
+            decoded.table,
+            sender.producer,
+            sender.epoch,
+            number,
+            decoded.digest,
+            tenant,
+            since=sender.since,
+        )
         return push, decoded.place
 
     async def _submit(self, command: events.Push, place: Place, size: int) -> PushAcknowledgement:
@@ -150,7 +160,7 @@ def _leave(place: Place, _: asyncio.Future[PushAcknowledgement]) -> None:
 
 def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) -> _Sender:
     """The sender of this message: the first one says it, later ones leave it out or repeat it."""
-    given = _Sender(request.stream, request.producer, request.epoch)
+    given = _Sender(request.stream, request.producer, request.epoch, request.since)
     if sender is None:
         return given
     given = replace(
@@ -158,11 +168,13 @@ def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) ->
         stream=given.stream or sender.stream,
         producer=given.producer or sender.producer,
         epoch=given.epoch or sender.epoch,
+        since=given.since or sender.since,
     )
     if given != sender:
         raise InvalidInput(
             f"number {request.number} says stream {given.stream!r}, producer {given.producer!r}, epoch {given.epoch},"
-            f" but this call began with {sender.stream!r}, {sender.producer!r}, {sender.epoch}; open another for it",
+            f" since {given.since}, but this call began with {sender.stream!r}, {sender.producer!r}, {sender.epoch},"
+            f" {sender.since}; open another for it",
             reason="SENDER_CHANGED",
         )
     return given

@@ -40,7 +40,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self, request: staging_pb2.BeginStageRequest, context: Context
     ) -> staging_pb2.BeginStageResponse:
         """Open a stage, unless its batch was taken before."""
-        batch = BatchKey(self._backend.tenant(context), request.stream, request.producer, request.epoch, request.number)
+        tenant, since = self._backend.tenant(context), request.since
+        batch = BatchKey(tenant, request.stream, request.producer, request.epoch, request.number, since)
         earlier = await self._recall(batch)
         if earlier.duplicate:
             return staging_pb2.BeginStageResponse(committed=_outcome(earlier))
@@ -77,7 +78,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         stage.committing = True
         try:
             table = await self._backend.decoding.run(context.peer, stage.nbytes, lambda: one_table(parts, schema))
-            command = Push(batch.stream, table, batch.producer, batch.epoch, batch.number, STAGED, tenant)
+            numbers = (batch.producer, batch.epoch, batch.number)
+            command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since)
             done = await self._backend.host.submit(command, patience=PATIENCE_S)
         finally:
             stage.committing = False
@@ -101,7 +103,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         return staging_pb2.AbortStageResponse()
 
     async def _recall(self, batch: BatchKey) -> PushAcknowledgement:
-        command = Recall(batch.stream, batch.producer, batch.epoch, batch.number, STAGED, batch.tenant)
+        numbers = (batch.producer, batch.epoch, batch.number)
+        command = Recall(batch.stream, *numbers, STAGED, batch.tenant, batch.since)
         done = await self._backend.host.submit(command, patience=PATIENCE_S)
         assert isinstance(done, PushAcknowledgement)
         return done

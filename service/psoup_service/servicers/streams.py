@@ -76,7 +76,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         backend = self._backend
         snapshot = await backend.reflecting(request.min_sequence)
         found = await self._described(snapshot, request.name, backend.tenant(context))
-        return streams_pb2.GetStreamResponse(stream=found)
+        return streams_pb2.GetStreamResponse(stream=found, sequence=snapshot.sequence)
 
     async def DropStream(
         self, request: streams_pb2.DropStreamRequest, context: Context

@@ -106,6 +106,7 @@ def _encode_push(event: Pushed) -> Row:
     times = None
     if refused.count:
         times = np.concatenate([refused.late, refused.ahead]).astype(_INT64).tobytes()
+    some = {"forgotten": event.forgotten} if event.forgotten else {}
     return _row(
         event.sequence,
         "push",
@@ -123,6 +124,7 @@ def _encode_push(event: Pushed) -> Row:
         number=event.number,
         digest=event.digest.hex(),
         tenant=event.tenant,
+        **some,
     )
 
 
@@ -326,6 +328,7 @@ class Decoder:
             facts["number"],
             bytes.fromhex(facts["digest"]),
             facts["rows"] - len(batch),
+            facts.get("forgotten", 0),
         )
 
     def _batch(self, row: Row, facts: dict[str, Any], spec: StreamSpec) -> Batch:

@@ -34,7 +34,7 @@ from psoup_storage.durable.structure import damaged_log, damaged_pages, damaged_
 from psoup_storage.durable.synced import Synced
 from psoup_storage.durable.whole_copy import MARK, Act, copy_pages
 
-FORMAT = 6
+FORMAT = 7
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -86,8 +86,8 @@ _QUERIES = """
 CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
 CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
 """
-_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: seals("chunks", "stored"), 4: SLICES + _QUERIES, 5: seals("meta")}
-"""What leads from each older format to the next."""
+_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: seals("chunks", "stored"), 4: SLICES + _QUERIES, 5: seals("meta"), 6: ""}
+"""What leads from each older format to the next. The seventh has pushes that say which producers were forgotten."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that a directory of this format is made of."""
 

@@ -1,7 +1,8 @@
 """What the log may forget, in SQL: a replay of what is left leads to the same state.
 
     a push whose tuples are all stored     its tuples, at once; its row too, unless the row is still needed for
-                                           the producer's last acknowledgements or the stream's watermark
+                                           the producer's last acknowledgements or the stream's watermark, or the
+                                           last to say up to where producers were forgotten
     a heartbeat                            once a later row has the stream's watermark
     a batch that was attached              once a later one of its job is
     a stream that was dropped              its pushes, chunks and heartbeats at once, the rest as below
@@ -40,12 +41,15 @@ ORDER BY last_time LIMIT :count
 
 _AGED = f"""
 SELECT sequence, late, ahead FROM (
-    SELECT sequence, kind, body ->> 'producer' AS producer, {_REFUSALS},
+    SELECT sequence, kind, body ->> 'producer' AS producer, tuples IS NULL AS stored, {_REFUSALS},
         row_number() OVER (PARTITION BY kind, body ->> 'producer' ORDER BY sequence DESC) AS age,
         max(body ->> 'time') OVER (PARTITION BY kind, body ->> 'producer') AS active,
-        max(body ->> 'time') OVER () AS now
-    FROM log WHERE stream = :stream AND kind IN ('push', 'watermark') AND tuples IS NULL
-) WHERE (kind = 'watermark' OR producer = '' OR age > :kept OR active < now - :idle) AND sequence < {_NEWEST}
+        max(body ->> 'time') OVER () AS now,
+        max(sequence) OVER (PARTITION BY kind, body ->> 'producer') AS latest,
+        ifnull(body ->> 'forgotten', 0) AS forgotten, max(ifnull(body ->> 'forgotten', 0)) OVER () AS horizon
+    FROM log WHERE stream = :stream AND kind IN ('push', 'watermark')
+) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = '' OR active < now - :idle
+    OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon))
 """
 
 _DEAD_QUERIES = """
@@ -87,7 +91,7 @@ def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
 def forget_aged(connection: apsw.Connection, stream: int) -> None:
     """Forget rows without tuples that neither a producer nor the watermark needs.
 
-    O(rows without tuples), each of which is read: not after every chunk.
+    O(rows of the stream), each of which is read: not after every chunk.
     """
     facts = {"stream": stream, "kept": KEPT_ACKNOWLEDGEMENTS, "idle": PRODUCER_IDLE}
     gone = list(connection.execute(_AGED, facts))

@@ -40,7 +40,7 @@ class Numbers:
             if self._active[stream, producer] < self._now - PRODUCER_IDLE:
                 continue
             for (epoch, number), (later, following) in pairwise(seen):
-                if later == epoch and following != number + 1:
+                if later == epoch and following and following != number + 1:  # 0: it was forgotten, and began anew
                     yield (
                         f"batches {number + 1} to {following - 1} of producer {producer!r}, epoch {epoch}, of"
                         f" {name(stream)} are missing"

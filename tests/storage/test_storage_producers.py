@@ -1,0 +1,179 @@
+"""Exactly once with producers that make way, a log that forgets, and a service that is killed: nothing is taken twice.
+
+senders, each with a name and what it knew when it began:  0 1 2 …, any of them again, at any time
+between them: time goes by, the log forgets, the directory is found as a kill left it
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from psoup.admission import Admission
+from psoup.config import EngineConfig
+from psoup.errors import PSoupError
+from psoup.events import CreateStream, Heartbeat, Push, Pushed
+from psoup.model import SECOND
+from psoup_storage.durable import forgetting
+from psoup_storage.durable.store import DurableStore
+from psoup_testing.gate import rows
+
+CONFIG = EngineConfig(producers=3, producer_rest=SECOND, kept_acknowledgements=2, producer_idle=10**6 * SECOND)
+EMPTY = rows(t=[])
+LIARS = {"x", "y"}
+"""Who begins again under its old epoch, and says that this was never sent: its own loss."""
+NAMES = st.sampled_from(["a", "b", "c", "d", "e", *LIARS])
+
+
+@pytest.fixture(autouse=True)
+def as_few_rows_as_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "KEPT_ACKNOWLEDGEMENTS", CONFIG.kept_acknowledgements)
+
+
+@dataclass
+class Sender:
+    """A producer's life under one name and epoch: what it knew when it began, and its next number."""
+
+    name: str
+    epoch: int
+    since: int
+    number: int = 0
+
+
+@dataclass
+class Place:
+    """A directory, the admission over it, and every (name, epoch, number) that was taken."""
+
+    path: Path
+    now: int = 1
+    taken: set[tuple[str, int, int]] = field(default_factory=set)
+    epochs: dict[str, int] = field(default_factory=dict)
+    senders: dict[str, Sender] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.store = DurableStore(self.path / "0")
+        self.admission = Admission(CONFIG)
+        self.lives = 0
+        self.tell(CreateStream("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t"))
+
+    def tell(self, command: Any) -> None:
+        event = self.admission.prepare(command, self.now * SECOND).event
+        if event is None:
+            return
+        self.store.append([event])
+        if isinstance(event, Pushed):
+            key = (event.producer, event.epoch, event.number)
+            assert key not in self.taken or event.producer in LIARS, f"{key} was taken twice"
+            self.taken.add(key)
+
+    def begin(self, name: str) -> None:
+        epoch = self.epochs[name] = 0 if name in LIARS else self.epochs.get(name, -1) + 1
+        self.senders[name] = Sender(name, epoch, self.admission.sequence)
+
+    def send(self, name: str, back: int, since: bool) -> None:
+        """The next number of a sender, or one of those `back` before it again."""
+        sender = self.senders.get(name)
+        if sender is None:
+            return
+        number = max(0, sender.number - back)
+        known = sender.since if since else 0
+        try:
+            self.tell(Push("s", EMPTY, name, sender.epoch, number, since=known))
+            sender.number = max(sender.number, number + 1)
+        except PSoupError as problem:
+            self.refused.add(problem.reason)
+
+    def forget(self) -> None:
+        """What the log does after some chunks: a heartbeat is its newest row, so that no push has to stay for that."""
+        self.tell(Heartbeat("s", self.now * SECOND))
+        with self.store._database.transaction() as connection:
+            forgetting.forget_aged(connection, 1)
+
+    def kill(self) -> None:
+        """Go on with the directory as it is found, by what is in the log."""
+        before = self.admission.state()["streams"]
+        self.lives += 1
+        found = self.path / str(self.lives)
+        shutil.copytree(self.path / str(self.lives - 1), found, ignore=shutil.ignore_patterns("lock"))
+        self.store.close()
+        self.store, self.admission = DurableStore(found), Admission(CONFIG)
+        for event in self.store.read():
+            self.admission.replay(event)
+        self.admission.check()
+        assert self.admission.state()["streams"] == before
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), NAMES),
+        st.tuples(st.just("send"), NAMES, st.integers(0, 3), st.booleans()),
+        st.tuples(st.just("send"), NAMES, st.integers(0, 1), st.just(True)),
+        st.tuples(st.just("rest"), st.integers(0, 2)),
+        st.tuples(st.just("forget")),
+        st.tuples(st.just("kill")),
+    ),
+    max_size=60,
+)
+
+
+def play(steps: list[tuple[Any, ...]]) -> Place:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(Path(folder))
+        for act, *facts in steps:
+            if act == "rest":
+                place.now += facts[0]
+            else:
+                getattr(place, act)(*facts)
+        place.forget()
+        place.kill()
+        place.store.close()
+        return place
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_no_number_is_taken_twice_whoever_is_forgotten_and_whenever_it_is_killed(steps: list[tuple[Any, ...]]) -> None:
+    play(steps)
+
+
+def test_what_was_forgotten_stays_so_when_its_rows_and_those_of_who_displaced_it_are_gone() -> None:
+    """c displaces a, then d, e and f displace b, c and d: of c's row only the later ones know."""
+    steps: list[tuple[Any, ...]] = []
+    for name in "abcdef":
+        steps += [("begin", name), ("send", name, 0, True), ("rest", 1), ("forget",), ("kill",)]
+    steps += [("send", name, 1, since) for name in "abcdef" for since in (True, False)]
+    place = play(steps)
+    assert place.refused == {"PRODUCER_FORGOTTEN"}
+    assert len(place.taken) == 6
+
+
+def test_who_displaced_another_may_send_for_long() -> None:
+    """d displaces a, and sends more than is remembered: the row that says so stays."""
+    steps: list[tuple[Any, ...]] = []
+    for name in "abcd":
+        steps += [("begin", name), ("send", name, 0, True), ("rest", 1)]
+    steps += [("send", "d", 0, True)] * 5 + [("forget",), ("kill",), ("send", "a", 1, True)]
+    assert play(steps).refused == {"PRODUCER_FORGOTTEN"}
+
+
+def test_a_log_that_has_rows_of_two_lives_of_a_producer_is_read() -> None:
+    steps: list[tuple[Any, ...]] = [("begin", "x"), ("send", "x", 0, True), ("send", "x", 0, True), ("rest", 1)]
+    for name in ["a", "b", "c", "x", "d", "e"]:
+        steps += [("begin", name), ("send", name, 0, True), ("rest", 1)]
+    play([*steps, ("send", "x", 0, True), ("forget",), ("kill",)])
+
+
+def test_who_was_forgotten_and_begins_anew_is_remembered_by_its_new_numbers() -> None:
+    steps: list[tuple[Any, ...]] = [("begin", "a"), ("send", "a", 0, True), ("send", "a", 0, True), ("rest", 1)]
+    for name in "bcd":
+        steps += [("begin", name), ("send", name, 0, True), ("rest", 1)]
+    steps += [("begin", "a"), ("send", "a", 0, True), ("kill",), ("forget",), ("send", "a", 0, True), ("kill",)]
+    assert len(play(steps).taken) == 7
