@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 from psoup_service.allowance import Allowance
+from psoup_service.allowed import allowed
 from psoup_service.limits import Limits
 
 PREFIX = "PSOUP_"
@@ -139,6 +141,14 @@ class Settings(BaseModel):
     drain_s: float = Field(default=10.0, ge=0, le=3_600)
     """time that calls have to end when the service is told to stop"""
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth(cls, value: Any) -> Any:
+        """No setting is true or false, and Python would take them for 1 and 0."""
+        if isinstance(value, bool):
+            raise PydanticCustomError("truth", "neither true nor false")
+        return value
+
     @field_validator("host")
     @classmethod
     def _loopback(cls, host: str) -> str:
@@ -239,8 +249,13 @@ def load(
         return Loaded(Settings(**values), origins)
     except ValidationError as problem:
         first = problem.errors()[0]
-        why = first["msg"].removeprefix("Value error, ")
-        name = str(first["loc"][0]) if first["loc"] else ""
+        name = str(first["loc"][0])
+        of_ours = first["type"] == "value_error"
+        why = (
+            first["msg"].removeprefix("Value error, ")
+            if of_ours
+            else f"it takes {allowed(Settings.model_fields[name])}"
+        )
         raise InvalidInput(
             f"{name} = {values.get(name)!r} (from {origins.get(name, '?')}) is refused: {why}",
             reason="SETTING",
