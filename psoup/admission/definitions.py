@@ -27,7 +27,7 @@ def decide_create(
 
     The statement that is kept says AHEAD, as one without it is older than that word, and means another bound.
     """
-    spec, text = create_stream(command.sql), command.sql
+    spec, text = create_stream(command.sql, new=True), command.sql
     known = tenant.find(spec.name)
     if known is not None:
         if spec.ahead is None:
@@ -60,7 +60,7 @@ def decide_alter(
 
     Raises NotFound; AlreadyExists that names a column which is there, or is there with another type.
     """
-    asked = alter_stream(command.sql)
+    asked = alter_stream(command.sql, new=True)
     stream = tenant.stream(asked.stream)
     if asked.ahead is not None:
         spec = asked.of(stream.spec)

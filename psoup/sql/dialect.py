@@ -280,7 +280,12 @@ class PSoupParser(parser.Parser):
 
     def _parse_added_column(self, lenient: list[str]) -> Any:
         if not self._match_text_seq("ADD"):
-            self.refuse("columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES")
+            word = self._curr.text.upper() if self._curr else ""
+            self.refuse(
+                "columns cannot be dropped; SELECT the ones that you want, or make another stream with those"
+                if word == "DROP"
+                else "columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES"
+            )
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()

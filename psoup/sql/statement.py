@@ -25,6 +25,7 @@ from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import Source, nearest
 from psoup.sql.syntax import AlterStream, Bounds, CreateStream, PlacedError, Refusal, TooComplex
 from psoup.sql.template import Template, template_of
+from psoup.sql.vague import refuse_vague
 from psoup.sql.windows import window
 
 T = TypeVar("T")
@@ -51,14 +52,14 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
 
 
-def create_stream(text: str) -> StreamSpec:
-    """The stream that a CREATE STREAM statement declares. Raises SqlError."""
-    return _safely(text, _create)
+def create_stream(text: str, *, new: bool = False) -> StreamSpec:
+    """The stream that a CREATE STREAM statement declares. `new`: nothing vague, see `vague`. Raises SqlError."""
+    return _safely(text, lambda source: _create(source, new))
 
 
-def alter_stream(text: str) -> Alteration:
-    """What an ALTER STREAM statement asks for. Raises SqlError."""
-    return _safely(text, _alter)
+def alter_stream(text: str, *, new: bool = False) -> Alteration:
+    """What an ALTER STREAM statement asks for. `new`: nothing vague, see `vague`. Raises SqlError."""
+    return _safely(text, lambda source: _alter(source, new))
 
 
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
@@ -88,7 +89,7 @@ def is_create(text: str) -> bool:
     return text.split(None, 1)[:1] != [] and text.split(None, 1)[0].upper() == "CREATE"
 
 
-def _create(source: Source) -> StreamSpec:
+def _create(source: Source, new: bool) -> StreamSpec:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "CREATE")
     second = tokens[1] if len(tokens) > 1 else tokens[0]
@@ -102,17 +103,23 @@ def _create(source: Source) -> StreamSpec:
     node = _parse(source, tokens)
     if not isinstance(node, CreateStream):
         raise refuse_node(source, node)
-    return stream_spec(source, node)
+    spec = stream_spec(source, node)
+    if new:
+        refuse_vague(source, node)
+    return spec
 
 
-def _alter(source: Source) -> Alteration:
+def _alter(source: Source, new: bool) -> Alteration:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "ALTER")
     refuse_tokens(source, tokens)
     node = _parse(source, tokens)
     if not isinstance(node, AlterStream):
         raise refuse_node(source, node)
-    return alteration(source, node)
+    asked = alteration(source, node)
+    if new:
+        refuse_vague(source, node)
+    return asked
 
 
 def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQuery:

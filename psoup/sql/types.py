@@ -3,7 +3,8 @@
     BOOLEAN BOOL · BIGINT INT INTEGER SMALLINT TINYINT · DOUBLE FLOAT REAL · DECIMAL NUMERIC
     TEXT VARCHAR CHAR STRING · TIMESTAMP DATETIME · DATE
 
-Narrow integers and floats are kept in the wide form, and a length of VARCHAR is not enforced, as in DuckDB.
+Narrow integers and floats are kept in the wide form, and a length of VARCHAR is not enforced, as in DuckDB; a new
+stream is refused for one (`vague`).
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_the_service_has_the_last_word() -> None:
     assert ahead(gate, 1_101) == 1
     for send in (
         CreateStream(EVENTS.replace(" s ", " r ") + " AHEAD 2 MINUTES"),
-        AlterStream("ALTER STREAM s AHEAD 101"),
+        AlterStream("ALTER STREAM s AHEAD 101 SECONDS"),
     ):
         with pytest.raises(InvalidInput, match="is more than this service allows, 100 SECONDS") as caught:
             gate.send(send)

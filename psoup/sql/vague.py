@@ -1,0 +1,32 @@
+"""What a stream that exists may say, and a new one may not: it could mean something else than was meant.
+
+    RETENTION 5            seconds, and tuples would be gone after them: days or rows are as likely
+    VARCHAR2(3)            a text of any length
+
+Statements in a log are read as they were understood when they came.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from psoup.sql.source import Source
+
+_DURATIONS = {"lateness": "LATENESS", "idle": "IDLE AFTER", "ahead": "AHEAD"}
+_AMOUNTS = {"retention": "RETENTION", "archive": "ARCHIVE"}
+
+
+def refuse_vague(source: Source, node: exp.Expr) -> None:
+    """Raise SqlError for what is vague in a `dialect.CreateStream` or `AlterStream`."""
+    for key, word in (_DURATIONS | _AMOUNTS).items():
+        given = node.args.get(key)
+        if given is not None and not given.args.get("unit") and str(given.this).strip("0."):
+            ways = ("DAYS", "SECONDS", "ROWS") if key in _AMOUNTS else ("MINUTES", "SECONDS")
+            *others, last = (f"{word} {given.this} {unit}" for unit in ways)
+            hint = f"write {', '.join(others)} or {last}"
+            raise source.error(f"{word} {given.this} has no unit", given, hint=hint)
+    for column in node.expressions:
+        kind = column.args["kind"]
+        if kind.expressions and kind.this in exp.DataType.TEXT_TYPES:
+            hint = "write TEXT, which takes texts of any length"
+            raise source.error(f"the length of {source.written(kind)} would not be kept to", kind, hint=hint)
