@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from psoup.kernels.arrive import _holds
+from psoup.kernels.lanes import LANES, keep_hits
 
 _WHOLE, _SOLE = 1, 2
 """Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
@@ -67,15 +68,17 @@ def reach(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _touch(cell, cell_ptr, group_ptr, group_test, entries, tests):
-    """Load what testing the cell will read, without waiting for it: a list is rarely in the cache."""
-    begin, end = cell_ptr[cell], cell_ptr[cell + 1]
-    total, step = np.int64(0), 64 // tests.itemsize
-    for p in range(group_test[begin], group_test[end], step):
-        total += tests[p]
-    for p in range(group_ptr[begin], group_ptr[end], 16):
-        total += entries[p]
-    return total
+def _keep(hit, size, entries, first, t, bits, out, place):
+    """Write the keys of the entries that hit; returns the place behind them. hit: uint8[>= size + LANES]."""
+    hit[size : size + LANES] = 0
+    for e in range(0, size, LANES):
+        if first + e + LANES <= entries.shape[0]:
+            place += keep_hits(hit[e : e + LANES], entries, first + e, t, bits, out, place)
+        else:  # so few are left of all
+            for more in range(e, size):
+                out[place] = (np.int64(entries[first + more]) << bits) | t
+                place += hit[more]
+    return place
 
 
 @njit(cache=True, nogil=True)
@@ -113,14 +116,12 @@ def match_lists(
     codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
     lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. longest: entries of the longest
     group. The index, codes: see `psoup.kernels.arrive`. All read.
-    out: uint32 or uint64[>= room[end] - room[begin]], written: clause << bits | tuple of the matches, in the order of
-    the tuples; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
+    out: uint32 or uint64[>= room[end] - room[begin] + LANES], written: clause << bits | tuple of the matches, in the
+    order of the tuples; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
     """
-    place, touched = np.int64(0), np.int64(0)
-    hit = np.empty(longest, np.uint8)
+    place = np.int64(0)
+    hit = np.empty(longest + LANES, np.uint8)
     for j in range(begin, end):
-        if j + 2 < end and cells[j + 2] >= 0:
-            touched += _touch(cells[j + 2], cell_ptr, group_ptr, group_test, entries, tests)
         t, cell, hot = tuples[j], cells[j], cells[j] < 0
         cell = ~cell if hot else cell
         for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
@@ -138,7 +139,5 @@ def match_lists(
                         if hit[e] == 0:
                             break
                         hit[e] = _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t)
-            for e in range(size):
-                out[place] = (np.int64(own[e]) << bits) | t
-                place += hit[e]
-    return place + np.int64(touched < 0)  # never below 0, which keeps the loads from being left out
+            place = _keep(hit, size, entries, first, t, bits, out, place)
+    return place

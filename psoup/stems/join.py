@@ -25,6 +25,7 @@ from psoup.config import EngineConfig
 from psoup.kernels.arrive import emit, plan
 from psoup.kernels.bitmaps import prefix_bitmaps
 from psoup.kernels.codes import count_codes, count_some, sort_tuples
+from psoup.kernels.lanes import LANES
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
 from psoup.kernels.runs import group_keys, keys_to_rows
@@ -195,7 +196,7 @@ class Join:
         part, index, lists = self.part, self.part.index, self.part.index.lists
         bits, total = max(1, (self.size - 1).bit_length()), int(reached.room[-1])
         wide = len(index) << bits > 1 << 32
-        out = self.scratch.get("wide" if wide else "narrow", total, np.uint64 if wide else np.uint32)
+        out = self.scratch.get("wide" if wide else "narrow", total + LANES, np.uint64 if wide else np.uint32)
         count = match_lists(
             0, len(reached.tuples), reached.tuples, reached.cells, reached.room, lists.cell_ptr, lists.group_ptr,
             lists.group_kind, lists.group_test, lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries,

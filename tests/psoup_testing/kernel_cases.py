@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from psoup.kernels.lanes import LANES
 from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import identity as plain_identity
 from psoup.kernels.plain import postings as plain_postings
@@ -233,7 +234,7 @@ def _listed(rng: Rng) -> tuple[Any, ...]:
     ends = np.cumsum(((np.diff(base)[grid_attr] - 1) >> grid_shift) + 1)
     grid_first = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     cell_ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 3, ends[-1]))]).astype(np.int32)
-    sizes, group_kind = rng.integers(1, 9, cell_ptr[-1]), rng.integers(0, 2, cell_ptr[-1]).astype(np.int32)
+    sizes, group_kind = rng.integers(1, rng.choice([9, 50]), cell_ptr[-1]), rng.integers(0, 2, cell_ptr[-1]).astype(np.int32)
     group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     group_test = np.concatenate([[0], np.cumsum(np.where(group_kind == 0, 4 * sizes, 0))]).astype(np.int64)
     kind_ptr, kind_attr = np.array([0, 2, 2], np.int32), np.array([0, 2], np.int32)
@@ -264,7 +265,7 @@ def _match_lists(rng: Rng) -> Arguments:
     longest = int(np.diff(groups[1]).max(initial=0))
     return (
         begin, found, tuples, cells, room, *groups, *more, flags, entries, tests, longest, base, codes,
-        *_clauses(rng, base), bits, np.zeros(room[found], dtype),
+        *_clauses(rng, base), bits, np.zeros(room[found] + LANES, dtype),
     )  # fmt: skip
 
 
