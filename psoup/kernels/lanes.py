@@ -1,4 +1,4 @@
-"""Sixteen elements at a time, where a compiler does not find the instruction by itself: the hits of a list, side by side.
+"""The hits of a list side by side, sixteen elements at a time: a compiler does not find the instruction by itself.
 
     hit        1 0 0 1 1 0 …          one byte for each element
     clauses    7 8 9 3 4 5 …
@@ -24,8 +24,8 @@ LANES = 16
 def keep_hits(_, hit, clauses, at, number, bits, out, place):
     """out[place:] = clauses[at + i] << bits | number, of the i below LANES with hit[i] != 0; returns how many.
 
-    hit: uint8[>= LANES]; clauses: int32[>= at + LANES]; read. out: uint32 or uint64[>= place + LANES], written as far as
-    that, hit or not. at, number, bits, place: int64.
+    hit: uint8[>= LANES]; clauses: int32[>= at + LANES]; read. out: uint32 or uint64[>= place + LANES], written up to
+    there, hit or not. at, number, bits, place: int64.
     """
 
     def generate(context, builder, signature, arguments):

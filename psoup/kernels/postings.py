@@ -27,7 +27,7 @@ _WHOLE, _SOLE = 1, 2
 @njit(cache=True, nogil=True)
 def reach(
     codes, base, grid_attr, grid_shift, grid_first, cell_ptr, group_ptr, group_kind, kind_flags, entries, limit,
-    seen, candidates, tuples, cells, room,
+    seen, candidates, tuples, cells,
 ):  # fmt: skip
     """Which lists the piece reaches.
 
@@ -35,11 +35,10 @@ def reach(
     rows of attribute grid_attr[k]; cell c has the groups cell_ptr[c] up to cell_ptr[c + 1]; group g the entries
     group_ptr[g] up to group_ptr[g + 1] and a kind. limit: most tuples of a cell that is not hot. Read.
     seen: int32[cells], zeros before and after. candidates: int32[E], written: clauses of hot cells, in no order.
-    tuples, cells: int32[k * n], room: int64[k * n + 1], written: what to test, by tuple and grid; ~cell if hot;
-    room[j] = tests before j. Returns (candidates, cells written). O(k * n + clauses of hot cells).
+    tuples, cells: int32[k * n], written: what to test, by tuple and grid; ~cell if hot. Returns (candidates written,
+    cells written, entries in the lists of those cells). O(k * n + clauses of hot cells).
     """
-    size, found = 0, 0
-    room[0] = 0
+    size, found, tests = 0, 0, np.int64(0)
     for t in range(codes.shape[1]):
         for k in range(grid_attr.shape[0]):
             attr, shift = grid_attr[k], grid_shift[k]
@@ -49,7 +48,7 @@ def reach(
                 continue
             seen[cell] += shift == 0
             tuples[found], cells[found] = t, cell
-            room[found + 1] = room[found] + group_ptr[end] - group_ptr[begin]
+            tests += group_ptr[end] - group_ptr[begin]
             found += 1
     for j in range(found):
         cell = cells[j]
@@ -64,7 +63,7 @@ def reach(
             cells[j] = ~cell
     for j in range(found):
         seen[max(cells[j], ~cells[j])] = 0
-    return size, found
+    return size, found, tests
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -107,21 +106,21 @@ def _test(first, size, kind, kind_ptr, kind_attr, base, codes, tests, t, hit):
 
 @njit(cache=True, nogil=True)
 def match_lists(
-    begin, end, tuples, cells, room, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags,
-    entries, tests, longest, base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
+    tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
+    longest, base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
 ):  # fmt: skip
-    """Test what `reach` found, from `begin` up to `end`.
+    """Test what `reach` found, in the order given.
 
-    tuples, cells, room and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
+    tuples, cells: int32[m], and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
     codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
     lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. longest: entries of the longest
     group. The index, codes: see `psoup.kernels.arrive`. All read.
-    out: uint32 or uint64[>= room[end] - room[begin] + LANES], written: clause << bits | tuple of the matches, in the
-    order of the tuples; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
+    out: uint32 or uint64[>= entries tested + LANES], written: clause << bits | tuple of the matches, in the order
+    given; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
     """
     place = np.int64(0)
     hit = np.empty(longest + LANES, np.uint8)
-    for j in range(begin, end):
+    for j in range(tuples.shape[0]):
         t, cell, hot = tuples[j], cells[j], cells[j] < 0
         cell = ~cell if hot else cell
         for group in range(cell_ptr[cell], cell_ptr[cell + 1]):

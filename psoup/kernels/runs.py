@@ -75,60 +75,65 @@ def group_pairs(slots, offsets, at, starts, out_slots, out_offsets):
 
 
 @njit(cache=True, nogil=True)
-def _group_some(keys, bits, start, alive, slots, starts, out_slots, out_offsets):
-    """Some matches as a block, from place 0 on; returns how many are alive. See `group_keys`."""
-    mask, last, all_alive = (1 << bits) - 1, slots.shape[0] - 1, alive.shape[0] == 0
-    first = np.int64(slots[0])
-    starts[:] = 0
-    if all_alive and np.int64(slots[last]) - first == last:  # nothing to look up
+def name_slots(keys, bits, alive, slots):
+    """Matches by slot instead of by clause, without those of clauses that are gone; returns how many are left.
+
+    keys: uint32 or uint64[k], clause << bits | tuple, written: slot << bits | tuple, in their order at the beginning.
+    alive: uint8[S], 0 = removed, or uint8[0] if none is; slots: uint32[S], those of the clauses. Read. O(k).
+    """
+    shift, mask, all_alive = keys.dtype.type(bits), keys.dtype.type((1 << bits) - 1), alive.shape[0] == 0
+    if all_alive:
         for i in range(keys.shape[0]):
-            starts[((first + (np.int64(keys[i]) >> bits)) & _LAST) + 1] += 1
-        _begin(starts, 0)
-        cursor = starts.copy()
-        for i in range(keys.shape[0]):
-            key = np.int64(keys[i])
-            slot = first + (key >> bits)
-            place = cursor[slot & _LAST]
-            out_slots[place], out_offsets[place] = slot, start + (key & mask)
-            cursor[slot & _LAST] = place + 1
-    else:
-        for i in range(keys.shape[0]):
-            clause = np.int64(keys[i]) >> bits
-            starts[(slots[clause] & _LAST) + 1] += 1 if all_alive else np.int64(alive[clause])
-        _begin(starts, 0)
-        cursor = starts.copy()
-        for i in range(keys.shape[0]):
-            key = np.int64(keys[i])
-            clause = key >> bits
-            if all_alive or alive[clause]:
-                slot = slots[clause]
-                place = cursor[slot & _LAST]
-                out_slots[place], out_offsets[place] = slot, start + (key & mask)
-                cursor[slot & _LAST] = place + 1
-    _order_large(out_slots, out_offsets, starts)
-    return starts[BUCKETS]
+            keys[i] = keys.dtype.type(slots[keys[i] >> shift]) << shift | keys[i] & mask
+        return keys.shape[0]
+    kept = 0
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        clause = key >> shift
+        keys[kept] = keys.dtype.type(slots[clause]) << shift | key & mask
+        kept += alive[clause]
+    return kept
 
 
 @njit(cache=True, nogil=True)
-def group_keys(keys, bits, start, alive, slots, starts, block_slots, block_offsets, out_slots, out_offsets):
-    """Matches as blocks, one behind the other, without those of clauses that are gone; returns how many are left.
+def _group_some(keys, shift, first, starts, cursor, block):
+    """Some keys bucket after bucket in `block`; starts[b]: where bucket b begins. See `group_keys`."""
+    last = keys.dtype.type(_LAST)
+    starts[:] = 0
+    for i in range(keys.shape[0]):
+        starts[np.int64((first + (keys[i] >> shift)) & last) + 1] += 1
+    _begin(starts, 0)
+    cursor[:] = starts
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        bucket = np.int64((first + (key >> shift)) & last)
+        place = cursor[bucket]
+        block[place] = key
+        cursor[bucket] = place + 1
 
-    keys: uint32 or uint64[k], clause << bits | tuple, tuples ascending for each clause. start: the offset of tuple 0.
-    alive: uint8[S], 0 = removed, or uint8[0] if none is; slots: uint32[S], ascending: those of the clauses. Read.
-    block_slots: uint32[m], block_offsets: uint16[m], scratch: a block is of m keys. It stays in the cache and is
-    copied as a whole: writing to new memory at 256 places would wait for each. starts: int64[blocks, BUCKETS + 1],
-    out_slots: uint32[k], out_offsets: uint16[k], written; see `group_pairs`. O(k + blocks * BUCKETS).
+
+@njit(cache=True, nogil=True)
+def group_keys(keys, bits, start, first, starts, block, out_slots, out_offsets):
+    """Matches as blocks, one behind the other.
+
+    keys: uint32 or uint64[k], slot - first << bits | tuple, tuples ascending for each slot. start: the offset of tuple
+    0. Read. block: as keys, [m], scratch: a block is of m keys. It stays in the cache and is taken apart as a whole:
+    writing to new memory at 256 places would wait for each. starts: int64[blocks, BUCKETS + 1], out_slots: uint32[k],
+    out_offsets: uint16[k], written; see `group_pairs`. O(k + blocks * BUCKETS).
     """
-    at, most = np.int64(0), block_slots.shape[0]
-    for block in range(starts.shape[0]):
-        low, own = block * most, starts[block]
+    shift, mask, low_slot = keys.dtype.type(bits), keys.dtype.type((1 << bits) - 1), keys.dtype.type(first)
+    most, cursor = block.shape[0], np.empty(BUCKETS + 1, np.int64)
+    for number in range(starts.shape[0]):
+        low, own = number * most, starts[number]
         some = keys[low : min(low + most, keys.shape[0])]
-        size = _group_some(some, bits, start, alive, slots, own, block_slots, block_offsets)
-        out_slots[at : at + size] = block_slots[:size]
-        out_offsets[at : at + size] = block_offsets[:size]
-        own += at
-        at += size
-    return at
+        size = some.shape[0]
+        _group_some(some, shift, low_slot, own, cursor, block)
+        slots, offsets = out_slots[low : low + size], out_offsets[low : low + size]
+        for i in range(size):
+            slots[i] = low_slot + (block[i] >> shift)
+            offsets[i] = start + np.int64(block[i] & mask)
+        _order_large(slots, offsets, own)
+        own += low
 
 
 @njit(cache=True, nogil=True)
@@ -224,8 +229,9 @@ def busy_slots(slots, starts, capacity, most, out):
 def keys_to_rows(keys, bits, start, alive, slots, row_of_slot, rows):
     """Move matches of slots that have a row of bits there, and close the gaps; returns how many keys are left.
 
-    keys, bits, start, alive, slots: see `group_keys`; keys that are left stay in order at the beginning. row_of_slot:
-    int32[capacity], -1 = none, read. rows: uint64[B, R, W] (see `psoup.kernels.rows`), ORed into. O(k).
+    keys, bits, alive, slots: see `name_slots`; keys that are left stay as they are, in order at the beginning. start:
+    the offset of tuple 0. row_of_slot: int32[capacity], -1 = none, read. rows: uint64[B, R, W] (see
+    `psoup.kernels.rows`), ORed into. O(k).
     """
     kept, mask = 0, (1 << bits) - 1
     for i in range(keys.shape[0]):

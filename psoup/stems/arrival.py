@@ -24,7 +24,16 @@ from psoup.kernels.codes import count_some
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
 from psoup.kernels.rows import set_bits
-from psoup.kernels.runs import busy_slots, count_pairs, find_pairs, group_keys, group_pairs, keys_to_rows, put_together
+from psoup.kernels.runs import (
+    busy_slots,
+    count_pairs,
+    find_pairs,
+    group_keys,
+    group_pairs,
+    keys_to_rows,
+    name_slots,
+    put_together,
+)
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.runs import new_starts, together
 from psoup.stems.costs import Costs
@@ -161,10 +170,11 @@ def compile_kernels() -> None:
     for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
         for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
             lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests, 0)
-            match_lists(0, 0, ints, ints, longs, *lists, longs, codes, *index, 1, keys)
-        group_keys(keys, 1, 0, bytes_, slots, starts.reshape(1, -1)[:0], slots, offsets, slots, offsets)
+            match_lists(ints[:0], ints[:0], *lists, longs, codes, *index, 1, keys)
+        name_slots(keys, 1, bytes_, slots)
+        group_keys(keys, 1, 0, 0, starts.reshape(1, -1)[:0], keys, slots, offsets)
         keys_to_rows(keys, 1, 0, bytes_, slots, ints, bits)
-    reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints, longs)
+    reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints)
     group_pairs(slots[:0], offsets[:0], 0, starts, slots, offsets)
     blocks = starts.reshape(1, -1)
     find_pairs(slots, offsets, blocks, 0, 0, 0, longs)

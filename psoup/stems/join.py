@@ -28,7 +28,7 @@ from psoup.kernels.codes import count_codes, count_some, sort_tuples
 from psoup.kernels.lanes import LANES
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
-from psoup.kernels.runs import group_keys, keys_to_rows
+from psoup.kernels.runs import group_keys, keys_to_rows, name_slots
 from psoup.runs import ONE_BLOCK, Run, grouped, new_starts
 from psoup.stems.piece import OpenResults
 from psoup.stems.predicate_index import Part
@@ -39,6 +39,8 @@ _WALK_SHARE = 4
 """A tuple that is looked at by itself costs as much as so many that are ANDed as bits, where both are possible."""
 _SORT_COST = 16
 """What finding a row's count among sorted tuples costs, in steps of counting through all rows."""
+_ORDERED_FROM, _NEAR_BYTES = 1_024, 1 << 20
+"""Cells from which on they are visited in the order in which their lists lie, if the lists take more than so much."""
 _KEPT_BYTES = 1 << 26
 """A scratch array larger than this (64 MiB) is given back after the probe instead of being kept for the next."""
 
@@ -194,27 +196,29 @@ class Join:
     def _match_lists(self, codes: Array, reached: _Reached, results: OpenResults) -> None:
         """Test the lists, and group what they match, as much at a time as the second cache holds."""
         part, index, lists = self.part, self.part.index, self.part.index.lists
-        bits, total = max(1, (self.size - 1).bit_length()), int(reached.room[-1])
-        wide = len(index) << bits > 1 << 32
-        out = self.scratch.get("wide" if wide else "narrow", total + LANES, np.uint64 if wide else np.uint32)
+        bits = max(1, (self.size - 1).bit_length())
+        wide = int(index.slots[-1]) + 1 << bits > 1 << 32
+        kind = np.uint64 if wide else np.uint32
+        out = self.scratch.get("wide" if wide else "narrow", reached.tests + LANES, kind)
         count = match_lists(
-            0, len(reached.tuples), reached.tuples, reached.cells, reached.room, lists.cell_ptr, lists.group_ptr,
-            lists.group_kind, lists.group_test, lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries,
-            lists.tests, lists.longest, index.base, codes, index.clause_ptr, index.factor_ptr, index.iv_lo,
-            index.iv_hi, index.iv_attr, bits, out,
+            reached.tuples, reached.cells, lists.cell_ptr, lists.group_ptr, lists.group_kind, lists.group_test,
+            lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries, lists.tests, lists.longest, index.base,
+            codes, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, bits, out,
         )  # fmt: skip
         alive = part.alive if part.live < len(index) else part.alive[:0]
         if results.rows.size:
             rows = results.row_of_slot, results.rows
             count = keys_to_rows(out[:count], bits, self.start, alive, index.slots, *rows)
+        first = int(index.slots[0])
+        if len(alive) or int(index.slots[-1]) - first >= len(index):
+            count, first = name_slots(out[:count], bits, alive, index.slots), 0
         if not count:
             return
         starts, size = new_starts(-(-count // ONE_BLOCK)), min(count, ONE_BLOCK)
         slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
-        block = self.scratch.get("block_slots", size, np.uint32), self.scratch.get("block_offsets", size, np.uint16)
-        kept = group_keys(out[:count], bits, self.start, alive, index.slots, starts, *block, slots, offsets)
-        if kept:
-            self.runs.append(Run(slots[:kept], offsets[:kept], starts))
+        block = self.scratch.get("wide_block" if wide else "narrow_block", size, kind)
+        group_keys(out[:count], bits, self.start, first, starts, block, slots, offsets)
+        self.runs.append(Run(slots, offsets, starts))
 
 
 @dataclass(slots=True)
@@ -263,23 +267,27 @@ class _Reached:
     candidates: Array
     tuples: Array
     cells: Array
-    room: Array
+    tests: int
 
 
 def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
     index, lists = part.index, part.index.lists
     if not len(lists.entries):
-        return _Reached(index.rest, _NOTHING, _NOTHING, _NOTHING)
+        return _Reached(index.rest, _NOTHING, _NOTHING, 0)
     most = len(lists.grid_attr) * codes.shape[1]
     seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)
     tuples, cells = scratch.get("tuples", most, np.int32), scratch.get("cells", most, np.int32)
-    room = scratch.get("test_room", most + 1, np.int64)
-    size, found = reach(
+    size, found, tests = reach(
         codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
-        lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells, room,
+        lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells,
     )  # fmt: skip
     looked_at = np.concatenate([index.rest, candidates[:size]]) if size else index.rest
-    return _Reached(looked_at, tuples[:found], cells[:found], room[: found + 1])
+    tuples, cells = tuples[:found], cells[:found]
+    if found >= _ORDERED_FROM and lists.alone and lists.listed_bytes > _NEAR_BYTES:
+        order = scratch.get("cell_order", found, np.int64)
+        order_keys(cells, order, scratch.get("cell_spare", found, np.int64))
+        tuples, cells = tuples[order], cells[order]
+    return _Reached(looked_at, tuples, cells, tests)
 
 
 def _plan(

@@ -73,11 +73,21 @@ class PostingLists:
     longest: int
 
     @property
+    def alone(self) -> bool:
+        """Whether no clause is in more than one cell: then its matches come in order, whichever cells come first."""
+        return bool((self.kind_flags & _SOLE).all())
+
+    @property
+    def listed_bytes(self) -> int:
+        """Bytes of the entries and their tests."""
+        return self.entries.nbytes + self.tests.nbytes
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         cells = (self.grid_attr, self.grid_shift, self.grid_first, self.cell_ptr)
         groups = (self.group_ptr, self.group_kind, self.group_test, self.kind_ptr, self.kind_attr, self.kind_flags)
-        return sum(array.nbytes for array in (*cells, *groups, self.entries, self.tests))
+        return sum(array.nbytes for array in (*cells, *groups)) + self.listed_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,12 @@ SCRATCH = {
     "gather.gather": (2,),
     "codes.sort_tuples": (4,),
     "arrive.emit": (20, 21),
-    "postings.reach": (12, 13, 14, 15),
-    "postings.match_lists": (23,),
+    "postings.reach": (12, 13, 14),
+    "postings.match_lists": (20,),
     "order.order_keys": (2,),
     "runs.find_pairs": (6,),
-    "runs.group_keys": (6, 7),
+    "runs.group_keys": (5,),
+    "runs.name_slots": (0,),
     "runs.busy_slots": (4,),
     "runs.keys_to_rows": (0,),
 }
@@ -60,14 +61,13 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         place = arguments[4][arguments[0]]
         return [own[place : place + returned[0]] for own in arguments[20:22]]
     if name == "postings.reach":
-        chosen, found = returned
-        tuples, cells, room = (own[:found] for own in arguments[13:])
-        return [np.sort(arguments[12][:chosen]), tuples, cells, room, arguments[15][found]]
+        chosen, found, _ = returned
+        return [np.sort(arguments[12][:chosen]), *(own[:found] for own in arguments[13:])]
     if name == "postings.match_lists":
-        return arguments[23][:returned]
+        return arguments[20][:returned]
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
-    kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0}
+    kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0, "runs.name_slots": 0}
     return arguments[kept[name]][:returned] if name in kept else None
 
 

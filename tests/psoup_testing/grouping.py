@@ -54,12 +54,25 @@ def _keys(rng: Rng) -> tuple[Any, Any, Any]:
     return keys, alive, slots
 
 
-def group_keys(rng: Rng) -> Arguments:
+def name_slots(rng: Rng) -> Arguments:
     keys, alive, slots = _keys(rng)
-    size, most, start = len(keys), int(rng.choice([7, 64, 500])), int(rng.integers(0, 100))
-    block = np.zeros(most, np.uint32), np.zeros(most, np.uint16)
+    return keys, 5, alive, slots
+
+
+def group_keys(rng: Rng) -> Arguments:
+    keys, _, _ = _keys(rng)
+    if rng.random() < 0.3:  # a bucket of so many that it is put in order
+        keys = np.sort(rng.permutation(4 << 13)[: 3 * runs.MANY]).astype(keys.dtype)
+        keys = (keys & 3) << 8 + 5 | keys >> 2 & 31 | (keys >> 7) << 5 + 10
+    size, most, start, first = (
+        len(keys),
+        int(rng.choice([7, 64, 20_000])),
+        int(rng.integers(0, 100)),
+        int(rng.choice([0, 9])),
+    )
     starts = runs_of.new_starts(-(-size // most))
-    return keys, 5, start, alive, slots, starts, *block, np.zeros(size, np.uint32), np.zeros(size, np.uint16)
+    out = np.zeros(size, np.uint32), np.zeros(size, np.uint16)
+    return keys, 5, start, first, starts, np.zeros(most, keys.dtype), *out
 
 
 def find_pairs(rng: Rng) -> Arguments:

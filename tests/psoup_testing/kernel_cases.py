@@ -234,7 +234,10 @@ def _listed(rng: Rng) -> tuple[Any, ...]:
     ends = np.cumsum(((np.diff(base)[grid_attr] - 1) >> grid_shift) + 1)
     grid_first = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     cell_ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 3, ends[-1]))]).astype(np.int32)
-    sizes, group_kind = rng.integers(1, rng.choice([9, 50]), cell_ptr[-1]), rng.integers(0, 2, cell_ptr[-1]).astype(np.int32)
+    sizes, group_kind = (
+        rng.integers(1, rng.choice([9, 50]), cell_ptr[-1]),
+        rng.integers(0, 2, cell_ptr[-1]).astype(np.int32),
+    )
     group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     group_test = np.concatenate([[0], np.cumsum(np.where(group_kind == 0, 4 * sizes, 0))]).astype(np.int64)
     kind_ptr, kind_attr = np.array([0, 2, 2], np.int32), np.array([0, 2], np.int32)
@@ -249,23 +252,23 @@ def _reach(rng: Rng) -> Arguments:
     codes, base, grids, groups, _, flags, entries, _ = _listed(rng)
     most = 3 * codes.shape[1]
     seen, candidates = np.zeros(len(groups[0]), np.int32), np.zeros(len(entries), np.int32)
-    out = candidates, np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(most + 1, np.int64)
+    out = candidates, np.zeros(most, np.int32), np.zeros(most, np.int32)
     return codes, base, *grids, *groups, flags, entries, int(rng.choice([0, 3, 1000])), seen, *out
 
 
 def _match_lists(rng: Rng) -> Arguments:
     state = rng.bit_generator.state
     arguments = _reach(rng)
-    _, found = plain_postings.reach(*arguments)
+    _, found, tested = plain_postings.reach(*arguments)
     rng.bit_generator.state = state
     codes, base, _, groups, more, flags, entries, tests = _listed(rng)
-    tuples, cells, room = arguments[-3:]
-    begin, bits = int(rng.integers(0, found + 1)), 8
+    own = rng.permutation(found) if rng.random() < 0.5 else np.arange(found)
+    tuples, cells, bits = arguments[-2][own], arguments[-1][own], 8
     dtype = rng.choice(["uint32", "uint64"])
     longest = int(np.diff(groups[1]).max(initial=0))
     return (
-        begin, found, tuples, cells, room, *groups, *more, flags, entries, tests, longest, base, codes,
-        *_clauses(rng, base), bits, np.zeros(room[found] + LANES, dtype),
+        tuples, cells, *groups, *more, flags, entries, tests, longest, base, codes,
+        *_clauses(rng, base), bits, np.zeros(tested + LANES, dtype),
     )  # fmt: skip
 
 
@@ -365,6 +368,7 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "order.order_keys": grouping.order_keys,
     "runs.group_pairs": grouping.group_pairs,
     "runs.group_keys": grouping.group_keys,
+    "runs.name_slots": grouping.name_slots,
     "runs.find_pairs": grouping.find_pairs,
     "runs.count_pairs": grouping.count_pairs,
     "runs.put_together": grouping.put_together,

@@ -12,8 +12,8 @@ _WHOLE, _SOLE = 1, 2
 def reach(
     codes: Array, base: Array, grid_attr: Array, grid_shift: Array, grid_first: Array, cell_ptr: Array,
     group_ptr: Array, group_kind: Array, kind_flags: Array, entries: Array, limit: int, seen: Array,
-    candidates: Array, tuples: Array, cells: Array, room: Array,
-) -> tuple[int, int]:  # fmt: skip
+    candidates: Array, tuples: Array, cells: Array,
+) -> tuple[int, int, int]:  # fmt: skip
     """See the kernel."""
     found = [
         (t, int(first) + (int(codes[attr, t] - base[attr]) >> int(shift)), shift == 0)
@@ -29,22 +29,21 @@ def reach(
             if kind_flags[group_kind[group]] & _SOLE:
                 chosen.extend(entries[group_ptr[group] : group_ptr[group + 1]])
     candidates[: len(chosen)] = chosen
-    room[0] = 0
     for j, (t, cell, _) in enumerate(found):
         tuples[j], cells[j] = t, ~cell if cell in hot else cell
-        room[j + 1] = room[j] + group_ptr[cell_ptr[cell + 1]] - group_ptr[cell_ptr[cell]]
-    return len(chosen), len(found)
+    tests = sum(int(group_ptr[cell_ptr[cell + 1]] - group_ptr[cell_ptr[cell]]) for _, cell, _ in found)
+    return len(chosen), len(found), tests
 
 
 def match_lists(
-    begin: int, end: int, tuples: Array, cells: Array, room: Array, cell_ptr: Array, group_ptr: Array,
-    group_kind: Array, group_test: Array, kind_ptr: Array, kind_attr: Array, kind_flags: Array, entries: Array,
-    tests: Array, longest: int, base: Array, codes: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array,
-    iv_hi: Array, iv_attr: Array, bits: int, out: Array,
+    tuples: Array, cells: Array, cell_ptr: Array, group_ptr: Array, group_kind: Array, group_test: Array,
+    kind_ptr: Array, kind_attr: Array, kind_flags: Array, entries: Array, tests: Array, longest: int, base: Array,
+    codes: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, bits: int,
+    out: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
     place = 0
-    for t, cell in zip(tuples[begin:end], cells[begin:end], strict=True):
+    for t, cell in zip(tuples, cells, strict=True):
         for group in range(cell_ptr[max(cell, ~cell)], cell_ptr[max(cell, ~cell) + 1]):
             kind = group_kind[group]
             if cell < 0 and kind_flags[kind] & _SOLE:

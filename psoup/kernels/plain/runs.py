@@ -18,20 +18,25 @@ def group_pairs(slots: Array, offsets: Array, at: int, starts: Array, out_slots:
     out_slots[at : at + len(slots)], out_offsets[at : at + len(slots)] = slots[order], offsets[order]
 
 
-def group_keys(
-    keys: Array, bits: int, start: int, alive: Array, slots: Array, starts: Array, block_slots: Array,
-    block_offsets: Array, out_slots: Array, out_offsets: Array,
-) -> int:  # fmt: skip
+def name_slots(keys: Array, bits: int, alive: Array, slots: Array) -> int:
     """See the kernel."""
     clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
-    kept = alive[clauses] == 1 if len(alive) else np.ones(len(keys), bool)
+    named = slots[clauses].astype(np.int64) << bits | keys.astype(np.int64) & ((1 << bits) - 1)
+    named = named[alive[clauses] == 1] if len(alive) else named
+    keys[: len(named)] = named
+    return len(named)
+
+
+def group_keys(
+    keys: Array, bits: int, start: int, first: int, starts: Array, block: Array, out_slots: Array, out_offsets: Array
+) -> None:
+    """See the kernel."""
+    slots = (first + (keys >> keys.dtype.type(bits)).astype(np.int64)).astype(np.uint32)
     offsets = (start + (keys.astype(np.int64) & ((1 << bits) - 1))).astype(np.uint16)
-    at, most = 0, len(block_slots)
-    for block, own in enumerate(starts):
-        some = np.flatnonzero(kept[block * most : (block + 1) * most]) + block * most
-        group_pairs(slots[clauses[some]], offsets[some], at, own, out_slots, out_offsets)
-        at += len(some)
-    return at
+    for number, own in enumerate(starts):
+        at = number * len(block)
+        some = slice(at, at + len(block))
+        group_pairs(slots[some], offsets[some], at, own, out_slots, out_offsets)
 
 
 def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, out: Array) -> int:
