@@ -12,7 +12,7 @@ instruction takes one for all sixteen; for any other the compiler writes the ste
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import types  # type: ignore[attr-defined]
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
