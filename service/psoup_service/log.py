@@ -1,14 +1,18 @@
 """Structured logs on standard error: JSON for machines, coloured lines for a terminal.
 
-Modules write with `logging.getLogger(__name__).info("text", extra={"fact": value})`; this renders all of it, also what
-other packages write. Logged is which call, which code, how long; never a payload, a statement, a literal or a token.
+What the console shows has its control characters escaped, as JSON has: values come from clients, and a terminal would
+obey them. Modules write with `logging.getLogger(__name__).info("text", extra={"fact": value})`; this renders all of it,
+also what other packages write. Logged is which call, which code, how long; never a payload, a statement, a literal or a
+token.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -26,7 +30,13 @@ def configure(form: str, level: str) -> None:
     if form == "json":
         render = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        render = [structlog.dev.ConsoleRenderer(colors=terminal and not os.environ.get("NO_COLOR"))]
+        plain = structlog.dev.plain_traceback
+        colors = terminal and not os.environ.get("NO_COLOR")
+        render = [
+            structlog.processors.format_exc_info,
+            _escaped,
+            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain),
+        ]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -44,3 +54,22 @@ def configure(form: str, level: str) -> None:
     root.setLevel(level.upper())
     for noisy in ("asyncio", "numba", "grpc"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a cursor, ends a line or turns its direction, and what no terminal can be sent; a tab is harmless."""
+
+
+def _escaped(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The event with escapes for control characters; the lines of a traceback stay, and none begins like an entry."""
+    for name in list(event):
+        value = event[name]
+        if name == "exception":
+            event[name] = "\n".join("    " + _escape(line) for line in str(value).split("\n"))
+        elif isinstance(value, str):  # of others the representation is shown, which has escapes
+            event[name] = _escape(value)
+    return event
+
+
+def _escape(text: str) -> str:
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
