@@ -39,7 +39,9 @@ EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
 
 Address = Annotated[
     str | None,
-    typer.Option("--address", metavar="HOST:PORT", help="Where the service is (or PSOUP_ADDRESS, or psoup.toml)."),
+    typer.Option(
+        "--address", metavar="HOST:PORT", help="Where the service is, or unix:PATH (or PSOUP_ADDRESS, or psoup.toml)."
+    ),
 ]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this time.", min=0.001)

@@ -18,6 +18,9 @@ def serve(
         int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="Port for gRPC; 0 takes a free one.")
     ] = None,
     host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = None,
+    socket: Annotated[
+        str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket to listen on instead of a port.")
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option("--metrics-port", metavar="N", min=-1, max=65_535, help="For /metrics; -1 is off."),
@@ -36,6 +39,7 @@ def serve(
       psoup serve
       psoup serve --data-dir /var/lib/psoup --port 8000 --metrics-port 9100
       psoup serve --memory
+      psoup serve --socket /run/psoup/psoup.sock
       PSOUP_MEMORY_MIB=1024 psoup serve
 
     Start a service and keep it up until Ctrl-C or SIGTERM. What it has acknowledged is on disk, in ./psoup-data unless
@@ -51,10 +55,11 @@ def serve(
         "data_dir": ":memory:" if memory else data_dir,
         "port": port,
         "host": host,
+        "socket": socket,
         "metrics_port": metrics_port,
         "log_level": log_level,
     }
     loaded = load_settings(flags, config)
     from psoup_service.main import serve as run
 
-    raise typer.Exit(run(loaded.settings, quarantine=quarantine or ()))
+    raise typer.Exit(run(loaded, quarantine=quarantine or ()))

@@ -3,8 +3,9 @@
     address   --address > PSOUP_ADDRESS > [client] address of psoup.toml > where `psoup serve` would listen here
     timeout   --timeout > PSOUP_TIMEOUT > [client] timeout_seconds of psoup.toml > 30 seconds
 
-Where `psoup serve` would listen are the service's settings `host` and `port`, so that `psoup serve` and `psoup status`
-in one shell meet without a word. Of the service's settings only these two are looked at; the service checks the rest.
+Where `psoup serve` would listen are the service's settings `socket`, or `host` and `port`, so that `psoup serve` and
+`psoup status` in one shell meet without a word. Of the service's settings only these are looked at; the service checks
+the rest.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 import typer
 
 from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
+from psoup_client.connection import target
+from psoup_service.ownership import writable_by_others
 
 FILE_VARIABLE = "PSOUP_CONFIG"
 FILE = "psoup.toml"
@@ -29,7 +32,7 @@ class ClientSettings:
     """What a client command uses."""
 
     address: str
-    """"host:port" of the service."""
+    """"host:port" of the service, or "unix:" and the path of its socket."""
 
     timeout_seconds: float
     """Seconds until a call is given up; above 0."""
@@ -72,6 +75,9 @@ def _variable(name: str) -> tuple[str, Any]:
 
 def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
     """Where a service started here would listen, if anything says so."""
+    socket = _first(_variable("PSOUP_SOCKET"), (path, table.get("socket") or None))
+    if socket is not None:
+        return socket[0], f"unix:{socket[1]}"
     host = _first(_variable("PSOUP_HOST"), (path, table.get("host")))
     port = _first(_variable("PSOUP_PORT"), (path, table.get("port")))
     if host is None and port is None:
@@ -85,6 +91,12 @@ def _file(config: str | None) -> tuple[str, dict[str, Any]]:
     named = config or os.environ.get(FILE_VARIABLE)
     path = Path(named or FILE)
     try:
+        why = None if named else writable_by_others(path)
+        if why is not None:
+            raise typer.BadParameter(
+                f"the settings file {path.absolute()} is not read: {why}; if it is meant, name it by"
+                f" {FILE_VARIABLE}, or make it your own"
+            )
         return str(path), tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if named:
@@ -103,9 +115,21 @@ def _table(path: str, content: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _checked_address(origin: str, value: Any) -> str:
     host, colon, port = str(value).rpartition(":")
+    if host == "unix" or str(value).startswith("unix:"):
+        return _checked_socket(origin, str(value))
     if not (colon and host and port.isdigit() and 0 < int(port) < 65_536):
-        raise typer.BadParameter(f"{origin}: {value!r} is no address; write HOST:PORT, for instance {DEFAULT_ADDRESS}")
+        raise typer.BadParameter(
+            f"{origin}: {value!r} is no address; write HOST:PORT, for instance {DEFAULT_ADDRESS}, or unix:PATH"
+        )
     return str(value)
+
+
+def _checked_socket(origin: str, value: str) -> str:
+    try:
+        target(value)
+    except ValueError as problem:
+        raise typer.BadParameter(f"{origin}: {problem}") from None
+    return value
 
 
 def _checked_timeout(origin: str, value: Any) -> float:

@@ -52,8 +52,9 @@ _CREATE_ATTEMPTS = 5
 class Client(Reading):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
-    `address` is "host:port"; without it the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. Nothing is
-    sent before the first call. `timeout` is the deadline in seconds of each call that names none.
+    `address` is "host:port", or "unix:" and the path of a socket; without it the environment variable PSOUP_ADDRESS,
+    else 127.0.0.1:7433. Nothing is sent before the first call. `timeout` is the deadline in seconds of each call that
+    names none.
     """
 
     def __init__(self, address: str | None = None, *, timeout: float = DEFAULT_TIMEOUT) -> None:

@@ -11,9 +11,11 @@ knows what the messages mean.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 
@@ -81,6 +83,9 @@ _ENVELOPE = 4_096
 
 _LONGEST_NAME = 1_024
 
+_LONGEST_PATH = 107
+"""Bytes of a Unix socket's path: what Linux allows."""
+
 
 def naming(payload: int, stream: str | None = None) -> Names:
     """Metadata that name how long a request with so long a payload may be, and the stream that it is pushed to.
@@ -97,15 +102,34 @@ def naming_stream(stream: str) -> Names:
     return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
 
 
+def target(address: str) -> str:
+    """What gRPC calls an address: "host:port" as it is, and "unix:" with the path of a socket.
+
+    Raises ValueError for a path that no socket can have.
+    """
+    kind, colon, path = address.partition(":")
+    if kind != "unix" or not colon:
+        return address
+    path = "/" + path.lstrip("/") if path.startswith("/") else path
+    if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST_PATH:
+        raise ValueError(
+            f"{address!r} is no address of a Unix socket: write unix:PATH, with a path of 1 to {_LONGEST_PATH} bytes"
+        )
+    return f"unix:{quote(path)}"
+
+
 class Connection:
-    """A channel to `address` ("host:port"); `timeout` is the deadline, in seconds, of calls that name none."""
+    """A channel to `address` ("host:port", "unix:path"); `timeout`: the deadline of calls that name none, in seconds.
+
+    Raises ValueError for an address or a timeout that cannot be.
+    """
 
     def __init__(self, address: str, timeout: float) -> None:
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
         self.address = address
         self.timeout = timeout
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._channel = grpc.insecure_channel(target(address), options=_OPTIONS)
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
         self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)

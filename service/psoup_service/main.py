@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
 from psoup_service import kernel_cache, log
-from psoup_service.settings import Settings, load
+from psoup_service.settings import Loaded, Settings, load
 
 if TYPE_CHECKING:
     from psoup_service.service import Service
@@ -25,12 +25,15 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, *, ready: Callable[[str], None] | None = None, quarantine: Sequence[str] = ()) -> int:
+def serve(loaded: Loaded, *, ready: Callable[[str], None] | None = None, quarantine: Sequence[str] = ()) -> int:
     """Serve until a signal comes; returns the exit code. `ready` is told the address once calls are served.
 
     `quarantine`: IDs of queries that are kept out of the index.
     """
+    settings = loaded.settings
     log.configure(settings.log_format, settings.log_level)
+    if loaded.file is not None:
+        _log.info("settings were read", extra={"file": loaded.file})
     kernel_cache.choose(settings.data_dir)
     try:
         return asyncio.run(_serve(settings, ready, quarantine))
@@ -115,11 +118,11 @@ def _announce(service: Service) -> None:
 def main() -> int:
     """Serve with settings from the environment and psoup.toml alone; `psoup serve` has the flags."""
     try:
-        settings = load().settings
+        loaded = load()
     except PSoupError as problem:
         print(f"error: {problem.message}", file=sys.stderr)
         return EXIT_USAGE
-    return serve(settings)
+    return serve(loaded)
 
 
 if __name__ == "__main__":

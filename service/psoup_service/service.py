@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -40,6 +39,7 @@ from psoup_service.decoders import Decoders
 from psoup_service.decoding import Decoding
 from psoup_service.host import Host
 from psoup_service.ids import Ids
+from psoup_service.listening import listen_on_port, listen_on_socket
 from psoup_service.metrics import Metrics, MetricsServer
 from psoup_service.runner import TaskPool
 from psoup_service.servicers.attach import AttachServicer
@@ -193,20 +193,10 @@ class Service:
         return server, calls
 
     def _listen(self) -> str:
-        host = self.settings.host
-        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        try:
-            if self.settings.port:  # gRPC would write about it itself, before it raises
-                family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-                socket.create_server((host.strip("[]"), self.settings.port), family=family).close()
-            port = self._server.add_insecure_port(f"{host}:{self.settings.port}")
-        except (RuntimeError, OSError) as problem:
-            raise InvalidInput(
-                f"{host}:{self.settings.port} cannot be listened on; is another service there? choose another --port,"
-                " or 0 for a free one",
-                reason="ADDRESS_IN_USE",
-            ) from problem
-        return f"{host}:{port}"
+        settings = self.settings
+        if settings.socket:
+            return listen_on_socket(self._server, settings.socket, int(settings.socket_mode, 8))
+        return listen_on_port(self._server, settings.host, settings.port)
 
     def _start_metrics(self) -> None:
         if self.settings.metrics_port < 0:

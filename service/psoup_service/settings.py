@@ -27,6 +27,7 @@ from psoup.reading import NO_LIMIT
 from psoup_service.allowance import Allowance
 from psoup_service.allowed import allowed
 from psoup_service.limits import Limits
+from psoup_service.ownership import writable_by_others
 
 PREFIX = "PSOUP_"
 CONFIG_FILE = "psoup.toml"
@@ -50,6 +51,12 @@ class Settings(BaseModel):
 
     port: int = Field(default=7433, ge=0, le=65_535)
     """port for gRPC; 0 takes a free one"""
+
+    socket: str = ""
+    """path of a Unix socket to listen on, instead of host and port; empty for none"""
+
+    socket_mode: str = Field(default="0600", pattern=r"^0?[0-7]{3}$")
+    """permissions of that socket, octal; 0660 lets its group in"""
 
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics; 0 takes a free one, -1 is off"""
@@ -214,6 +221,8 @@ class Loaded:
 
     settings: Settings
     origins: Mapping[str, str]
+    file: str | None = None
+    """The settings file that was read, by its whole path."""
 
     def show(self) -> list[Setting]:
         """All settings in their order, with their origins."""
@@ -235,8 +244,9 @@ def load(
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
+    path = _settings_file(config, environ)
     for origin_of, found in (
-        _from_file(config, environ),
+        (lambda name: str(path), {} if path is None else _from_file(path)),
         _from_environment(environ),
         (lambda name: "flag", {name: value for name, value in (flags or {}).items() if value is not None}),
     ):
@@ -246,7 +256,7 @@ def load(
             values[name] = value
             origins[name] = origin_of(name)
     try:
-        return Loaded(Settings(**values), origins)
+        return Loaded(Settings(**values), origins, None if path is None else str(path.absolute()))
     except ValidationError as problem:
         first = problem.errors()[0]
         name = str(first["loc"][0])
@@ -263,11 +273,25 @@ def load(
         ) from problem
 
 
-def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
-    if path is None and not Path(CONFIG_FILE).is_file():
-        return str, {}
-    path = path or Path(CONFIG_FILE)
+def _settings_file(config: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The file that was named, or that of the current directory, if there is one and nobody else may write it."""
+    named = config or environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(named)
+    path = Path(CONFIG_FILE)
+    if not path.is_file():
+        return None
+    why = writable_by_others(path)
+    if why is not None:
+        raise InvalidInput(
+            f"the settings file {path.absolute()} is not read: {why}; if it is meant, name it with --config or"
+            f" {CONFIG_VARIABLE}, or make it your own",
+            reason="SETTING",
+        )
+    return path
+
+
+def _from_file(path: Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except OSError as problem:
@@ -286,7 +310,7 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Any, di
     table = found.get(TABLE, {})
     if not isinstance(table, dict):
         raise InvalidInput(f"{path}: {TABLE} must be a table, [{TABLE}]", reason="SETTING", field=TABLE)
-    return (lambda name: str(path)), table
+    return table
 
 
 def _from_environment(environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:

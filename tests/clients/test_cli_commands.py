@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup_client import Client
+from psoup_service.settings import Settings
 from psoup_testing.command import COLUMNS, ROWS, Psoup
-from psoup_testing.serving import Serving
+from psoup_testing.serving import Serving, serving
 
 
 def registered(psoup: Psoup, sql: str) -> str:
@@ -242,6 +244,15 @@ def test_nobody_there(psoup: Psoup) -> None:
     assert psoup("demo", "--address", "127.0.0.1:1").code == 3
 
 
+def test_a_service_on_a_socket(psoup: Psoup) -> None:
+    with tempfile.TemporaryDirectory(prefix="ps") as folder:
+        address = f"unix:{folder}/s"
+        ran = psoup("status", "--address", address)
+        assert (ran.code, address in ran.err) == (3, True)
+        with serving(Settings(socket=f"{folder}/s")):
+            assert address in psoup("status", "--address", address).out
+
+
 def test_status(psoup: Psoup, running: Serving) -> None:
     assert running.address in psoup("status").out
     row = psoup("status", "--json").rows[0]
@@ -264,6 +275,8 @@ def test_where_settings_come_from(psoup: Psoup, monkeypatch: pytest.MonkeyPatch,
     assert shown()["port"] == (8000, "psoup.toml")
     monkeypatch.setenv("PSOUP_PORT", "8001")
     assert shown()["address"] == ("127.0.0.1:8001", "PSOUP_PORT")
+    monkeypatch.setenv("PSOUP_SOCKET", "psoup.sock")
+    assert shown()["address"] == ("unix:psoup.sock", "PSOUP_SOCKET")
     file.write_text('[client]\naddress = "10.0.0.3:9"\ntimeout_seconds = 5\n')
     assert shown()["address"] == ("10.0.0.3:9", "psoup.toml")
     assert shown()["timeout_seconds"] == (5, "psoup.toml")
@@ -281,6 +294,8 @@ def test_where_settings_come_from(psoup: Psoup, monkeypatch: pytest.MonkeyPatch,
         "client = 1\n",
         "port = \n",
         "[client]\naddress = 'a'\n",
+        "[client]\naddress = 'unix:'\n",
+        f"[service]\nsocket = '{'a' * 108}'\n",
     ],
 )
 def test_settings_that_are_wrong(psoup: Psoup, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
@@ -291,6 +306,18 @@ def test_settings_that_are_wrong(psoup: Psoup, monkeypatch: pytest.MonkeyPatch, 
     assert "psoup.toml" in ran.err
     monkeypatch.setenv("PSOUP_CONFIG", "other.toml")
     assert psoup("status").code == 2
+
+
+def test_a_settings_file_that_others_may_write(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path("psoup.toml")
+    file.write_text("[client]\naddress = '127.0.0.1:1'\n")
+    file.chmod(0o666)
+    for command in (("status",), ("config", "show")):
+        ran = psoup(*command)
+        assert (ran.code, "everybody may write it" in ran.err) == (2, True)
+    monkeypatch.delenv("PSOUP_ADDRESS")
+    monkeypatch.setenv("PSOUP_CONFIG", "psoup.toml")
+    assert psoup("status").code == 3
 
 
 def test_a_timeout_that_is_none(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:

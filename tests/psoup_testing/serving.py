@@ -33,7 +33,8 @@ class Serving:
         if self._problem is not None:
             raise self._problem
         self.address = self.service.address
-        self.port = int(self.address.rpartition(":")[2])
+        port = self.address.rpartition(":")[2]
+        self.port = int(port) if port.isdecimal() else 0
 
     def _run(self) -> None:
         try:

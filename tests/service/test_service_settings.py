@@ -81,3 +81,24 @@ def test_sizes_reach_the_engine() -> None:
     settings = load({"memory_mib": 7, "max_ahead_s": 3}, environ={}).settings
     assert settings.engine_config().memory_bytes == 7 * 1024 * 1024
     assert settings.engine_config().max_ahead == 3_000_000
+
+
+def test_a_settings_file_of_the_current_directory_that_others_may_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "psoup.toml"
+    file.write_text("[service]\nport = 1\n")
+    assert (load(environ={}).file, load(environ={}).settings.port) == (str(file), 1)
+    file.chmod(0o666)
+    with pytest.raises(InvalidInput, match="everybody may write it; if it is meant, name it"):
+        load(environ={})
+    for found in (load(environ={"PSOUP_CONFIG": "psoup.toml"}), load(config=file, environ={})):
+        assert (found.file, found.settings.port) == (str(file), 1)
+    file.chmod(0o644)
+    monkeypatch.setattr("os.geteuid", lambda: file.stat().st_uid + 1)
+    if file.stat().st_uid:  # root's may be read by all
+        with pytest.raises(InvalidInput, match="it belongs to another user"):
+            load(environ={})
+    file.unlink()
+    assert load(environ={}).file is None

@@ -1,0 +1,125 @@
+"""Where the service listens: a port of loopback, or a Unix socket, which the file system guards.
+
+    socket   refused: not a socket, one that somebody listens on, a folder where others may put another in its place
+             left by a service that was killed: removed
+    made with its permissions, never without; removed at the end by gRPC
+
+gRPC itself takes the place of whatever socket there is, also of one that is in use.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import grpc
+
+from psoup.errors import InvalidInput
+
+LONGEST_PATH = 107
+"""Bytes that the path of a Unix socket may have: `sun_path` of Linux without its end."""
+
+_UMASK = threading.Lock()
+"""There is one umask in a process; services of several threads, as tests have them, take turns."""
+
+
+def listen_on_port(server: grpc.aio.Server, host: str, port: int) -> str:
+    """Listen on `host`, any free port if it is 0; returns the address. Raises InvalidInput if that cannot be had."""
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    try:
+        if port:  # gRPC would write about it itself, before it raises
+            family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+            socket.create_server((host.strip("[]"), port), family=family).close()
+        found = server.add_insecure_port(f"{host}:{port}")
+    except (RuntimeError, OSError) as problem:
+        raise InvalidInput(
+            f"{host}:{port} cannot be listened on; is another service there? choose another --port, or 0 for a free"
+            " one",
+            reason="ADDRESS_IN_USE",
+        ) from problem
+    return f"{host}:{found}"
+
+
+def listen_on_socket(server: grpc.aio.Server, name: str, mode: int) -> str:
+    """Listen on the Unix socket at the path `name`, made with the permissions `mode`; returns its address.
+
+    Raises InvalidInput, reason ADDRESS_IN_USE if somebody listens there, SETTING for a path that will not do.
+    """
+    path = Path(name).absolute()
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise _refused(path, f"its path has more than {LONGEST_PATH} bytes; choose a shorter one")
+    _check_folder(path)
+    _check_free(path)
+    try:
+        with _umask(0o777 & ~mode):
+            server.add_insecure_port(f"unix:{quote(str(path))}")
+    except (RuntimeError, OSError) as problem:
+        raise _refused(path, "the system does not allow it; may you write in its folder?") from problem
+    return f"unix:{path}"
+
+
+def _check_folder(path: Path) -> None:
+    try:
+        found = path.parent.stat()
+    except OSError as problem:
+        raise _refused(path, f"its folder cannot be looked into: {problem.strerror}; make it first") from problem
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(path, "what should be its folder is not one")
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise _refused(path, "everybody may write in its folder, and could put another socket there; chmod o-w it")
+
+
+def _check_free(path: Path) -> None:
+    """Remove a socket that nobody listens on; refuse any other thing that is there."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise _refused(path, problem.strerror or str(problem)) from problem
+    if not stat.S_ISSOCK(found.st_mode):
+        raise _refused(path, "something that is not a socket is there; choose another path, or remove it")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            _remove(path)
+            return
+        except OSError as problem:  # not ours, or too many wait there: somebody listens
+            raise _in_use(path) from problem
+    raise _in_use(path)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError as problem:
+        raise _refused(path, f"a socket is left there and cannot be removed: {problem.strerror}") from problem
+
+
+@contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    with _UMASK:
+        before = os.umask(mask)
+        try:
+            yield
+        finally:
+            os.umask(before)
+
+
+def _refused(path: Path, why: str) -> InvalidInput:
+    return InvalidInput(f"the socket {path} cannot be listened on: {why}", reason="SETTING", field="socket")
+
+
+def _in_use(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"the socket {path} cannot be listened on: another service is there; choose another --socket",
+        reason="ADDRESS_IN_USE",
+    )
