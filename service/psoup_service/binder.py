@@ -3,13 +3,12 @@
     sequencer ──long registration──> [ r1 r2 r3 ] ──a slice of each in turn──> bound ──> sequencer, which decides
 
 A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
-They compete for the interpreter only: another thread gets it after `SWITCH_SECONDS`, and while others have something to
-do, each slice is followed by a rest. A caller who has left is left out. Knows nothing of what is decided.
+They compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and while others have something to do,
+each slice is followed by a rest. A caller who has left is left out. Knows nothing of what is decided.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from psoup.admission.binding import Binding
 from psoup_service.stage import Failure, Stage
+from psoup_service.turns import ShortTurns
 
 if TYPE_CHECKING:
     from psoup_service.sequencer import Submission
@@ -27,10 +27,6 @@ SLICE_SECONDS = 0.005
 REST_SECONDS = 0.005
 """Between two slices while others are busy: a push asks for the interpreter some twenty times (each step of SQLite
 gives it up), and what comes in a rest has it at once."""
-
-SWITCH_SECONDS = 0.0002
-"""After which a thread that waits for the interpreter gets it: with one long statement beside, the median of a push was
-15 ms at 1 ms, and 6 ms here; Python's own is 5 ms."""
 
 
 class Binder(Stage):
@@ -45,11 +41,6 @@ class Binder(Stage):
         self._others = others
         self._works: deque[tuple[Submission, Binding]] = deque()
         self._ended = False
-
-    def start(self) -> None:
-        """Start the thread; from then on the threads of this process take shorter turns."""
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
-        super().start()
 
     def put(self, submission: Submission, binding: Binding) -> None:
         """Take a registration in. From any thread."""
@@ -66,18 +57,24 @@ class Binder(Stage):
 
     def run(self) -> None:
         """Bind until stopped."""
-        before = self._others()
         while self.wait_for_work():
-            if self._others() != before:
-                with self.condition:
-                    self.condition.wait(REST_SECONDS)
-            before = self._others()
+            with ShortTurns():
+                self._bind()
+
+    def _bind(self) -> None:
+        """Slice after slice, until nothing is left, or the stage is to end."""
+        before = self._others()
+        while self._works and (self._finishing or not self._stopping):
             submission, binding = self._works[0]
             if submission.answer.cancelled() or binding.advance(_until(time.perf_counter() + SLICE_SECONDS)):
                 self._works.popleft()
                 self._bound(submission)
             else:
                 self._works.rotate(-1)
+            if self._others() != before:
+                with self.condition:
+                    self.condition.wait(REST_SECONDS)
+            before = self._others()
 
     def wind_up(self) -> None:
         """Give back what is left."""

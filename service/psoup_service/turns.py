@@ -1,0 +1,42 @@
+"""How long a thread keeps the interpreter while others wait for it: short turns while somebody computes at length.
+
+    ShortTurns   binder ████████          reader ████
+    interval     0.2 ms ───────── 5 ms ── 0.2 ms ──── 5 ms
+
+Where threads work for milliseconds in Python, those that answer a push wait a whole turn each time that they have given
+the interpreter up, some twenty times a push. Where nobody does, short turns only cost: twice the changes of thread, and
+a fifth more processor time for a push of 4,096 tuples (Emerald Rapids, two cores).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import TracebackType
+
+SHORT_SECONDS = 0.000_2
+"""With one long statement bound beside, the median of a push was 15 ms at 1 ms, and 6 ms here."""
+
+
+class ShortTurns:
+    """A context in which turns are short; any number at a time, in any thread. The interval is the interpreter's own:
+    it is restored with the last of them."""
+
+    _lock = threading.Lock()
+    _users = 0
+    _usual = 0.0
+
+    def __enter__(self) -> None:
+        kind = ShortTurns
+        with kind._lock:
+            if not kind._users:
+                kind._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(kind._usual, SHORT_SECONDS))
+            kind._users += 1
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        kind = ShortTurns
+        with kind._lock:
+            kind._users -= 1
+            if not kind._users:
+                sys.setswitchinterval(kind._usual)
