@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 from psoup.errors import InvalidInput
@@ -25,6 +26,12 @@ class TextLimits:
     value: int = 1024 * 1024
     together: int = 64 * 1024 * 1024
     parts: int | None = None
+
+
+@lru_cache
+def _texts(value: int, together: int) -> TextLimits:
+    """Made once for each pair of sizes: every invocation asks."""
+    return TextLimits(value, together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,7 @@ class EngineConfig:
     @property
     def texts(self) -> TextLimits:
         """What the evaluation of expressions must know of this."""
-        return TextLimits(self.text_bytes, self.evaluation_bytes)
+        return _texts(self.text_bytes, self.evaluation_bytes)
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a chunk that offsets or words of bits do not fit: kernels would write past arrays."""

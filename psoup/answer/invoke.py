@@ -89,7 +89,7 @@ class Answer:
     @property
     def matched(self) -> int:
         """Tuples of the window that satisfy WHERE: the rows of the answer, before DISTINCT and LIMIT."""
-        return sum(match.count for match in self._found)
+        return sum([match.count for match in self._found])
 
     @property
     def ends(self) -> tuple[int, int] | None:
@@ -199,13 +199,14 @@ def invoke(
     if not accept_truncation:
         refuse_truncation(view.spec.name, found)
     clause, config, budget = snapshot.clause(record.sqc_id), snapshot.config, budget or ReadBudget()
+    texts = config.texts
     budget.window = found.high - found.low
     budget.check()
     rows = (found.low, found.high)
-    matched = matches_in(view, clause, *rows, snapshot.run, config.archive_rows, budget, config.texts)
-    errors = sum(m.errors for m in matched)
+    matched = matches_in(view, clause, *rows, snapshot.run, config.archive_rows, budget, texts)
+    errors = sum([m.errors for m in matched])
     told = completeness(snapshot, view, window, found, current=current, now=instant, errors=errors)
-    return Answer(record, matched, told, config.sort_rows, budget, config.texts)
+    return Answer(record, matched, told, config.sort_rows, budget, texts)
 
 
 def _instant(current: int | None, as_of: int | None) -> int | None:

@@ -151,7 +151,8 @@ def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Ch
     results = entry.results
     if not clause.factors:
         return ChunkMatches(entry, np.arange(start, stop, dtype=np.int64), 0, True)
-    upto, errors = results.covered_to(clause.sqc_id), _errors(results, clause)
+    upto = results.covered_to(clause.sqc_id)
+    errors = _errors(results, clause) if results.errors else 0
     if stop > upto or (errors and upto < WHOLE):
         return _kept(entry, clause, start, stop)
     offsets = results.offsets(clause.sqc_id, clause.slot, start, stop)

@@ -74,10 +74,14 @@ class Message:
         self._form = form
         self._parts = parts
         sources = [data.addresses() for data, _ in parts]
-        assert len({len(one) for one in sources}) == 1, "chunks of one stream have the columns of its schema"
-        self._sources = np.concatenate(sources)
-        self._offsets = parts[0][1] if len(parts) == 1 else np.concatenate([offsets for _, offsets in parts])
-        self._stops = np.array(list(accumulate(len(offsets) for _, offsets in parts)), np.int64)
+        if len(parts) == 1:  # nearly always: nothing is put together
+            self._sources, self._offsets = sources[0], parts[0][1]
+            self._stops = np.array([len(self._offsets)], np.int64)
+        else:
+            assert len({len(one) for one in sources}) == 1, "chunks of one stream have the columns of its schema"
+            self._sources = np.concatenate(sources)
+            self._offsets = np.concatenate([offsets for _, offsets in parts])
+            self._stops = np.array(list(accumulate(len(offsets) for _, offsets in parts)), np.int64)
         self.rows = len(self._offsets)
         columns = len(form.kinds)
         self._places: Array = np.empty((columns, 3), np.int64)

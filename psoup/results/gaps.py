@@ -32,6 +32,8 @@ class Gaps:
 
     def of(self, sqc_id: int) -> int:
         """The offset up to which a clause was evaluated; WHOLE if it has no exception. O(log k)."""
+        if not self.ids.size:  # nearly always
+            return WHOLE
         at = int(self.ids.searchsorted(sqc_id))
         return int(self.first[at]) if at < len(self.ids) and self.ids[at] == sqc_id else WHOLE
 

@@ -53,7 +53,10 @@ class OpenView:
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
-        parts = [found for found in (run.find(slot, start, stop) for run in self.runs) if len(found)]
+        parts = []
+        for run in self.runs:
+            if len(found := run.find(slot, start, stop)):
+                parts.append(found)
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
         if not 0 <= row < self.count:
             return np.concatenate(parts) if parts else np.zeros(0, np.int64)
