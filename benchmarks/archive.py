@@ -51,9 +51,6 @@ KEY = 123_456
 START = 1_700_000_000 * SECOND
 SIZES = ("w1m", MILLION), ("w100m", 100 * MILLION)
 TINY = ("w1m", 2 * CHUNK + 999), ("w100m", 3 * CHUNK)
-MOST = 100 * MILLION
-"""Tuples that an invocation may evaluate here, more than a service allows unless it is told: what is measured is how
-long that takes."""
 
 TARGETS = {"archive.q.w100m": Target(value_at_most=2_000)}
 
@@ -128,7 +125,7 @@ class Opened:
     """The archive after a start, with an engine on it."""
 
     def __init__(self, folder: Path) -> None:
-        config = EngineConfig(archive_rows=MOST)
+        config = EngineConfig()
         self.store = DurableStore(folder, hot_bytes=config.memory_bytes // 2)
         self.admission = Admission(config, archive=True)
         self.engine = Engine(config, TaskPool(len(os.sched_getaffinity(0))), self.store.keep)
