@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,6 +81,23 @@ def connect(address: str | None, timeout: float | None = None) -> Iterator[Clien
         yield client
 
 
+_OWN_WORDS = (
+    (r"Input should be a valid integer.*", "it takes a whole number"),
+    (r"Input should be a valid number.*", "it takes a number"),
+    (r"Input should be greater than or equal to (.*)", r"it takes \1 or more"),
+    (r"Input should be greater than (.*)", r"it takes more than \1"),
+    (r"Input should be less than or equal to (.*)", r"it takes \1 at most"),
+)
+"""What the parser of the command line says of a number, and what is said here."""
+
+
+def _in_own_words(said: str) -> str:
+    for pattern, words in _OWN_WORDS:
+        if (found := re.fullmatch(pattern, said)) is not None:
+            return found.expand(words)
+    return said
+
+
 class ErrorGroup(TyperGroup):
     """Runs commands; what the SDK raises becomes a message on standard error and an exit code."""
 
@@ -87,6 +105,9 @@ class ErrorGroup(TyperGroup):
         """Run the command that the line names."""
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as problem:
+            problem.message = _in_own_words(problem.message)
+            raise
         except PSoupError as problem:
             message(f"psoup: {problem.message}")
             raise typer.Exit(exit_code(problem)) from None

@@ -17,6 +17,7 @@ import pyarrow.csv
 
 from psoup_cli.csv_records import Records, read_records
 from psoup_client import InvalidData
+from psoup_client.wording import counted
 
 _SQL_TYPES = {"int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN", "date32[day]": "DATE"}
 
@@ -79,6 +80,12 @@ def _refusal(
 def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
     said = re.sub(r"^(In CSV |CSV parse error: |Row #\d+: )+", "", said)
     found = re.match(r"column #(\d+): (?:Row #\d+: )?(.*)", said)
+    counts = re.match(r"Expected (\d+) columns, got (\d+)", said)
+    if counts is not None:
+        wanted, there = int(counts[1]), int(counts[2])
+        said = f"it has {counted(there, 'value')}, and the first line {counted(wanted, 'name')}"
+        hint = "; they are separated by commas" if wanted == 1 or there == 1 else ""
+        return InvalidData(f"line {line}: {said}{hint}", facts={"line": str(line)})
     if found is None:
         return InvalidData(f"line {line}: this cannot be read as csv: {said}", facts={"line": str(line)})
     name, what = names[int(found[1])], _in_sql(found[2].removesuffix("."))

@@ -77,7 +77,7 @@ def alter(
     if as_json:
         print_json(facts(info))
     else:
-        ahead = "" if info.max_ahead is None else f", and takes times up to {info.max_ahead} ahead of the clock"
+        ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
         message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{ahead}.")
 
 
@@ -153,8 +153,8 @@ def describe(
 def _time(info: StreamInfo) -> str:
     if not info.time_column:
         return "the clock at arrival"
-    order = f"up to {info.lateness} late" if info.lateness else "in order"
-    ahead = "" if info.max_ahead is None else f", up to {info.max_ahead} ahead of the clock"
+    order = f"up to {_span(info.lateness)} late" if info.lateness else "in order"
+    ahead = "" if info.max_ahead is None else f", up to {_span(info.max_ahead)} ahead of the clock"
     return f"{info.time_column}, {order}{ahead}"
 
 
@@ -170,8 +170,23 @@ def _retention(info: StreamInfo) -> str:
     )
 
 
+_UNITS = {
+    "week": dt.timedelta(weeks=1),
+    "day": dt.timedelta(days=1),
+    "hour": dt.timedelta(hours=1),
+    "minute": dt.timedelta(minutes=1),
+    "second": dt.timedelta(seconds=1),
+    "millisecond": dt.timedelta(milliseconds=1),
+}
+
+
 def _span(span: dt.timedelta) -> str:
-    return f"{span} (days, hours:minutes:seconds)" if span.days else str(span)
+    """`90 seconds`: in the largest unit that divides it."""
+    for name, unit in _UNITS.items():
+        count, rest = divmod(span, unit)
+        if count and not rest:
+            return counted(count, name)
+    return counted(span // dt.timedelta(microseconds=1), "microsecond") if span else "0 seconds"
 
 
 def _archive(info: StreamInfo) -> list[tuple[str, str]]:

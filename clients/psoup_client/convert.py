@@ -292,9 +292,17 @@ def _as_time(value: Any) -> Any:
     return value if isinstance(value, dt.datetime) else None
 
 
+_WRITTEN = {"TIMESTAMP": "2013-07-04T12:00:00Z", "DATE": "2013-07-04"}
+"""Texts of these types."""
+
+
 def _unfit(row: int | None, value: Any, column: ColumnInfo) -> InvalidData:
     place = "" if row is None else f"row {row}: "
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
+    facts = {"column": column.name, "row": "-1" if row is None else str(row)}
+    if isinstance(value, str) and column.type in _WRITTEN:
+        way = f"is no {column.type}; one is written {_WRITTEN[column.type]}"
+        return InvalidData(f"{place}{shown} in column {column.name!r} {way}", facts=facts)
     hint = (
         "; write it as text or Decimal, floats are not exact"
         if isinstance(value, float) and "DEC" in column.type
@@ -302,5 +310,5 @@ def _unfit(row: int | None, value: Any, column: ColumnInfo) -> InvalidData:
     )
     return InvalidData(
         f"{place}{shown} in column {column.name!r} does not fit {column.type} without loss{hint}",
-        facts={"column": column.name, "row": "-1" if row is None else str(row)},
+        facts=facts,
     )

@@ -89,12 +89,12 @@ class PSoupParser(parser.Parser):
         at = token.start if token else (self._prev.end + 1 if self._prev else 0)
         raise PlacedError(message, at)
 
-    def refuse(self, message: str, token: Token | None = None) -> NoReturn:
-        """Stop at `token`, or at the current one, with a message for users."""
+    def refuse(self, message: str, token: Token | None = None, hint: str = "") -> NoReturn:
+        """Stop at `token`, or at the current one, with a message for users; without a `hint` one may be found."""
         try:
             self.raise_error(message, token)
         except PlacedError as problem:
-            raise Refusal(message, problem.at) from None
+            raise Refusal(message, problem.at, hint) from None
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Note where the node is; nodes with parts are where their parts are."""
@@ -280,12 +280,10 @@ class PSoupParser(parser.Parser):
 
     def _parse_added_column(self, lenient: list[str]) -> Any:
         if not self._match_text_seq("ADD"):
-            word = self._curr.text.upper() if self._curr else ""
-            self.refuse(
-                "columns cannot be dropped; SELECT the ones that you want, or make another stream with those"
-                if word == "DROP"
-                else "columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES"
-            )
+            if self._curr and self._curr.text.upper() == "DROP":
+                hint = "SELECT the columns that are wanted, or create another stream that has only those"
+                self.refuse("columns cannot be dropped", hint=hint)
+            self.refuse("columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()

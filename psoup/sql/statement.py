@@ -51,6 +51,8 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
 
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
 
+_OPTIONS = ("TIMESTAMP BY", "LATENESS", "AHEAD", "RETENTION", "ARCHIVE", "ADD")
+
 
 def create_stream(text: str, *, new: bool = False) -> StreamSpec:
     """The stream that a CREATE STREAM statement declares. `new`: nothing vague, see `vague`. Raises SqlError."""
@@ -175,8 +177,10 @@ def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
 def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
     position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
     found = None if position is None else tokens[position]
-    message = problem.message if isinstance(problem, Refusal) else _translated(problem.message, found)
-    return source.error(message, problem.at, hint="" if position is None else _hint(tokens, position))
+    message, hint = _translated(problem.message, found), ""
+    if isinstance(problem, Refusal):
+        message, hint = problem.message, problem.hint
+    return source.error(message, problem.at, hint=hint or ("" if position is None else _hint(tokens, position)))
 
 
 def _translated(message: str, found: Token | None) -> str:
@@ -192,8 +196,10 @@ def _translated(message: str, found: Token | None) -> str:
 def _hint(tokens: list[Token], position: int) -> str:
     """A misspelt word, here or before (there it was read as an alias), or a reserved one meant as a name."""
     found = tokens[position]
-    for token in (found, tokens[max(position - 1, 0)]):
-        hint = nearest(token.text, _WORDS) if token.token_type is TokenType.VAR else ""
+    selects = tokens[0].token_type is TokenType.SELECT
+    for token in (found, tokens[max(position - 1, 0)]) if selects else (found,):
+        words = _WORDS if selects else _OPTIONS
+        hint = nearest(token.text, words) if token.token_type is TokenType.VAR else ""
         if hint:
             return hint
     if found.token_type is TokenType.BEGIN and any(token.token_type is TokenType.END for token in tokens[:position]):

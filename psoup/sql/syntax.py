@@ -68,7 +68,11 @@ class PlacedError(ParseError):
 
 
 class Refusal(PlacedError):
-    """One in this module's own words; what sqlglot says about itself is translated elsewhere."""
+    """One in this module's own words, maybe with a hint; what sqlglot says about itself is translated elsewhere."""
+
+    def __init__(self, message: str, at: int, hint: str = "") -> None:
+        super().__init__(message, at)
+        self.hint = hint
 
 
 class TooComplex(Exception):

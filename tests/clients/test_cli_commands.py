@@ -237,6 +237,18 @@ def test_usage_errors(psoup: Psoup, arguments: list[str]) -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["matches", "s", "x"], "it takes a whole number"),
+        (["serve", "--port", "99999"], "'--port': it takes 65535 at most"),
+        (["top", "--limit", "0"], "it takes 1 or more"),
+    ],
+)
+def test_numbers_on_the_line_are_refused_in_own_words(psoup: Psoup, arguments: list[str], said: str) -> None:
+    assert psoup(*arguments).err.endswith(f"{said}\n")
+
+
 def test_nobody_there(psoup: Psoup) -> None:
     ran = psoup("status", "--address", "127.0.0.1:1")
     assert ran.code == 3

@@ -50,7 +50,12 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
             "line 30002, column 'Order ID', 'x7': it is no BIGINT;",
         ),
         (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is no DATE;"),
-        (b"Order ID,price\n1\n", "line 2: this cannot be read as csv: Expected 2 columns"),
+        (b"Order ID,price\n1\n", "line 2: it has 1 value, and the first line 2 names; they are separated by commas$"),
+        (
+            b"Order ID;price\n1;2,5\n",
+            "line 2: it has 2 values, and the first line 1 name; they are separated by commas$",
+        ),
+        (b"Order ID,price,day\n1,2\n", "line 2: it has 2 values, and the first line 3 names$"),
     ],
 )
 def test_csv_that_does_not_fit(info: StreamInfo, tmp_path: Path, content: bytes, message: str) -> None:

@@ -21,6 +21,7 @@ def queries(client: Client, make_stream: MakeStream) -> list[Query]:
     name = make_stream("(a BIGINT, b TEXT)")
     standing = client.register_many(f"SELECT a, b FROM {name} WHERE a < ?", [(7 * count,) for count in range(700)])
     client.push(name, {"a": list(range(ROWS)), "b": ["text"] * ROWS})
+    standing[0].invoke()  # the command is another client: now it finds the push applied
     return standing
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import BIGINT, TEXT, Attribute, decimal
-from psoup.sql import Alteration, alter_stream
+from psoup.sql import Alteration, alter_stream, create_stream
 
 
 def test_columns_in_their_order() -> None:
@@ -21,7 +21,7 @@ def test_columns_in_their_order() -> None:
     ("text", "column", "message"),
     [
         ("ALTER STREAM s ADD x BIGINT NOT NULL", 20, "NULL in the tuples that are there already"),
-        ("ALTER STREAM s DROP COLUMN x", 16, "columns cannot be dropped; SELECT the ones that you want"),
+        ("ALTER STREAM s DROP COLUMN x", 16, "columns cannot be dropped"),
         ("ALTER STREAM s RENAME TO t", 16, "columns can be added, or AHEAD be changed"),
         ("ALTER TABLE s ADD x INT", 7, "only streams can be altered"),
         ("ALTER STREAM", 13, "^line 1, column 13: ALTER STREAM needs a name\n"),
@@ -42,3 +42,11 @@ def test_what_is_refused(text: str, column: int, message: str) -> None:
     with pytest.raises(SqlError, match=message) as caught:
         alter_stream(text)
     assert caught.value.column == column
+
+
+def test_hints_are_words_of_the_statement() -> None:
+    """No name is taken for a word of another statement."""
+    with pytest.raises(SqlError, match="hint: SELECT the columns that are wanted"):
+        alter_stream("ALTER STREAM weather DROP COLUMN x")
+    with pytest.raises(SqlError, match="hint: did you mean 'RETENTION'"):
+        create_stream("CREATE STREAM weather (x INT) RETENSION 5 DAYS")
