@@ -1,7 +1,7 @@
 """ORDER BY and DISTINCT over the columns of one answer.
 
 Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
-set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.sorting`). Equal rows keep their order, so
+set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.order`). Equal rows keep their order, so
 the first of each group is the one that came first. The budget is asked after each pass.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
-from psoup.kernels.sorting import digit_pass, mark_changes
+from psoup.kernels.order import digit_pass, mark_changes
 from psoup.model import TEXT, Kind
 from psoup.query import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget

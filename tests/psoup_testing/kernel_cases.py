@@ -47,7 +47,7 @@ def _take_texts(rng: Rng) -> Arguments:
 
 def _digit_pass(rng: Rng) -> Arguments:
     keys = rng.integers(-(2**63), 2**63 - 1, 40) if rng.random() < 0.5 else rng.integers(-5, 5, 40)
-    rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(np.uint32)
+    rows = rng.permutation(40)[: int(rng.integers(0, 41))].astype(rng.choice(["uint32", "int64"]))
     shift, ends = int(rng.integers(0, 60)), np.zeros(1 << int(rng.integers(1, 9)), np.int64)
     return keys, int(keys.min()), shift, rows, ends, np.zeros_like(rows)
 
@@ -318,8 +318,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "gather.gather": gathering.gather,
     "gather.lay_out": gathering.lay_out,
     "gather.take_texts": _take_texts,
-    "sorting.digit_pass": _digit_pass,
-    "sorting.mark_changes": lambda rng: (
+    "order.digit_pass": _digit_pass,
+    "order.mark_changes": lambda rng: (
         rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
     ),
     "identity.mix_words": lambda rng: (
