@@ -69,7 +69,7 @@ def by_ids(
         chunk = chunks[int(place[start])]
         group.append((chunk, ascending[start:stop] - chunk.first_id))
     try:
-        columns = computed_at_once(outputs, group, now, texts)
+        columns = computed_at_once(outputs, group, now, texts, budget)
     except TooMuchText:
         middle = len(ids) // 2
         yield from by_ids(outputs, chunks, ids[:middle], now, texts, budget)

@@ -160,7 +160,7 @@ class Answer:
         self.select_errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
 
     def _computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
-        return computed(outputs, group, self.completeness.now, self._texts)
+        return computed(outputs, group, self.completeness.now, self._texts, self.budget)
 
     def _batch(self, columns: list[Column]) -> pa.RecordBatch:
         self._count(columns)

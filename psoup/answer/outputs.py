@@ -2,7 +2,8 @@
 
     matches, a group at a time ─> gather the columns that are read ─> expressions ─> a column for each output
 
-A group whose texts would take too much memory is computed in halves, and these in halves. Nothing here knows windows,
+A group whose texts would take too much memory is computed in halves, and these in halves; so are the rows of an
+expression that raises, down to the row that does, where its value is an error. Nothing here knows windows,
 order or Arrow.
 """
 
@@ -16,10 +17,12 @@ from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
-from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
+from psoup.expressions.evaluate import Scope, TooMuchText
 from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind
+from psoup.reading import ReadBudget
+from psoup.stems.evaluation import every_value
 
 _NOT_READ = empty_column(BIGINT)
 
@@ -30,16 +33,19 @@ _Part = tuple[Chunk, Array, int, int]
 """A chunk, offsets in it, and where these start and stop among the rows of their group."""
 
 
-def computed(outputs: list[Expr], group: Group, now: int | None, texts: TextLimits) -> Iterator[list[Column]]:
+def computed(
+    outputs: list[Expr], group: Group, now: int | None, texts: TextLimits, budget: ReadBudget
+) -> Iterator[list[Column]]:
     """The output expressions over a group of matches, in one part or several, in order.
 
-    Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together.
+    Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together, and
+    what `budget` raises.
     """
     try:
-        columns = computed_at_once(outputs, group, now, texts)
+        columns = computed_at_once(outputs, group, now, texts, budget)
     except TooMuchText:
         for half in _halves(group):
-            yield from computed(outputs, half, now, texts)
+            yield from computed(outputs, half, now, texts, budget)
     else:
         yield columns
 
@@ -58,11 +64,13 @@ def _halves(group: Group) -> tuple[Group, Group]:
     return first, rest
 
 
-def computed_at_once(outputs: list[Expr], group: Group, now: int | None, texts: TextLimits) -> list[Column]:
+def computed_at_once(
+    outputs: list[Expr], group: Group, now: int | None, texts: TextLimits, budget: ReadBudget
+) -> list[Column]:
     """The output expressions over one group of matches; only the columns they read are gathered.
 
     Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if those of
-    one are that are computed.
+    one are that are computed; and what `budget` raises.
     """
     parts, rows = [], 0
     for data, offsets in group:
@@ -79,7 +87,7 @@ def computed_at_once(outputs: list[Expr], group: Group, now: int | None, texts: 
         if isinstance(expr, AttributeRef):
             known[expr] = gathered[expr.index]
         elif expr not in known:
-            known[expr] = evaluate(expr, _scope(gathered, rows, now, texts))
+            known[expr] = every_value(expr, _scope(gathered, rows, now, texts), budget)
             made += text_bytes(known[expr]) if expr.type.kind is Kind.TEXT else 0
             if made > texts.together:
                 raise TooMuchText(2) if rows > 1 else _row_too_large(made, texts)

@@ -3,7 +3,7 @@
     guarded      on arrival and in covering: all rows at once; raises ─> Raised: the clauses that read the expression
                  have not met these tuples (`psoup.stems.quarantine`)
     every_row    for whoever asks: all rows, halved where it raises, and so on; raises for one row alone ─> an error of
-                 that row
+                 that row; `every_value` is the same for the SELECT list of an answer
 
 "Raises" is not an error of a value, which is marked in its row by the evaluator: it is no memory, an array too long for
 its type, a tree too deep, or a defect. Nothing here remembers what has raised.
@@ -91,29 +91,47 @@ def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Co
         whole = [own.get(index, _UNREAD) for index in range(max(own, default=-1) + 1)]
         timed = TIME_INDEX in used
 
-        def part(start: int, stop: int) -> list[Column]:
-            budget.check()
+        def part(start: int, stop: int) -> Column:
             some = [whole[k].slice(start, stop) if k in own else _UNREAD for k in range(len(whole))]
-            try:
-                own_times = times[start:stop] if timed else times
-                return [column_of(expr, some, ids[start:stop], own_times, _bounded(texts))]
-            except TooMuchText:
-                raise
-            except Exception:
-                if stop - start == 1:
-                    return [null_column(expr.type, 1, np.ones(1, np.bool_))]
-            budget.examine(stop - start)
-            middle = (start + stop) // 2
-            return part(start, middle) + part(middle, stop)
+            return column_of(expr, some, ids[start:stop], times[start:stop] if timed else times, _bounded(texts))
 
         rows = WARY_ROWS if expr in wary else max(len(ids), 1)
-        parts = [column for at in range(0, len(ids), rows) for column in part(at, min(at + rows, len(ids)))]
+        pieces = [(at, min(at + rows, len(ids))) for at in range(0, len(ids), rows)]
+        parts = [column for piece in pieces for column in _halved(expr, *piece, part, budget)]
         found = concat_columns(parts) if parts else null_column(expr.type, 0)
         if found.data is not None and len(parts) > 1 and text_bytes(found) > texts.together:
             raise TooMuchText(2)
         return found
 
     return compute
+
+
+def every_value(expr: Expr, scope: Scope, budget: ReadBudget) -> Column:
+    """The values of `expr` in the rows of `scope`, for an answer: as `evaluate`, and a row that raises is an error.
+
+    Rows that are evaluated again are counted again. What `budget` raises is let through, and so is TooMuchText.
+    """
+
+    def part(start: int, stop: int) -> Column:
+        return evaluate(expr, scope if stop - start == scope.rows else scope.slice(start, stop))
+
+    parts = _halved(expr, 0, scope.rows, part, budget)
+    return parts[0] if len(parts) == 1 else concat_columns(parts)
+
+
+def _halved(expr: Expr, start: int, stop: int, part: Callable[[int, int], Column], budget: ReadBudget) -> list[Column]:
+    """What `part` makes of the rows, or of the halves of those of which it raises; an error of a row alone."""
+    budget.check()
+    try:
+        return [part(start, stop)]
+    except TooMuchText:
+        raise
+    except Exception:
+        if stop - start < 2:
+            return [null_column(expr.type, stop - start, np.ones(stop - start, np.bool_))]
+    budget.examine(stop - start)
+    middle = (start + stop) // 2
+    return _halved(expr, start, middle, part, budget) + _halved(expr, middle, stop, part, budget)
 
 
 def _bounded(texts: TextLimits) -> TextLimits:
