@@ -33,6 +33,8 @@ _SOURCE, _VALUE = "_source_{}", "_value_{}"
 _ZONE = "spark.sql.session.timeZone"
 _TYPES = {Kind.TEXT: "string"}
 """Types that Spark has another name for."""
+_INFINITE = {Kind.TIMESTAMP: (F.unix_micros, 2**63 - 1), Kind.DATE: (F.unix_date, 2**31 - 1)}
+"""How a time or a date is a number, and the infinite one of other systems: an ordinary one at its end for Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,12 @@ def _problem(attribute: Attribute, source: Column, value: Column, found: DataTyp
     elif attribute.type.kind is Kind.DECIMAL and isinstance(found, StringType):
         wrong = wrong | ~source.try_cast("decimal(38,18)").eqNullSafe(value)
     shown = F.concat(F.lit(f"{attribute.name}: "), F.substring(source.try_cast("string"), 1, 100))
-    return F.when(wrong, F.concat(shown, F.lit(f" is no {attribute.type}")))
+    problem = F.when(wrong, F.concat(shown, F.lit(f" is no {attribute.type}")))
+    if attribute.type.kind not in _INFINITE:
+        return problem
+    number, last = _INFINITE[attribute.type.kind]
+    infinite = F.abs(number(value)) == F.lit(last)
+    return problem.when(infinite, F.lit(f"{attribute.name}: an infinite {attribute.type}, which is no time here"))
 
 
 def _inside(time: Column, bounds: tuple[int | None, int | None]) -> list[Column]:

@@ -233,9 +233,12 @@ class _Shape:
             return None
         others = [other for other in parent.iter_expressions() if other is not node]
         for other in sorted(others, key=self._open):
-            if not isinstance(other, exp.Interval | exp.Placeholder):
-                found = self._binder.operand(other).type
-                return BIGINT if isinstance(parent, _ARITHMETIC) and found == DATE else found
+            if isinstance(other, exp.Interval | exp.Placeholder):
+                continue
+            found, counts = self._binder.operand(other), isinstance(parent, _ARITHMETIC)
+            if isinstance(found, Literal) and found.value is None and not (counts or self._open(other)):
+                continue  # NULL takes the type of what it meets
+            return BIGINT if counts and found.type == DATE else found.type
         return None
 
     def _open(self, node: exp.Expr) -> bool:

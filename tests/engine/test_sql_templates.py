@@ -102,6 +102,10 @@ def test_a_bound_template_is_the_query_of_its_text(parts: list[tuple[str, list[o
         ("day = ?", (datetime.date(2020, 1, 1),), "day = DATE '2020-01-01'"),
         ("NOT (abs(qty) IN (?, 5))", (2,), "NOT (abs(qty) IN (2, 5))"),
         ("starts_with(sym, ?)", ("x",), "starts_with(sym, 'x')"),
+        ("? = NULL", ("x",), "'x' = NULL"),
+        ("(NULL) <> ?", (True,), "(NULL) <> TRUE"),
+        ("NULL IN (?, ?)", ("x", "y"), "NULL IN ('x', 'y')"),
+        ("? BETWEEN NULL AND sym", ("x",), "'x' BETWEEN NULL AND sym"),
     ],
 )  # fmt: skip
 def test_values_are_written_as_a_user_would(where: str, values: object, filled: str) -> None:
@@ -115,6 +119,7 @@ def test_types_come_from_where_a_parameter_stands() -> None:
     expected = (TEXT, BIGINT, DOUBLE, decimal(10, 2), TIMESTAMP, BOOLEAN, TEXT, None)
     assert template(where).types == expected
     assert template("day - ? > ?").types == (BIGINT, DATE)
+    assert template("? = NULL AND ? BETWEEN NULL AND sym AND qty + ? > 1").types == (None, TEXT, BIGINT)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,29 @@ def test_csv_is_mapped_and_bad_rows_are_set_aside(spark: Any, durable: Client, t
     ]
 
 
+def test_infinite_times_and_dates_are_set_aside(spark: Any, durable: Client, tmp_path: Path) -> None:
+    from psoup_spark.backfill import backfill
+
+    durable.create_stream("CREATE STREAM ends (at TIMESTAMP, until TIMESTAMP, day DATE) TIMESTAMP BY at")
+    last = 2**63 - 1
+    rows = [(0, 1, 2), (1, last, 0), (2, -last, 0), (3, 0, 2**31 - 1), (4, 0, 1 - 2**31), (last, 0, 0), (5, None, None)]
+    numbers = spark.createDataFrame(rows, "a bigint, u bigint, d int")
+    frame = numbers.selectExpr(
+        "timestamp_micros(a) AS at", "timestamp_micros(u) AS until", "date_from_unix_date(d) AS day"
+    )
+    aside = tmp_path / "aside"
+    done = backfill(frame, "ends", job="j", address=durable.address, quarantine=str(aside))
+    assert (done.rows, done.bad) == (2, 5)
+    reasons = sorted(row[0] for row in spark.read.parquet(str(aside)).select("_problem").collect())
+    no_time = "which is no time here"
+    assert (
+        reasons
+        == [f"at: an infinite TIMESTAMP, {no_time}"]
+        + [f"day: an infinite DATE, {no_time}"] * 2
+        + [f"until: an infinite TIMESTAMP, {no_time}"] * 2
+    )
+
+
 def test_a_stream_in_system_time_says_which_column_is_the_time(spark: Any, durable: Client) -> None:
     from psoup_spark.backfill import backfill
 

@@ -10,11 +10,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from psoup.beforehand import Beforehand
 from psoup.clock import VirtualClock
+from psoup.columns import Batch, columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, OutOfRange
 from psoup.history import Attach, Extent
@@ -22,7 +24,7 @@ from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup_storage.durable.backup import restore
 from psoup_storage.durable.doctor import examine
-from psoup_storage.history import MANIFEST
+from psoup_storage.history import MANIFEST, Manifest, write_chunk, write_manifest
 from psoup_testing.attaching import attach, write
 from psoup_testing.restarting import RestartingPSoup
 
@@ -267,6 +269,27 @@ def test_a_directory_that_is_not_whole_is_refused(soup: RestartingPSoup, spoil: 
         else:
             facts["chunks"] = []
         rewrite(manifest, facts)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        attach(soup, "s", "job", folder)
+    assert refused.value.reason == "BAD_HISTORY"
+    assert not os.listdir(soup.path / "chunks")
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (2**63 - 1, "row 1: the TIMESTAMP in column 'u' is infinity, which is no time here"),
+        (1 - 2**63, "row 1: the TIMESTAMP in column 'u' is -infinity, which is no time here"),
+    ],
+)
+def test_infinite_times_are_refused(soup: RestartingPSoup, number: int, message: str) -> None:
+    soup.execute("CREATE STREAM s (t TIMESTAMP, u TIMESTAMP) TIMESTAMP BY t")
+    times = pa.array([SECOND, 2 * SECOND], pa.timestamp("us", "UTC"))
+    table = pa.table({"t": times, "u": pa.array([0, number], pa.timestamp("us", "UTC"))})
+    folder, spec = soup.path.parent / "one", soup.engine.snapshot().stream("s", "default").spec
+    folder.mkdir()
+    batch = Batch(columns_from_arrow(spec.schema, table), np.array([1, 2]) * SECOND)
+    write_manifest(folder, Manifest("s", (write_chunk(folder, "00000", spec, batch),), ""))
     with pytest.raises(InvalidInput, match=message) as refused:
         attach(soup, "s", "job", folder)
     assert refused.value.reason == "BAD_HISTORY"

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from psoup.admission.batches import check_finite
 from psoup.archive import TIME
-from psoup.columns import Batch, arrow_type
+from psoup.columns import Batch, Column, arrow_type
 from psoup.errors import PSoupError
 from psoup.model import Kind, StreamSpec
 from psoup.stems.chunk import ChunkView
@@ -138,3 +139,5 @@ def _check_values(batch: Batch, chunk: HistoryChunk, spec: StreamSpec, after: in
     for place, (attribute, column) in enumerate(zip(spec.schema.attributes, batch.columns, strict=True)):
         if column.valid is not None and (not attribute.nullable or place == spec.time_attribute):
             raise WrongChunk(f"its column {attribute.name} has NULL, and is never NULL in the stream")
+        check_finite(attribute.name, column)
+    check_finite(TIME.name, Column(TIME.type, times))
