@@ -85,6 +85,14 @@ def test_a_setting_that_is_unknown_ends_it_at_once() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_log_says_which_settings_file_was_read(tmp_path: Path) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text("[service]\nreaders = 3\n")
+    with process(PSOUP_CONFIG=str(file)) as (_, _, lines):
+        told = [json.loads(line) for line in lines if line.startswith("{")]
+    assert ("settings were read", str(file)) in [(entry["event"], entry.get("file")) for entry in told]
+
+
 def started(**settings: str) -> subprocess.CompletedProcess[str]:
     """A service that does not start."""
     environ = {**os.environ, "PSOUP_PORT": "0", "PSOUP_LOG_LEVEL": "error", **settings}
