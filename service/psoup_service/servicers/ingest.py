@@ -42,8 +42,9 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     async def Push(self, request: ingest_pb2.PushRequest, context: Context) -> ingest_pb2.PushResponse:
         """One batch."""
         sender = _Sender(request.stream, request.producer, request.epoch, request.since)
-        command, place = await self._command(sender, request.number, request.arrow_ipc, context)
-        done = await self._submit(command, place, len(request.arrow_ipc))
+        payload = request.arrow_ipc  # each look at the field copies it
+        command, place = await self._command(sender, request.number, payload, context)
+        done = await self._submit(command, place, len(payload))
         return ingest_pb2.PushResponse(
             sequence=done.sequence,
             accepted=done.accepted,
@@ -110,15 +111,16 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         try:
             async for request in requests:
                 future: asyncio.Future[PushAcknowledgement]
+                payload = request.arrow_ipc  # each look at the field copies it
                 try:
                     sender = _continued(sender, request)
-                    command, place = await self._command(sender, request.number, request.arrow_ipc, context)
+                    command, place = await self._command(sender, request.number, payload, context)
                 except PSoupError as error:
                     future = asyncio.get_running_loop().create_future()
                     future.set_exception(error)
                     await waiting.put((request.number, future))
                     return
-                future = asyncio.create_task(self._submit(command, place, len(request.arrow_ipc)))
+                future = asyncio.create_task(self._submit(command, place, len(payload)))
                 future.add_done_callback(partial(_leave, place))
                 await waiting.put((request.number, future))
                 if not sender.producer:

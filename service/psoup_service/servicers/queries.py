@@ -87,10 +87,11 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
     ) -> tuple[events.RegisterMany, Place | None]:
         """The command of a request with parameters, or with several statements; with parameters, its room too."""
         tenant, texts = self._backend.tenant(context), list(statements)
-        if not request.parameters:
+        parameters = request.parameters  # each look at the field copies it
+        if not parameters:
             return events.RegisterMany(texts, None, request.request_id, tenant, (), number), None
         size = sum(map(len, texts))
-        decoded = await self._backend.decoding.parameters(request.parameters, size, context.peer, check_rows)
+        decoded = await self._backend.decoding.parameters(parameters, size, context.peer, check_rows)
         table = pa.table(decoded.table)
         names = tuple(table.column_names) if request.by_name else ()
         return events.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place

@@ -127,15 +127,16 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
     async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, context: Context) -> Part:
         """The part in the stream's columns and types, checked; errors name it."""
         decoding = self._backend.decoding
+        payload = request.arrow_ipc  # each look at the field copies it
 
         def read(rows: pa.Table | pa.RecordBatch) -> Part:
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
             table = pa.table([column.to_arrow() for column in columns], schema=arrow_schema(spec.schema))
-            return Part.of(table, len(request.arrow_ipc))
+            return Part.of(table, len(payload))
 
         try:
-            decoded = await decoding.batch(spec, request.arrow_ipc, context.peer)
+            decoded = await decoding.batch(spec, payload, context.peer)
             return await decoding.finish(decoded, context.peer, read)
         except PSoupError as problem:
             problem.message = f"part {request.part!r}: {problem.message}"
