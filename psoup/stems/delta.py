@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import compress
 
 import numpy as np
 from sortedcontainers import SortedDict
@@ -219,14 +218,15 @@ class Delta:
         base = bases(bounds)
         owner = np.array(self._attributes, np.int64)
         low, high = np.zeros(len(owner), np.int32), np.zeros(len(owner), np.int32)
-        for local, attribute in enumerate(attributes):
-            own = owner == attribute
+        order = np.argsort(owner, kind="stable")  # a pass over all rows for each attribute would be quadratic
+        places = np.split(order, np.searchsorted(owner[order], attributes[1:]))
+        for local, (attribute, own) in enumerate(zip(attributes, places, strict=False)):
             first, size = int(base[local]), len(bounds[local])
             row: dict[_Edge, int] = {key: first + k for k, key in enumerate(self.bounds[attribute], 1)}
             row |= {_START: first, _END: first + size + 1, _PAST_NULL: first + size + 2}
-            flags = own.tolist()
-            low[own] = list(map(row.__getitem__, compress(self._low, flags)))
-            high[own] = list(map(row.__getitem__, compress(self._high, flags)))
+            listed = own.tolist()
+            low[own] = [row[self._low[place]] for place in listed]
+            high[own] = [row[self._high[place]] for place in listed]
         rows = Rows(
             np.array(self._slots, np.uint32),
             np.array(self._clause_ptr, np.int32),
