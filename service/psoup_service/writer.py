@@ -12,18 +12,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from psoup.errors import PSoupError
-from psoup.events import Event, Pushed
+from psoup.events import Event, Pushed, RegisteredMany
 from psoup.stems.piece import Runner, serial
 from psoup_service.maintainer import Maintainer
 from psoup_service.ports import EnginePort
 from psoup_service.precautions import Guard
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
+from psoup_service.turns import ShortTurns
 from psoup_service.wakeups import Outcome, deliver
 
 RUN_ROWS = 65_536
@@ -158,7 +160,9 @@ class Writer(Stage):
         return run, size
 
     def _apply(self, run: list[Event], size: int) -> None:
-        effects = self._engine.apply(run)
+        # A block of statements is applied in Python, for as long as it takes; all other events mostly by kernels.
+        with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
+            effects = self._engine.apply(run)
         self.runs += 1
         self._tell()
         reached = list[Outcome]()
