@@ -69,19 +69,12 @@ def invoke(
     query, {"query_id", "rows", "final"} or {"query_id", "error"}. The exit code is that of the first error; the other
     answers are printed.
     """
-    if as_json and format not in (None, Format.json):
-        raise typer.BadParameter("--json and another --format exclude each other")
     names = _names(query_ids or [], file)
     one = len(names) == 1 and file is None
-    form = Format.json if as_json else format or _usual(one)
-    if form is Format.arrow and sys.stdout.isatty():
-        raise typer.BadParameter("Arrow is binary: send it to a file, --format arrow > answer.arrow")
+    form = _form(one, format, as_json)
     if not one and (window or form in (Format.csv, Format.arrow)):
         raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
-    try:
-        now = None if as_of is None else to_micros(as_of)
-    except ValueError as problem:
-        raise typer.BadParameter(f"--as-of: {problem}") from None
+    now = _instant(as_of)
     with connect(address, timeout) as client:
         if one:
             query = client.query(names[0])
@@ -110,11 +103,24 @@ def _names(query_ids: list[str], file: str | None) -> list[str]:
     return names
 
 
-def _usual(one: bool) -> Format:
-    """The format if none is asked for."""
-    if sys.stdout.isatty():
-        return Format.table
-    return Format.csv if one else Format.json
+def _form(one: bool, asked: Format | None, as_json: bool) -> Format:
+    """The format: as asked, else what reads best here."""
+    if as_json and asked not in (None, Format.json):
+        raise typer.BadParameter("--json and another --format exclude each other")
+    terminal = sys.stdout.isatty()
+    if asked is Format.arrow and terminal:
+        raise typer.BadParameter("Arrow is binary: send it to a file, --format arrow > answer.arrow")
+    if as_json or asked is not None:
+        return asked or Format.json
+    return Format.table if terminal else Format.csv if one else Format.json
+
+
+def _instant(as_of: str | None) -> int | None:
+    """The time of --as-of in microseconds."""
+    try:
+        return None if as_of is None else to_micros(as_of)
+    except ValueError as problem:
+        raise typer.BadParameter(f"--as-of: {problem}") from None
 
 
 def _print(answer: AnswerStream, form: Format, rows: int) -> None:

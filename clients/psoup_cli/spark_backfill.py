@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from psoup_cli.spark import open_session, spark_module
 from psoup_cli.spark_options import Conf, Mapping, Master, Options, PatienceSeconds, Quarantine, pairs
 from psoup_cli.spark_progress import job_meter
 from psoup_client.wording import counted
+
+if TYPE_CHECKING:
+    from psoup_spark import BackfillResult
 
 
 def backfill(
@@ -68,7 +71,13 @@ def backfill(
         )
     if as_json:
         print_json(dataclasses.asdict(result))
-    elif result.duplicate:
+    else:
+        _tell(name, result)
+
+
+def _tell(name: str, result: BackfillResult) -> None:
+    """What became of the job, in words."""
+    if result.duplicate:
         message(f"The job {name!r} had been attached before; nothing was done.")
     else:
         aside = f"; set aside in {result.quarantine}: {counted(result.bad, 'row')}" if result.bad else ""

@@ -45,9 +45,9 @@ def status(
             ("streams", f"{len(client.streams()):,}"),
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
         ]
-    pairs += [
-        (f"memory: {name.removesuffix('_bytes')}", counted(size, "byte")) for name, size in sorted(info.memory.items())
-    ]
+    for name, size in sorted(info.memory.items()):
+        place = "on disk" if info.durable and name == "store_bytes" else f"memory: {name.removesuffix('_bytes')}"
+        pairs.append((place, counted(size, "byte")))
     print_pairs(pairs)
 
 

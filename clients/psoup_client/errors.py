@@ -188,6 +188,10 @@ BY_FIELD: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
 _DETAILS_KEY = "grpc-status-details-bin"
 
 
+_NOBODY = "failed to connect to all addresses; last error: "
+"""What gRPC says before the reason, with the address once more."""
+
+
 def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
     """The SDK's error for a failed call; `address` is named where nobody answered."""
     code: grpc.StatusCode = problem.code()
@@ -196,7 +200,8 @@ def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
     info, retry_after = details.info, details.retry_after
     kind = BY_FIELD.get((code, details.field), BY_CODE[code])
     if kind is Unavailable and not info.reason and address:
-        message = f"no PSoup service answers at {address} ({message}); start one with: psoup serve"
+        why = message.rpartition(": ")[2] if message.startswith(_NOBODY) else message
+        message = f"no PSoup service answers at {address} ({why}); start one with: psoup serve"
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; allow more time with timeout="
     return kind(message, reason=info.reason or None, facts=dict(info.metadata), retry_after=retry_after)

@@ -244,9 +244,23 @@ def _unfit(value: object, expected: DataType) -> Wrong:
     return Wrong(f"{_shown(value)}, but {expected} is expected", reason="PARAMETER_TYPE", expected=str(expected))
 
 
+_KINDS = {
+    "bool": "a BOOLEAN",
+    "int": "a whole number",
+    "float": "a DOUBLE",
+    "Decimal": "a DECIMAL",
+    "str": "a text",
+    "bytes": "bytes",
+    "date": "a DATE",
+    "datetime": "a TIMESTAMP",
+}
+"""What Python's types are called in messages: a file of parameters knows none of their names."""
+
+
 def _shown(value: object) -> str:
     text = repr(value)
-    return f"{text[:40]}{'...' if len(text) > 40 else ''} ({type(value).__name__})"
+    kind = type(value).__name__
+    return f"{text[:40]}{'...' if len(text) > 40 else ''}, {_KINDS.get(kind, f'of the type {kind}')}"
 
 
 def texts_between(text: str, holes: Holes) -> Iterator[str]:

@@ -82,11 +82,25 @@ class Service:
         self.address = ""
         self.metrics_address = ""
         clock = clock or SystemClock()
-        config = settings.engine_config()
         self._pool = TaskPool(settings.threads)
         self._helpers = TaskPool(min(_MOST_HELPERS, _cores()))
         self._store = store or MemoryStore()
-        self.host: Host[Snapshot] = Host(
+        self.host = self._make_host(clock, quarantine)
+        self._limits = settings.limits()
+        self._metrics = Metrics(self._figures)
+        self._threads = Threads()
+        self._decoders = Decoders()
+        self._backend = self._make_backend(clock.now())
+        self.watchdog = Watchdog(self._metrics)
+        self._metrics_server: MetricsServer | None = None
+        self._health = health.aio.HealthServicer()
+        self._services: list[str] = []
+        self._watch: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def _make_host(self, clock: Clock, quarantine: Sequence[str]) -> Host[Snapshot]:
+        settings, config = self.settings, self.settings.engine_config()
+        return Host(
             Engine(config, self._pool, self._store.keep if self._store.durable else None),
             Admission(config, archive=self._store.durable),
             self._store,
@@ -98,26 +112,18 @@ class Service:
             allowance=settings.allowance(),
             quarantine=quarantine,
         )
-        self._limits = settings.limits()
-        self._metrics = Metrics(self._figures)
-        self._threads = Threads()
-        self._decoders = Decoders()
-        self._backend = Backend(
+
+    def _make_backend(self, started: int) -> Backend:
+        return Backend(
             self.host,
             self._store,
             Ids(self._store.incarnation),
             self._limits,
             self._metrics,
-            clock.now(),
+            started,
             self._threads,
             Decoding(self._limits, self._decoders, self.host.reserve, PATIENCE_S),
         )
-        self.watchdog = Watchdog(self._metrics)
-        self._metrics_server: MetricsServer | None = None
-        self._health = health.aio.HealthServicer()
-        self._services: list[str] = []
-        self._watch: asyncio.Task[None] | None = None
-        self._stopped = False
 
     @property
     def store(self) -> Store:

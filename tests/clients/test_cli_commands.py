@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from psoup_client import Client
 from psoup_service.settings import Settings
+from psoup_storage import DurableStore
 from psoup_testing.command import COLUMNS, ROWS, Psoup
 from psoup_testing.serving import Serving, serving
 
@@ -249,9 +251,20 @@ def test_numbers_on_the_line_are_refused_in_own_words(psoup: Psoup, arguments: l
     assert psoup(*arguments).err.endswith(f"{said}\n")
 
 
+def test_what_is_on_disk_is_no_memory(psoup: Psoup, tmp_path: Path) -> None:
+    settings = Settings(port=0, metrics_port=-1, data_dir=str(tmp_path))
+    with serving(settings, store=DurableStore(tmp_path)) as service:
+        said = psoup("status", "--address", service.address).out
+    assert re.search(r"^on disk  +[0-9,]{5,} bytes *$", said, re.MULTILINE)
+    assert "memory: store" not in said
+
+
 def test_nobody_there(psoup: Psoup) -> None:
     ran = psoup("status", "--address", "127.0.0.1:1")
     assert ran.code == 3
+    assert ran.err == (
+        "psoup: no PSoup service answers at 127.0.0.1:1 (Connection refused); start one with: psoup serve\n"
+    )
     assert "psoup serve" in ran.err
     assert psoup("demo", "--address", "127.0.0.1:1").code == 3
 

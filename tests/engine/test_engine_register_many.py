@@ -105,7 +105,7 @@ def test_twenty_thousand_equal_queries_share_one_clause() -> None:
 @pytest.mark.parametrize(
     ("statements", "block", "problem", "message"),
     [
-        ([TEMPLATE], [("S1", 1, 2), ("S1", "x", 2)], InvalidInput, "parameter 2 of query 2 is 'x' (str), but BIGINT"),
+        ([TEMPLATE], [("S1", 1, 2), ("S1", "x", 2)], InvalidInput, "parameter 2 of query 2 is 'x', a text, but BIGINT"),
         ([TEMPLATE], [("S1", 1, 2), ("S1", 2)], InvalidInput, "query 2: 2 parameters are given, but the statement"),
         ([TEMPLATE], [], InvalidInput, "the block holds no queries"),
         ([TEMPLATE, TEMPLATE], [("S1", 1, 2)], InvalidInput, "rows of parameters belong to one statement, not to 2"),

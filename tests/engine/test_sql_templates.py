@@ -125,10 +125,10 @@ def test_types_come_from_where_a_parameter_stands() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((1, 2), "parameter 1 of query 17 is 1 (int), but TEXT is expected"),
-        (("a", "b"), "parameter 2 of query 17 is 'b' (str), but BIGINT is expected"),
-        (("a", True), "parameter 2 of query 17 is True (bool), but BIGINT is expected"),
-        (("a", b"x"), "parameter 2 of query 17 is b'x' (bytes), but BIGINT is expected"),
+        ((1, 2), "parameter 1 of query 17 is 1, a whole number, but TEXT is expected"),
+        (("a", "b"), "parameter 2 of query 17 is 'b', a text, but BIGINT is expected"),
+        (("a", True), "parameter 2 of query 17 is True, a BOOLEAN, but BIGINT is expected"),
+        (("a", b"x"), "parameter 2 of query 17 is b'x', bytes, but BIGINT is expected"),
         (("a", 2**63), "parameter 2 of query 17 is 9223372036854775808, which is out of the range"),
         (("a",), "query 17: 1 parameter is given, but the statement takes 2"),
         (("a", 1, 2), "query 17: 3 parameters are given, but the statement takes 2"),
