@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Schema, decimal
 from psoup_testing.budget import BUDGETS, Budget, run_cases
@@ -161,14 +163,44 @@ def _duck_name(expression: Expression) -> str:
     return "VARCHAR" if expression.type == TEXT else str(expression.type)
 
 
+class Cases:
+    """Cases that take a second each, and the budget for them; `examples` of them are a round."""
+
+    def __init__(self, seconds: float, least: int) -> None:
+        self.time, self.done = 100.0, 0
+        self.budget = Budget("test", seconds=seconds, least=least, clock=lambda: self.time)
+        BUDGETS.remove(self.budget)
+        self.budget.seconds, self.budget.least = seconds, least
+
+    def run(self, draw: Any) -> int:
+        draw(st.integers())
+        self.time, self.done = self.time + 1, self.done + 1
+        return 2
+
+
 @pytest.mark.parametrize(("seconds", "least", "rounds"), [(0, 0, 0), (3, 0, 3), (0, 4, 2)])
 def test_a_budget_ends_by_seconds_but_not_before_its_least_number(seconds: float, least: int, rounds: int) -> None:
-    ticks = iter(range(100))
-    budget = Budget("test", seconds=seconds, least=least, clock=lambda: float(next(ticks)))
-    BUDGETS.remove(budget)
-    budget.seconds, budget.least = seconds, least
-    done = 0
-    for _ in budget.rounds():
-        budget.count(2)
-        done += 1
-    assert done == rounds
+    cases = Cases(seconds, least)
+    for _ in cases.budget.rounds():
+        cases.budget.count(cases.run(lambda _: None))
+    assert cases.done == rounds
+    assert cases.budget.elapsed == rounds
+
+
+@pytest.mark.parametrize(("seconds", "least", "done"), [(0, 0, 0), (3, 0, 3), (0, 50, 25), (12, 2, 12)])
+def test_what_takes_long_ends_inside_a_round(seconds: float, least: int, done: int) -> None:
+    cases = Cases(seconds, least)
+    run_cases(cases.budget, cases.run, examples=10)
+    assert cases.done == done
+    assert cases.budget.done == 2 * done
+
+
+def test_a_failure_in_a_round_is_not_taken_for_its_end() -> None:
+    cases = Cases(9, 0)
+
+    def case(draw: Any) -> int:
+        assert cases.run(draw) + cases.done < 5, "the third"
+        return 2
+
+    with pytest.raises(AssertionError, match="the third"):
+        run_cases(cases.budget, case, examples=10)
