@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,9 @@ _ARROW_TYPES: dict[Kind, pa.DataType] = {
     Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
     Kind.DATE: pa.date32(),
 }
+
+_MEMORY_TYPES = {**_ARROW_TYPES, Kind.TEXT: pa.large_string(), Kind.TIMESTAMP: pa.timestamp("us")}
+"""Arrow's types whose memory is that of the engine; of DECIMAL it has one for each precision and scale."""
 
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
@@ -214,7 +218,7 @@ def _concat_flags(flags: list[Array | None], columns: Sequence[Column], default:
     return np.concatenate(whole)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """Tuples of one stream: a column for each attribute, and `times`, their physical IDs (int64[n])."""
 
@@ -224,13 +228,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.times)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
-        """Bytes charged against the memory budget: additive over slices. O(columns)."""
+        """Bytes charged against the memory budget: additive over slices. O(columns), once."""
         return 8 * len(self.times) + sum(column.nbytes for column in self.columns)
 
     def slice(self, start: int, stop: int) -> Batch:
         """Rows start to stop, sharing memory."""
+        if stop - start == len(self):
+            return self
         return Batch(tuple(c.slice(start, stop) for c in self.columns), self.times[start:stop])
 
     def take(self, rows: Array) -> Batch:
@@ -269,7 +275,10 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
     """One Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
-    _check_type(name, data_type, source.type)
+    target = _MEMORY_TYPES.get(data_type.kind) or pa.decimal64(data_type.precision, data_type.scale)
+    same = source.type == target
+    if not same:
+        _check_type(name, data_type, source.type)
     if isinstance(source, pa.ChunkedArray):
         if source.num_chunks == 0:  # Arrow cannot make an empty array of every type
             source = pa.nulls(0)
@@ -277,7 +286,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
             source = source.combine_chunks() if source.num_chunks != 1 else source.chunk(0)
     if isinstance(source, pa.ChunkedArray):  # combine_chunks of an over-long text column stays chunked
         raise InvalidBatch(f"column {name!r} is too large for one batch; send smaller batches", column=name)
-    array = _convert(name, data_type, source)
+    array = source if same else _convert(name, data_type, source, target)
     valid = None
     if array.null_count:
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
@@ -319,20 +328,10 @@ def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
         raise InvalidBatch(f"column {name!r} is {data_type}, but the batch has {source}; convert it first", column=name)
 
 
-def _convert(name: str, data_type: DataType, source: pa.Array) -> pa.Array:
+def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataType) -> pa.Array:
     """`source` in the Arrow type that mirrors the engine's memory."""
     if pa.types.is_dictionary(source.type):
         source = source.dictionary_decode()
-    target = {
-        Kind.BOOLEAN: pa.bool_(),
-        Kind.BIGINT: pa.int64(),
-        Kind.DOUBLE: pa.float64(),
-        Kind.TEXT: pa.large_string(),
-        Kind.TIMESTAMP: pa.timestamp("us"),
-        Kind.DATE: pa.date32(),
-    }.get(data_type.kind)
-    if target is None:
-        target = pa.decimal64(data_type.precision, data_type.scale)
     try:
         return _cast(source, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:

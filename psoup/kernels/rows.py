@@ -62,12 +62,15 @@ def count_rows(rows, counts):
 def gather_rows(rows, which, out):
     """The words of some rows side by side.
 
-    rows: uint64[B, R, W], which: int64[k], read. out: uint64[k, B * W], written. O(words written).
+    rows: uint64[B, R, W], which: int64[k], read. out: uint64[k, B * W], C-contiguous, written. O(words written).
     """
-    for i in range(which.shape[0]):
-        for block in range(rows.shape[0]):
-            for w in range(rows.shape[2]):
-                out[i, block * rows.shape[2] + w] = rows[block, which[i], w]
+    source, target = rows.reshape(-1), out.reshape(-1)
+    blocks, height, size = np.uint64(rows.shape[0]), np.uint64(rows.shape[1]), np.uint64(rows.shape[2])
+    for block in range(blocks):  # in the order of memory; unsigned, or no word would be copied with another
+        for i in range(np.uint64(which.shape[0])):
+            at, to = (block * height + np.uint64(which[i])) * size, (i * blocks + block) * size
+            for w in range(size):
+                target[to + w] = source[at + w]
 
 
 @njit(cache=True, nogil=True, inline="always")

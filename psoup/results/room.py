@@ -109,5 +109,5 @@ class RowRoom:
         memory = self._used.fitting(least * self._words, wanted * self._words)
         if memory is None:
             memory = new_array(wanted * self._words, np.uint64)
-        memory.fill(0)
+        memory.view(np.uint8).fill(0)  # as bytes: twice as fast as NumPy's fill of words
         return memory

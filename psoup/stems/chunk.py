@@ -136,6 +136,7 @@ class OpenChunk:
         self._rows = rows
         self._times: _Buffer = _Buffer(np.dtype(np.int64), rows)
         self._columns = [_column_buffer(attribute.type, rows) for attribute in schema.attributes]
+        self._view: ChunkView | None = None
 
     @property
     def room(self) -> int:
@@ -155,12 +156,15 @@ class OpenChunk:
             buffer.append(self.length, column)
         self.length += count
         self.nbytes += batch.nbytes
+        self._view = None
 
     def view(self) -> ChunkView:
-        """The tuples so far. O(columns)."""
-        n = self.length
-        columns = tuple(buffer.view(n) for buffer in self._columns)
-        return ChunkView(self.number, self.first_id, self._times.array[:n], columns, self.nbytes)
+        """The tuples so far. O(columns), once for each length."""
+        if self._view is None:
+            n = self.length
+            columns = tuple(buffer.view(n) for buffer in self._columns)
+            self._view = ChunkView(self.number, self.first_id, self._times.array[:n], columns, self.nbytes)
+        return self._view
 
     def close(self) -> ChunkView:
         """The last view, in memory of just its size."""

@@ -41,6 +41,8 @@ _SORT_COST = 16
 """What finding a row's count among sorted tuples costs, in steps of counting through all rows."""
 _ORDERED_FROM, _NEAR_BYTES = 1_024, 1 << 20
 """Cells from which on they are visited in the order in which their lists lie, if the lists take more than so much."""
+_BITS_COST = 2
+"""What it costs to AND a word of a clause's bitmaps, in tuples that are sorted."""
 _KEPT_BYTES = 1 << 26
 """A scratch array larger than this (64 MiB) is given back after the probe instead of being kept for the next."""
 
@@ -165,6 +167,8 @@ class Join:
         if not len(work.clauses):
             return
         self.work = work
+        if not counted.ordered and uses.prefix.all() and _dear(uses, work, self.size):
+            work.walked[:], uses.order[:] = -1, 0
         if uses.order.any() and not counted.ordered:
             cursor = scratch.get("cursor", index.rows, np.int32)
             sort_tuples(codes, index.base, counted.counts, uses.order, cursor, counted.order)
@@ -230,6 +234,11 @@ class _Uses:
 
     def __init__(self, attributes: int) -> None:
         self.order, self.prefix = np.zeros(attributes, np.uint8), np.zeros(attributes, np.uint8)
+
+
+def _dear(uses: _Uses, work: _Work, n: int) -> bool:
+    """Whether to sort n tuples for those that are walked takes longer than to AND bitmaps, which there are, instead."""
+    return _BITS_COST * int(np.count_nonzero(work.walked >= 0)) * (n >> 6) < int(np.count_nonzero(uses.order)) * n
 
 
 def _count(part: Part, codes: Array, candidates: Array, scratch: Scratch) -> _Counts:
