@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.bitmaps import prefix_bitmaps
+from psoup.kernels.codes import count_codes, sort_tuples
 from psoup.kernels.columns import _popcount
 from psoup.kernels.rows import _filled, _set_bit, _stretch
 
@@ -22,6 +24,13 @@ _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _FEW = 4
 """Factors that are combined in one pass."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mark(flags, at):
+    """Set a flag, once: to write it each time would take its line of cache from who plans for other tuples."""
+    if flags[at] == 0:
+        flags[at] = 1
 
 
 @njit(cache=True, nogil=True)
@@ -58,14 +67,28 @@ def plan(
         if fewest <= min(walk, rows):
             walked[size] = best
             for i in range(factor_ptr[best], factor_ptr[best + 1]):
-                use_order[iv_attr[i]] = 1
+                _mark(use_order, iv_attr[i])
         else:
             walked[size] = -1
             for i in range(factor_ptr[clause_ptr[clause]], factor_ptr[clause_ptr[clause + 1]]):
-                use_prefix[iv_attr[i]] = 1
+                _mark(use_prefix, iv_attr[i])
         room[size + 1] = room[size] + min(fewest, max(walk, limit))
         size += 1
     return size
+
+
+@njit(cache=True, nogil=True)
+def count_and_plan(
+    base, codes, ranks, starts,
+    clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
+    work, walked, room, use_order, use_prefix,
+):  # fmt: skip
+    """`count_codes`, then `plan`: see there. One call, as between two another thread may take the interpreter."""
+    count_codes(codes, base, counts, ranks, starts)
+    return plan(
+        clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
+        work, walked, room, use_order, use_prefix,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -296,3 +319,18 @@ def emit(
             _list_bits(bits, filled, word_0, out_offsets, place)
             place = end
     return place - room[first], needed
+
+
+@njit(cache=True, nogil=True)
+def prepare_and_emit(
+    base, starts, use_order, use_prefix, cursor,
+    first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
+    codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
+):  # fmt: skip
+    """`sort_tuples` and `prefix_bitmaps`, then `emit`: see there. One call, as `count_and_plan` is."""
+    sort_tuples(codes, base, counts, use_order, cursor, order)
+    prefix_bitmaps(codes, ranks, starts, use_prefix, start & 63, prefix)
+    return emit(
+        first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
+        codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
+    )  # fmt: skip

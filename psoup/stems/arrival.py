@@ -105,6 +105,8 @@ def _join(
         mine = values if stop - start == len(piece) else {a: own.slice(start, stop) for a, own in values.items()}
         first, size = piece.start + start, stop - start
         shards.append([Join(p, mine, first, size, config, scratch.of(number, k)) for k, p in enumerate(live)])
+    for join in (join for shard in shards for join in shard):
+        join.encode()
     _each(shards, lambda join: join.match(results), run)
     if costs is not None:
         _count(costs, shards)

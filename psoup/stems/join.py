@@ -22,9 +22,8 @@ import numpy as np
 
 from psoup.columns import Array, new_array
 from psoup.config import EngineConfig
-from psoup.kernels.arrive import emit, plan
-from psoup.kernels.bitmaps import prefix_bitmaps
-from psoup.kernels.codes import count_codes, count_some, sort_tuples
+from psoup.kernels.arrive import count_and_plan, emit, plan, prepare_and_emit
+from psoup.kernels.codes import count_some
 from psoup.kernels.lanes import LANES
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
@@ -131,19 +130,31 @@ class Join:
     cells: Array | None = None
     """The cells of the lists that `match` tested, ~cell if hot, until the next probe."""
     _left: tuple[_Work, _Counts, Array, int] | None = None
+    _codes: Array = field(default_factory=lambda: _NOTHING)
 
     @property
     def limit(self) -> int:
         """Most tuples that are walked for a clause, and most pairs of one that is not."""
         return max(self.size // self.config.dense_share, min(self.size, self.config.sparse_floor))
 
-    def match(self, results: OpenResults) -> None:
-        """Find all matches; those of slots that have a row are ORed into it."""
-        index = self.part.index
-        codes = self.scratch.get("codes", (len(index.bounds), self.size), np.int32)
-        base = index.base.tolist()
+    def encode(self) -> None:
+        """Find the codes of all values but texts, before `match`.
+
+        It takes some microseconds an attribute: threads that did this at the same time would wait for the interpreter.
+        """
+        self._codes = self.scratch.get("codes", (len(self.part.index.bounds), self.size), np.int32)
+        self._encode(texts=False)
+
+    def _encode(self, *, texts: bool) -> None:
+        index, base = self.part.index, self.part.index.base.tolist()
         for local, attribute in enumerate(index.attributes.tolist()):
-            index.bounds[local].encode(self.values[attribute], base[local], codes[local])
+            if index.bounds[local].text == texts:
+                index.bounds[local].encode(self.values[attribute], base[local], self._codes[local])
+
+    def match(self, results: OpenResults) -> None:
+        """Find all matches, after `encode`; those of slots that have a row are ORed into it."""
+        self._encode(texts=True)
+        codes = self._codes
         reached = _reach(self.part, codes, self.limit, self.scratch)
         if len(reached.candidates):
             self._plan_and_emit(codes, reached.candidates, results)
@@ -160,39 +171,42 @@ class Join:
     def _plan_and_emit(self, codes: Array, candidates: Array, results: OpenResults) -> None:
         """The matches of clauses that are looked at one by one, whatever the tuples hold."""
         index, scratch, shift, limit = self.part.index, self.scratch, self.start & 63, self.limit
-        counted = _count(self.part, codes, candidates, scratch)
         uses = _Uses(len(index.bounds))
         walk = max(limit // _WALK_SHARE, min(self.size, self.config.sparse_floor, limit))
-        work = _plan(self.part, counted, candidates, self.size, walk, limit, uses, scratch)
+        counted, work = _plan(self.part, codes, candidates, walk, limit, uses, scratch)
         if not len(work.clauses):
             return
         self.work = work
-        if not counted.ordered and uses.prefix.all() and _dear(uses, work, self.size):
+        if counted.ordered:
+            uses.order[:] = 0
+        elif uses.prefix.all() and _dear(uses, work, self.size):
             work.walked[:], uses.order[:] = -1, 0
-        if uses.order.any() and not counted.ordered:
-            cursor = scratch.get("cursor", index.rows, np.int32)
-            sort_tuples(codes, index.base, counted.counts, uses.order, cursor, counted.order)
         bitmaps = int(counted.starts[-1]) if uses.prefix.any() else 0
         prefix = scratch.get("prefix", (bitmaps, (shift + self.size + 63) >> 6), np.uint64)
-        if bitmaps:
-            prefix_bitmaps(codes, counted.ranks, counted.starts, uses.prefix, shift, prefix)
         rows = results.rows.shape[1] + int(np.count_nonzero(work.walked < 0))
         most = limit if rows > self.config.generous_rows else limit // 8
-        needs = self._emit(work, counted, prefix, most, results)
+        needs = self._emit(work, counted, prefix, most, results, uses)
         if len(needs):
             self.needs = index.slots[work.clauses[needs]].astype(np.int64)
             self._left = work.pick(needs), counted, prefix, most
 
-    def _emit(self, work: _Work, counted: _Counts, prefix: Array, most: int, results: OpenResults) -> Array:
-        """Returns positions of work that needs rows, ascending."""
+    def _emit(
+        self, work: _Work, counted: _Counts, prefix: Array, most: int, results: OpenResults, uses: _Uses | None = None
+    ) -> Array:
+        """Emit the work, once what it `uses` is made; returns positions of it that need rows, ascending."""
         index, size, room = self.part.index, len(work.clauses), int(work.room[-1])
         slots, offsets = self.scratch.get("slots", room, np.uint32), self.scratch.get("offsets", room, np.uint16)
         needs = self.scratch.get("needs", size, np.int32)
-        pairs, needed = emit(
+        arguments = (
             0, size, work.clauses, work.walked, work.room, index.slots, index.clause_ptr, index.factor_ptr, index.iv_lo,
             index.iv_hi, index.iv_attr, counted.codes, counted.counts, counted.ranks, counted.order, prefix,
             self.start, most, results.row_of_slot, results.rows, slots, offsets, needs,
         )  # fmt: skip
+        if uses is None:
+            pairs, needed = emit(*arguments)
+        else:
+            cursor = self.scratch.get("cursor", index.rows, np.int32)
+            pairs, needed = prepare_and_emit(index.base, counted.starts, uses.order, uses.prefix, cursor, *arguments)
         if pairs:
             self.runs.append(grouped(slots[:pairs], offsets[:pairs]))
         return needs[:needed]
@@ -241,22 +255,28 @@ def _dear(uses: _Uses, work: _Work, n: int) -> bool:
     return _BITS_COST * int(np.count_nonzero(work.walked >= 0)) * (n >> 6) < int(np.count_nonzero(uses.order)) * n
 
 
-def _count(part: Part, codes: Array, candidates: Array, scratch: Scratch) -> _Counts:
-    """Counts by all codes, or where those are many, only by the codes that the candidates use."""
-    index = part.index
+def _plan(
+    part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
+) -> tuple[_Counts, _Work]:
+    """The piece counted by all codes, or where those are many, only by those that the candidates use; what to do."""
+    index, size = part.index, len(candidates)
     counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
     starts = np.zeros(len(index.bounds) + 1, np.int64)
     order = scratch.get("order", codes.shape, np.int32)
-    edges = 2 * len(candidates) * len(index.iv_lo) // len(index)
-    few = _SORT_COST * (edges + codes.size) < index.rows
+    work, walked = scratch.get("work", size, np.int32), scratch.get("walked", size, np.int32)
+    room = scratch.get("room", size + 1, np.int64)
+    few = _SORT_COST * (2 * size * len(index.iv_lo) // len(index) + codes.size) < index.rows
+    clauses = (index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr)
+    arguments = (
+        candidates, part.alive, *clauses, counts, codes.shape[1], walk, limit,
+        work, walked, room, uses.order, uses.prefix,
+    )  # fmt: skip
     if few:
-        count_some(
-            _sorted_codes(codes), candidates, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi,
-            index.iv_attr, counts, ranks, starts, order,
-        )  # fmt: skip
+        count_some(_sorted_codes(codes), candidates, *clauses, counts, ranks, starts, order)
+        found = plan(*arguments)
     else:
-        count_codes(codes, index.base, counts, ranks, starts)
-    return _Counts(codes, counts, ranks, starts, order, few)
+        found = count_and_plan(index.base, codes, ranks, starts, *arguments)
+    return _Counts(codes, counts, ranks, starts, order, few), _Work(work[:found], walked[:found], room[: found + 1])
 
 
 def _sorted_codes(codes: Array) -> Array:
@@ -297,16 +317,3 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
         order_keys(cells, order, scratch.get("cell_spare", found, np.int64))
         tuples, cells = tuples[order], cells[order]
     return _Reached(looked_at, tuples, cells, tests)
-
-
-def _plan(
-    part: Part, counted: _Counts, candidates: Array, n: int, walk: int, limit: int, uses: _Uses, scratch: Scratch
-) -> _Work:
-    index, size = part.index, len(candidates)
-    work, walked = scratch.get("work", size, np.int32), scratch.get("walked", size, np.int32)
-    room = scratch.get("room", size + 1, np.int64)
-    found = plan(
-        candidates, part.alive, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr,
-        counted.counts, n, walk, limit, work, walked, room, uses.order, uses.prefix,
-    )  # fmt: skip
-    return _Work(work[:found], walked[:found], room[: found + 1])

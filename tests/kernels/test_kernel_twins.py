@@ -44,6 +44,7 @@ SCRATCH = {
     "gather.gather": (2,),
     "codes.sort_tuples": (4,),
     "arrive.emit": (20, 21),
+    "arrive.prepare_and_emit": (4, 25, 26),
     "postings.reach": (12, 13, 14),
     "postings.match_lists": (20,),
     "order.order_keys": (2,),
@@ -57,6 +58,8 @@ SCRATCH = {
 
 
 def _written(name: str, arguments: Arguments, returned: Any) -> Any:
+    if name == "arrive.prepare_and_emit":
+        return _written("arrive.emit", arguments[5:], returned)
     if name == "arrive.emit":
         place = arguments[4][arguments[0]]
         return [own[place : place + returned[0]] for own in arguments[20:22]]

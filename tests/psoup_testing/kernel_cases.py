@@ -204,7 +204,27 @@ def _plan(rng: Rng) -> Arguments:
     )
 
 
+def _count_and_plan(rng: Rng) -> Arguments:
+    codes, base, counts, ranks, starts = _count_codes(rng)
+    candidates, alive, *_ = _plan(rng)
+    rest = _plan(rng)[9:]
+    return base, codes, ranks, starts, candidates, alive, *_clauses(rng, base), counts, codes.shape[1], *rest
+
+
+def _prepare_and_emit(rng: Rng) -> Arguments:
+    base, starts, arguments = _emitted(rng)
+    for written in arguments[14:16]:
+        written[:] = 0
+    every = np.ones(3, np.uint8)
+    return base, starts, every, every, np.zeros(base[-1], np.int32), *arguments
+
+
 def _emit(rng: Rng) -> Arguments:
+    return _emitted(rng)[2]
+
+
+def _emitted(rng: Rng) -> tuple[Any, Any, Arguments]:
+    """`base` and `starts` of the codes, and the arguments of `emit`."""
     codes, base, counts, ranks, starts = _counted(rng)
     n, start, every = codes.shape[1], int(rng.integers(0, 100)), np.ones(3, np.uint8)
     order = np.zeros(codes.shape, np.int32)
@@ -221,7 +241,7 @@ def _emit(rng: Rng) -> Arguments:
     out = np.zeros(room[size], np.uint32), np.zeros(room[size], np.uint16), np.zeros(30, np.int32)
     first = int(rng.integers(0, size + 1))
     clause_ptr, factor_ptr, low, high, attr = index
-    return (
+    return base, starts, (
         first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
         prefix, start, min(limit, 3), row_of_slot, _blocks(rng, 70, 4) & np.uint64(0), *out,
     )  # fmt: skip
@@ -363,6 +383,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "tally.tally_cells": lambda rng: (rng.integers(-5, 9, 40).astype(np.int32), np.zeros(9, np.int64)),
     "arrive.plan": _plan,
     "arrive.emit": _emit,
+    "arrive.count_and_plan": _count_and_plan,
+    "arrive.prepare_and_emit": _prepare_and_emit,
     "postings.reach": _reach,
     "postings.match_lists": _match_lists,
     "order.order_keys": grouping.order_keys,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.bitmaps import prefix_bitmaps
+from psoup.kernels.plain.codes import count_codes, sort_tuples
 from psoup.kernels.plain.rows import set_bits
 
 
@@ -36,6 +38,20 @@ def plan(
     return size
 
 
+def count_and_plan(
+    base: Array, codes: Array, ranks: Array, starts: Array,
+    clauses: Array, alive: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
+    counts: Array, rows: int, walk: int, limit: int, work: Array, walked: Array, room: Array, use_order: Array,
+    use_prefix: Array,
+) -> int:  # fmt: skip
+    """See the kernel."""
+    count_codes(codes, base, counts, ranks, starts)
+    return plan(
+        clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit, work, walked, room,
+        use_order, use_prefix,
+    )  # fmt: skip
+
+
 def emit(
     first: int, last: int, work: Array, walked: Array, room: Array, slots: Array, clause_ptr: Array,
     factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array, ranks: Array,
@@ -64,3 +80,19 @@ def emit(
             out_offsets[place : place + len(offsets)] = offsets
             place += len(offsets)
     return place - int(room[first]), needed
+
+
+def prepare_and_emit(
+    base: Array, starts: Array, use_order: Array, use_prefix: Array, cursor: Array,
+    first: int, last: int, work: Array, walked: Array, room: Array, slots: Array, clause_ptr: Array,
+    factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array, ranks: Array,
+    order: Array, prefix: Array, start: int, most: int, row_of_slot: Array, rows: Array, out_slots: Array,
+    out_offsets: Array, needs: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """See the kernel."""
+    sort_tuples(codes, base, counts, use_order, cursor, order)
+    prefix_bitmaps(codes, ranks, starts, use_prefix, start & 63, prefix)
+    return emit(
+        first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, ranks,
+        order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
+    )  # fmt: skip
