@@ -62,4 +62,4 @@ def serve(
     loaded = load_settings(flags, config)
     from psoup_service.main import serve as run
 
-    raise typer.Exit(run(loaded, quarantine=quarantine or ()))
+    raise typer.Exit(run(loaded.settings, file=loaded.file, quarantine=quarantine or ()))

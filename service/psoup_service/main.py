@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
 from psoup_service import kernel_cache, log
-from psoup_service.settings import Loaded, Settings, load
+from psoup_service.settings import Settings, load
 
 if TYPE_CHECKING:
     from psoup_service.service import Service
@@ -25,15 +25,20 @@ EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _log = logging.getLogger(__name__)
 
 
-def serve(loaded: Loaded, *, ready: Callable[[str], None] | None = None, quarantine: Sequence[str] = ()) -> int:
+def serve(
+    settings: Settings,
+    *,
+    file: str | None = None,
+    ready: Callable[[str], None] | None = None,
+    quarantine: Sequence[str] = (),
+) -> int:
     """Serve until a signal comes; returns the exit code. `ready` is told the address once calls are served.
 
-    `quarantine`: IDs of queries that are kept out of the index.
+    `file`: where settings were read from. `quarantine`: IDs of queries that are kept out of the index.
     """
-    settings = loaded.settings
     log.configure(settings.log_format, settings.log_level)
-    if loaded.file is not None:
-        _log.info("settings were read", extra={"file": loaded.file})
+    if file is not None:
+        _log.info("settings were read", extra={"file": file})
     kernel_cache.choose(settings.data_dir)
     try:
         return asyncio.run(_serve(settings, ready, quarantine))
@@ -122,7 +127,7 @@ def main() -> int:
     except PSoupError as problem:
         print(f"error: {problem.message}", file=sys.stderr)
         return EXIT_USAGE
-    return serve(loaded)
+    return serve(loaded.settings, file=loaded.file)
 
 
 if __name__ == "__main__":

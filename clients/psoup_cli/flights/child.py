@@ -108,7 +108,7 @@ def run(arguments: Sequence[str]) -> int:
 
     loaded = load_settings({"host": HOST, "port": int(arguments[0]), "data_dir": arguments[1]}, None)
     threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
-    return serve(loaded, ready=lambda address: print(address, flush=True))
+    return serve(loaded.settings, file=loaded.file, ready=lambda address: print(address, flush=True))
 
 
 if __name__ == "__main__":
