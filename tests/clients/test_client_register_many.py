@@ -103,7 +103,7 @@ def test_a_wrong_parameter_is_named_and_the_part_leaves_nothing(client: Client, 
     sql = f"SELECT qty FROM {trades} WHERE sym = ? AND qty > ?"
     with pytest.raises(InvalidRequest) as refused:
         client.register_many(sql, [("a", "1"), ("a", "one")])
-    assert "parameter 2 of query 2 is 'one' (str), but BIGINT is expected" in refused.value.message
+    assert "parameter 2 of query 2 is 'one', a text, but BIGINT is expected" in refused.value.message
     assert refused.value.reason == "PARAMETER_TYPE"
     assert refused.value.facts["query"] == "2"
     for rows, message in (
