@@ -93,7 +93,7 @@ def _query(
         ours.append(1_000 * seconds(partial(soup.ask, query)))
         warm.append(1_000 * seconds(partial(soup.ask, query)))
         found, after = soup.ask(query), resident()
-        soup.store.close()
+        soup.close()
         forget(files)
         theirs.append(1_000 * seconds(partial(peer, folder, where)))
     assert found.equals(peer(folder, where).cast(found.schema)), f"{name}: the rows differ from DuckDB's"
@@ -128,10 +128,16 @@ class Opened:
         config = EngineConfig()
         self.store = DurableStore(folder, hot_bytes=config.memory_bytes // 2)
         self.admission = Admission(config, archive=True)
-        self.engine = Engine(config, TaskPool(len(os.sched_getaffinity(0))), self.store.keep)
+        self._pool = TaskPool(len(os.sched_getaffinity(0)))
+        self.engine = Engine(config, self._pool, self.store.keep)
         for event in self.store.read():
             self.admission.replay(event)
             self.engine.apply([event])
+
+    def close(self) -> None:
+        """Close the store, and end the threads."""
+        self.store.close()
+        self._pool.close()
 
     def register(self, where: str) -> int:
         """A query over the whole stream; returns its ID."""
