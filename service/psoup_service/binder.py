@@ -19,7 +19,7 @@ from psoup_service.stage import Failure, Stage
 from psoup_service.turns import ShortTurns
 
 if TYPE_CHECKING:
-    from psoup_service.sequencer import Submission
+    from psoup_service.line import Submission
 
 SLICE_SECONDS = 0.005
 """After which the next registration has its turn."""

@@ -31,11 +31,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Group:
-    """Commands that were prepared together: what to answer, what to log with its room, and room to give back."""
+    """Commands that were prepared together: what to answer, what to log with its room, and room to give back.
+
+    `large`: there is a large push in it.
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
     events: list[tuple[Event, int]] = field(default_factory=list)
     done: int = 0
+    large: bool = False
 
     @property
     def size(self) -> int:
@@ -66,6 +70,8 @@ class Committer(Stage):
         self._written = written
         self._groups: deque[Group] = deque()
         self._taken: list[Group] = []
+        self._large = 0
+        """Groups with large pushes that were put, and are not written."""
         self._ended = False
         self._full: ResourceExhausted | None = None
         self.groups = 0
@@ -75,6 +81,11 @@ class Committer(Stage):
     def writing(self) -> bool:
         """Whether groups are on their way to the disk, and it has room for them. From any thread."""
         return bool(self._taken or self._groups) and self._full is None
+
+    @property
+    def writing_large(self) -> bool:
+        """Whether a large push is among them. From any thread."""
+        return self._large > 0 and self._full is None
 
     def check_room(self) -> None:
         """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
@@ -90,6 +101,7 @@ class Committer(Stage):
             return
         with self.condition:
             if not self._ended:
+                self._large += group.large
                 self._groups.append(group)
                 self.condition.notify()
                 return
@@ -105,7 +117,10 @@ class Committer(Stage):
             with self.condition:
                 self._taken = list(self._groups)
                 self._groups.clear()
+                large = sum(group.large for group in self._taken)
             self._commit()
+            with self.condition:
+                self._large -= large
             self._written()
 
     def wind_up(self) -> None:

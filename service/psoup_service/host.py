@@ -29,12 +29,13 @@ from psoup.reading import ReadBudget, ReadEnded
 from psoup.stems.piece import Runner, serial
 from psoup.wording import counted, verb
 from psoup_service.allowance import Allowance
+from psoup_service.line import Submission
 from psoup_service.pins import Pins
 from psoup_service.ports import EnginePort
 from psoup_service.precautions import Guard
 from psoup_service.readers import Readers, Reading
 from psoup_service.room import RETRY_AFTER_MS, Place, Room
-from psoup_service.sequencer import Sequencer, Submission
+from psoup_service.sequencer import Sequencer
 from psoup_service.sizes import size_of
 from psoup_service.wakeups import Outcome, deliver
 from psoup_service.writer import RUN_EVENTS, RUN_ROWS, Writer

@@ -1,10 +1,11 @@
 """The first stage: commands become events, in one order, on the log, acknowledged.
 
-    waiting  c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
+    line     c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
              prepare each, in order        refusals cost nobody else anything, and are told at once
                                            (small pushes that follow each other: together, if none is refused;
                                            they wait for what is being written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
+             P7                            a large push is a group of its own, one at a time
     binder   r6                            a registration that takes long is bound beside, and comes back to be decided
 
 It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
@@ -13,19 +14,16 @@ fails, nothing of the group is acknowledged and the stage ends: admission alread
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from psoup.admission import Admission
 from psoup.admission.binding import Binding
-from psoup.admission.together import MOST, MOST_BYTES, is_small, join, may_join, share
+from psoup.admission.together import is_small, join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events import (
-    Acknowledgement,
     Command,
     CreateStream,
     Prepared,
@@ -38,6 +36,7 @@ from psoup.history import Attach
 from psoup_service.binder import Binder
 from psoup_service.committer import Committer, Group
 from psoup_service.jumps import Jumps
+from psoup_service.line import Line, Submission, is_large
 from psoup_service.pins import Pins
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
@@ -53,19 +52,6 @@ MOST_BINDINGS = 3
 
 _GROWING = (Push, Register, RegisterMany, CreateStream, Attach)
 """What a store without room refuses; to drop and to unregister is the way out of that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A command on its way; `size` is the room it takes, in bytes."""
-
-    command: Command
-    size: int
-    answer: asyncio.Future[Acknowledgement]
-    binding: Binding | None = None
-    """What the binder has made of it."""
-    bindings: int = 0
-    """How often it was bound."""
 
 
 class Sequencer(Stage):
@@ -97,7 +83,7 @@ class Sequencer(Stage):
         self.jumps = Jumps()
         self._beside = 0
         """Submissions that the binder has."""
-        self._waiting: deque[Submission] = deque()
+        self._line = Line()
         self._group: list[Submission] = []
         self._ended = False
 
@@ -137,7 +123,7 @@ class Sequencer(Stage):
         """Take a command in, to be answered later. From any thread."""
         with self.condition:
             if not self._ended:
-                self._waiting.append(submission)
+                self._line.put(submission)
                 if self.has_work():
                     self.condition.notify()
                 return
@@ -148,7 +134,7 @@ class Sequencer(Stage):
         with self.condition:
             self._beside -= 1
             if not self._ended:
-                self._waiting.appendleft(submission)
+                self._line.put_first(submission)
                 self.condition.notify()
                 return
         self._refuse([submission])
@@ -162,9 +148,13 @@ class Sequencer(Stage):
 
     def has_work(self) -> bool:
         """Whether commands wait. A small push does so while something is written: others will be in its event."""
-        if not self._waiting:
-            return False
-        return self._stopping or not (self._committer.writing and is_small(self._waiting[0].command))
+        if self._stopping:
+            return bool(self._line)
+        return self._may_take_quick() or self._line.may_take_large(self._committer.writing_large)
+
+    def _may_take_quick(self) -> bool:
+        first = self._line.quick
+        return first is not None and (self._stopping or not (self._committer.writing and is_small(first.command)))
 
     def _written(self) -> None:
         with self.condition:
@@ -179,8 +169,7 @@ class Sequencer(Stage):
         """Refuse what still waits, and the group at which a defect struck; the committer ends after this thread."""
         with self.condition:
             self._ended = True
-            left = [*self._group, *self._waiting]
-            self._waiting.clear()
+            left = [*self._group, *self._line.drain()]
         self._refuse(left)
         self._binder.stop(finish=False)
         self._committer.give_up()
@@ -190,30 +179,43 @@ class Sequencer(Stage):
         self._admission.give_back(self._writer.take_freed())
         used = self._admission.used_bytes
         self._admission.give_back(self._pins.settle(used))
-        group, refused = Group(), list[tuple[Submission, PSoupError]]()
+        self._prepare_group(self._quick_ones())
+        self._prepare_group(self._large_one())
+
+    def _quick_ones(self) -> Iterator[list[Submission]]:
+        """What is prepared together, one after the other, until a group has taken long enough."""
+        if not self._may_take_quick():
+            return
         end = time.perf_counter() + GROUP_SECONDS
-        while self._waiting and (not self._group or time.perf_counter() < end):
-            taken = self._take()
+        while taken := self._take(self._line.take_quick):
+            yield taken
+            if time.perf_counter() >= end:
+                return
+
+    def _large_one(self) -> Iterator[list[Submission]]:
+        """The first of the large line, if it is its turn."""
+        if self._line.may_take_large(self._committer.writing_large and not self._stopping):
+            yield self._take(self._line.take_large)
+
+    def _take(self, take: Callable[[], list[Submission]]) -> list[Submission]:
+        with self.condition:
+            return take()
+
+    def _prepare_group(self, takes: Iterator[list[Submission]]) -> None:
+        """Prepare them in order, tell those who are refused, and hand the others over as one group."""
+        group, refused = Group(), list[tuple[Submission, PSoupError]]()
+        for taken in takes:
             self._taken += len(taken)
             self._group += taken
             if len(taken) == 1 or not self._prepare_together(taken, group):
                 for submission in taken:
                     self._prepare_alone(submission, group, refused)
         self._group = []
-        self._room.leave(len(refused), sum(submission.size for submission, _ in refused))
-        deliver([(submission.answer, refusal) for submission, refusal in refused])
+        if refused:
+            self._room.leave(len(refused), sum(submission.size for submission, _ in refused))
+            deliver([(submission.answer, refusal) for submission, refusal in refused])
         if group.outcomes:
             self._committer.put(group)
-
-    def _take(self) -> list[Submission]:
-        """The next command, with those right behind it that can be in one event with it."""
-        taken, size = [self._waiting.popleft()], 0
-        while self._waiting and len(taken) < MOST and may_join(taken[0].command, self._waiting[0].command):
-            size += taken[-1].size
-            if size + self._waiting[0].size > MOST_BYTES:
-                break
-            taken.append(self._waiting.popleft())
-        return taken
 
     def _prepare_together(self, taken: list[Submission], group: Group) -> bool:
         """One event for all, or False: then nothing has happened."""
@@ -242,6 +244,7 @@ class Sequencer(Stage):
             refused.append((submission, refusal))
             return
         group.outcomes.append((submission.answer, prepared.acknowledgement))
+        group.large |= is_large(submission)
         if prepared.event is None:
             group.done += submission.size
         else:
