@@ -230,8 +230,9 @@ def test_failing_maintenance_stops_the_host() -> None:
         async with serving() as rig:
             task = RecordingTask("bad")
             task.problem = ValueError("bad")
-            rig.engine.tasks.append(task)
-            await rig.host.submit(ROW)
+            with held(task.gate):  # it may be asked for right after the first event, before the row is answered
+                rig.engine.tasks.append(task)
+                await rig.host.submit(ROW)
             await rig.host.ended()
             assert rig.host.failure == "psoup-maintainer: ValueError: bad"
 
