@@ -35,7 +35,7 @@ def test_small_pushes_of_others_overtake_and_those_of_the_same_stream_do_not() -
                 await happened(rig.store.inside)
                 calls += [asyncio.ensure_future(rig.host.submit(command)) for command in pushes[1:]]
                 calls.append(asyncio.ensure_future(rig.host.submit(Register("SELECT x FROM t WHERE x > 1"))))
-                await asyncio.sleep(0)
+                await asyncio.to_thread(int)  # all of them are in line now
             answers = await asyncio.gather(*calls)
             order = sorted(range(len(calls)), key=lambda k: answers[k].sequence)
             assert order == [0, 5, 1, 2, 3, 4], "the query first; of each stream in the order of the calls"
