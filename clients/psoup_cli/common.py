@@ -53,6 +53,15 @@ WaitFor = Annotated[
         "--wait-for", metavar="SEQUENCE", min=0, help="Reflect this event at least: psoup push --json tells its number."
     ),
 ]
+Since = Annotated[
+    int | None,
+    typer.Option(
+        "--since",
+        metavar="SEQUENCE",
+        min=0,
+        help="Nothing under this name was sent before this event: for a name that may be of a forgotten producer.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on standard output.")]
 
 

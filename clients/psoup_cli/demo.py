@@ -76,7 +76,7 @@ def demo(
         if child is None:
             _what_next(console, story, target, "What to type next:")
         elif once:
-            say(console, "\nWhat to type next: psoup demo --serve, which leaves the service up for you.")
+            say(console, f"\nWhat to type next: {_program()} demo --serve, which leaves the service up for you.")
         else:
             _what_next(console, story, target, "What to type next, in another terminal:")
             _stay(child, data_dir)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.common import Address, AsJson, Since, connect, message
 from psoup_cli.output import print_json, row_bar
 from psoup_cli.push import summary
 from psoup_client.dump import dump as dump_stream
@@ -53,6 +53,7 @@ def load(
     append: Annotated[
         bool, typer.Option("--append", help="Also if the stream has tuples that are not of this dump.")
     ] = False,
+    since: Since = None,
     as_json: AsJson = False,
     address: Address = None,
 ) -> None:
@@ -68,7 +69,7 @@ def load(
     Rows that its watermark has passed are not sent. The exit code is 0 only if all rows of the dump are in the stream.
     """
     with connect(address) as client, row_bar("loaded") as progress:
-        result = load_stream(client, source, stream, append=append, progress=progress)
+        result = load_stream(client, source, stream, append=append, since=since or 0, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(result))
         return

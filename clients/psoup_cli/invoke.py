@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,19 +74,13 @@ def invoke(
     form = _form(one, format, as_json)
     if not one and (window or form in (Format.csv, Format.arrow)):
         raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
-    now = _instant(as_of)
+    wanted: dict[str, Any] = {"as_of": _instant(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
     with connect(address, timeout) as client:
         if one:
-            query = client.query(names[0])
-            with query.stream(
-                as_of=now, window=window, accept_truncation=accept_truncation, wait_for=wait_for
-            ) as answer:
+            with client.query(names[0]).stream(window=window, **wanted) as answer:
                 _print(answer, form, rows)
         else:
-            answers = client.invoke_many(
-                names, as_of=now, accept_truncation=accept_truncation, wait_for=wait_for, return_errors=True
-            )
-            _print_many(names, answers, form, rows)
+            _print_many(names, client.invoke_many(names, return_errors=True, **wanted), form, rows)
 
 
 def _names(query_ids: list[str], file: str | None) -> list[str]:

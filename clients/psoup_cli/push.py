@@ -6,8 +6,9 @@ import dataclasses
 import re
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +16,20 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.common import Address, AsJson, Since, Timeout, connect, message
 from psoup_cli.files import Piece, format_of, open_rows
 from psoup_cli.output import iso, print_json
-from psoup_client import Client, InvalidData, Producer, PSoupError, PushResult, ResourceExhausted
+from psoup_client import (
+    Client,
+    FailedPrecondition,
+    InvalidData,
+    Producer,
+    PSoupError,
+    PushResult,
+    ResourceExhausted,
+    Stage,
+    StreamInfo,
+)
 from psoup_client.wording import counted, verb
 
 
@@ -51,6 +62,7 @@ def push(
             help="With --whole: take a file of this name once, also if it is sent again (within a week).",
         ),
     ] = None,
+    since: Since = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -65,6 +77,9 @@ def push(
     Push the rows of a CSV, JSON lines, Parquet or Arrow file. Columns are found by name; types come from the stream.
     Lost connections are repaired on the way, and no row is taken twice. A batch that does not fit, or finds no room,
     ends the push; the message says how many rows were taken before it, none with --whole.
+
+    Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken. The exit code
+    is 5 if rows were refused and none was taken.
     """
     try:
         kind = format_of(file, format.value if format else None)
@@ -76,50 +91,54 @@ def push(
         raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
     if batch_id == "":
         raise typer.BadParameter("--id is empty; name the file, or leave --id out")
-    nulls = ("", *(null or ()))
+    if since is not None and batch_id is None:
+        raise typer.BadParameter("--since is said of a name; give --whole and --id too")
+    source = _Source(file, kind, ("", *(null or ())))
     with connect(address, timeout) as client:
         if whole:
-            result = _push_whole(client, stream, file, kind, nulls, batch_id)
+            begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
+            result = _push_whole(source, client, stream, begin)
         else:
-            result = _push_file(client, stream, file, kind, nulls)
+            result = _push_file(source, client, stream)
+    _tell(source, result, as_json)
+
+
+def _tell(source: _Source, result: PushResult, as_json: bool) -> None:
+    """What became of the rows; raises FailedPrecondition (reason ROWS_REFUSED) if all were refused."""
+    refused = result.late + result.ahead
     if as_json:
         print_json(dataclasses.asdict(result))
-    else:
-        message(summary(result))
+    if refused and not result.accepted:
+        why = "too late" if not result.ahead else "too far ahead" if not result.late else "too late or too far ahead"
+        raise FailedPrecondition(
+            f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {why}, and none was taken",
+            reason="ROWS_REFUSED",
+        )
+    if not as_json:
+        message(summary(result) if source.rows or result.accepted else f"{source.name} has no rows.")
 
 
-def _push_file(client: Client, stream: str, file: str, kind: str, nulls: tuple[str, ...]) -> PushResult:
+def _push_file(source: _Source, client: Client, stream: str) -> PushResult:
     info = client.describe(stream)
-    places = _Places(file)
-    with client.producer(stream) as producer, _bar() as progress:
-        task = progress.add_task(f"{info.name}", total=Path(file).stat().st_size if file != "-" else None)
+    with client.producer(stream) as producer:
         try:
-            for piece in open_rows(file, kind, info, nulls):
-                places.add(piece, producer.result)
+            for piece in source.pieces(info, lambda: producer.result):
                 producer.push(piece.rows)
-                progress.update(task, completed=piece.position)
-                if file == "-":
+                if source.size is None:
                     producer.flush()  # whoever types or tails wants his rows in now
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
-            raise places.named(problem, _taken(producer)) from None
+            raise source.named(problem, _taken(producer)) from None
 
 
-def _push_whole(
-    client: Client, stream: str, file: str, kind: str, nulls: tuple[str, ...], batch_id: str | None
-) -> PushResult:
+def _push_whole(source: _Source, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
     info = client.describe(stream)
-    places = _Places(file)
-    with _bar() as progress:
-        task = progress.add_task(f"{info.name}", total=Path(file).stat().st_size if file != "-" else None)
-        try:
-            with client.stage(stream, producer=batch_id) as stage:
-                for piece in [] if stage.result else open_rows(file, kind, info, nulls):
-                    places.add(piece, PushResult())
-                    stage.add(piece.rows)
-                    progress.update(task, completed=piece.position)
-        except (InvalidData, ResourceExhausted) as problem:
-            raise places.named(problem, "No row was taken.") from None
+    try:
+        with begin() as stage:
+            for piece in () if stage.result else source.pieces(info, PushResult):
+                stage.add(piece.rows)
+    except (InvalidData, ResourceExhausted) as problem:
+        raise source.named(problem, "No row was taken.") from None
     assert stage.result is not None
     return stage.result
 
@@ -133,21 +152,33 @@ def _taken(producer: Producer) -> str:
     return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."
 
 
-class _Places:
-    """Where the rows of a file are that were sent, and not replied to yet."""
+class _Source:
+    """A file of rows, with a bar while it is read; and where the rows are that were sent, and not replied to yet."""
 
-    def __init__(self, file: str) -> None:
-        self._file = "standard input" if file == "-" else file
+    def __init__(self, file: str, kind: str, nulls: tuple[str, ...]) -> None:
+        self._file, self._kind, self._nulls = file, kind, nulls
         self._pieces: deque[tuple[int, Callable[[int], str]]] = deque()
-        self._rows = 0
+        self.name = "standard input" if file == "-" else file
+        self.size = Path(file).stat().st_size if file != "-" else None
+        """Bytes; None if that is not known."""
+        self.rows = 0
+        """Rows that were read so far."""
 
-    def add(self, piece: Piece, replied: PushResult) -> None:
-        """The next piece; those that were replied to are forgotten."""
+    def pieces(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[Piece]:
+        """Its rows; the places of those that were `replied` to are forgotten."""
+        with _bar() as progress:
+            task = progress.add_task(f"{info.name}", total=self.size)
+            for piece in open_rows(self._file, self._kind, info, self._nulls):
+                self._add(piece, replied())
+                yield piece
+                progress.update(task, completed=piece.position)
+
+    def _add(self, piece: Piece, replied: PushResult) -> None:
         done = replied.accepted + replied.late + replied.ahead
         while len(self._pieces) > 1 and self._pieces[1][0] <= done:
             self._pieces.popleft()
-        self._pieces.append((self._rows, piece.place))
-        self._rows += len(piece.rows)
+        self._pieces.append((self.rows, piece.place))
+        self.rows += len(piece.rows)
 
     def named(self, problem: PSoupError, outcome: str) -> PSoupError:
         """The same problem, with the place in the file instead of the row, and what became of the others."""
@@ -160,7 +191,7 @@ class _Places:
             found = place(int(pushed) - first if pushed.isdigit() else int(row))
             message, count = re.subn(rf"\brow {row}\b", found, message, count=1)
             message = message if count else f"{found}: {message}"
-        return type(problem)(f"{self._file}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
+        return type(problem)(f"{self.name}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
 
 
 def summary(result: PushResult) -> str:

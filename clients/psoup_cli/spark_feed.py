@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.common import Address, AsJson, message
+from psoup_cli.common import Address, AsJson, Since, message
 from psoup_cli.output import print_json
 from psoup_cli.push import summary
 from psoup_cli.spark import open_session, run_stream, spark_module
@@ -44,6 +44,7 @@ def feed(
     ] = None,
     every: Every = None,
     once: Once = False,
+    since: Since = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -66,8 +67,8 @@ def feed(
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark)
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
-        told: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "progress": tell}
-        return psoup_spark.feed(rows, stream, checkpoint=checkpoint, **told)
+        told: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "since": since or 0}
+        return psoup_spark.feed(rows, stream, checkpoint=checkpoint, progress=tell, **told)
 
     session = partial(open_session, master, conf)
     result = run_stream(source, stream, address, session, start, lambda batch: batch.accepted)

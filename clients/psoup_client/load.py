@@ -40,6 +40,7 @@ def load(
     stream: str | None = None,
     *,
     append: bool = False,
+    since: int = 0,
     progress: Progress | None = None,
 ) -> PushResult:
     """Push a dump into its stream, or into `stream`; it is created if it is not there.
@@ -48,7 +49,8 @@ def load(
     that has tuples, and not of this dump, raises FailedPrecondition (reason STREAM_HAS_TUPLES) unless `append`, and so
     do rows that the watermark has passed (reason LATE), before they are sent. If rows were refused all the same, the
     error (reason ROWS_REFUSED) comes when the rest is in, with the counts. In system time tuples have the time of the
-    load. Raises InvalidData for rows that do not fit, and for what is no dump.
+    load. `since`: an event that had happened before the dump was first loaded into the stream, for one that is refused
+    with PRODUCER_FORGOTTEN. Raises InvalidData for rows that do not fit, and for what is no dump.
     """
     folder = Path(source)
     found = read_description(folder)
@@ -56,7 +58,7 @@ def load(
     info = _stream(client, found, name)
     result, done = PushResult(), 0
     for number, (file, rows) in enumerate(found.files):
-        stage = client.stage(name, producer=f"load {found.id}", number=number)
+        stage = client.stage(name, producer=f"load {found.id}", number=number, since=since)
         if stage.result is None:
             if not number and not append:
                 _check_empty(info, found, folder, stage)

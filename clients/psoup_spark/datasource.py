@@ -104,8 +104,11 @@ class PSoupSource(DataSource):
             raise InvalidRequest("an answer cannot be written; name a stream")
         with Client(self._address) as client:
             check_fits(schema, client.describe(self._stream))
+            new_since = client.known_sequence
         target = Target(self._address, self._stream, float(self.options.get("patience", PATIENCE)))
-        return BatchWriter(target, BatchId(self.options.get("id") or f"spark-write-{uuid.uuid4().hex}"))
+        name = self.options.get("id")
+        since = int(self.options.get("since", "0")) if name else new_since
+        return BatchWriter(target, BatchId(name or f"spark-write-{uuid.uuid4().hex}", since=since))
 
     @property
     def _window(self) -> str:
@@ -229,7 +232,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 def _check_known(options: MutableMapping[str, str]) -> None:
     """Raise InvalidRequest for an option that would do nothing: a condition that is misspelt would be none."""
-    of_query, of_stream = ("as_of", "window", "accept_truncation"), ("columns", "where", "partitions", "id", "patience")
+    of_query = ("as_of", "window", "accept_truncation")
+    of_stream = ("columns", "where", "partitions", "id", "since", "patience")
     known = ("address", "query", "stream", *(of_query if options.get("query") else of_stream))
     odd = next((name for name in options if name.lower() not in known), None)
     if odd is not None:

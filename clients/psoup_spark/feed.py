@@ -45,6 +45,7 @@ def feed(
     address: str | None = None,
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
+    since: int = 0,
     progress: Progress | None = None,
 ) -> Feed:
     """Start feeding a streaming `frame` into `stream`; returns at once.
@@ -53,6 +54,8 @@ def feed(
     remembers where it is: the same one goes on, a new one begins at the source's start. `trigger`: what
     `DataStreamWriter.trigger` takes, for example {"availableNow": True}. A batch is held by the service in memory
     before it is committed: bound it at the source (maxFilesPerTrigger, maxBytesPerTrigger, maxOffsetsPerTrigger).
+    `since`: an event that had happened before the first batch of this checkpoint was sent, for a feed that is refused
+    with PRODUCER_FORGOTTEN.
 
     Raises InvalidData, which names the column, for a frame that does not fit; NotFound; Unavailable.
     """
@@ -61,7 +64,7 @@ def feed(
     with Client(address) as client:
         check_fits(frame.schema, client.describe(stream))
         target = Target(client.address, stream, patience)
-    batches = _Batches(target, frame.sparkSession.streams, progress)
+    batches = _Batches(target, frame.sparkSession.streams, progress, since)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
     return Feed(writer.start(), batches)
@@ -74,6 +77,7 @@ class _Batches:
     target: Target
     streams: StreamingQueryManager
     progress: Progress | None
+    since: int
     result: PushResult = field(default_factory=PushResult)
     problem: PSoupError | None = None
     watermark: str | None = None
@@ -83,7 +87,7 @@ class _Batches:
         assert query_id, "Spark runs foreachBatch on the thread of the query"
         try:
             self.beat(self.streams.get(query_id))  # a batch's own session is a copy that knows no queries
-            result = send(frame, self.target, BatchId(f"spark-{query_id}", number))
+            result = send(frame, self.target, BatchId(f"spark-{query_id}", number, self.since))
         except PSoupError as problem:
             self.problem = problem  # Spark keeps only its text
             raise

@@ -46,10 +46,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """What makes a batch one: it is taken once for each of these."""
+    """What makes a batch one: it is taken once for each producer and number. `since`: see `Client.stage`."""
 
     producer: str
     number: int = 0
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def send(frame: DataFrame, target: Target, batch: BatchId) -> PushResult:
 
 def begin(client: Client, target: Target, batch: BatchId) -> Stage:
     """Open a stage for the batch, when the service is there; it has a `result` if the batch was taken before."""
-    return insist(target.patience, lambda: client.stage(target.stream, producer=batch.producer, number=batch.number))
+    name, number, since = batch.producer, batch.number, batch.since
+    return insist(target.patience, lambda: client.stage(target.stream, producer=name, number=number, since=since))
 
 
 def commit(client: Client, target: Target, batch: BatchId, stage: Stage, sent: Iterable[Sent]) -> PushResult:

@@ -154,9 +154,29 @@ def test_push_standard_input(psoup: Psoup, stream: str) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
     assert psoup("push", stream, "-", stdin=lines).code == 2
     assert psoup("push", stream, "-", "--format", "json", stdin=lines).code == 0
-    assert psoup("push", stream, "-", "--format", "json", stdin=b"").code == 0
-    assert psoup("push", stream, "-", "--format", "csv", stdin=b"").code == 0
+    for kind in ("json", "csv"):
+        ran = psoup("push", stream, "-", "--format", kind, stdin=b"")
+        assert (ran.code, ran.err) == (0, "standard input has no rows.\n")
     assert count(psoup, stream) == 3
+
+
+def test_a_push_of_which_no_row_is_taken_is_an_error(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,at\n1,2024-05-02\n")
+    (tmp_path / "older.csv").write_text("id,at\n2,2024-05-01\n3,2024-05-01\n")
+    (tmp_path / "some.csv").write_text("id,at\n4,2024-05-01\n5,2024-05-03\n")
+    (tmp_path / "none.csv").write_text("id,at\n")
+    assert psoup("push", stream, "rows.csv").code == 0
+    for more in ((), ("--whole",), ("--whole", "--id", "older")):
+        ran = psoup("push", stream, "older.csv", *more)
+        assert (ran.code, ran.out, ran.err) == (5, "", "psoup: older.csv: 2 rows are too late, and none was taken\n")
+    again = psoup("push", stream, "older.csv", "--whole", "--id", "older", "--json")
+    assert (again.code, again.rows[0]["late"], again.rows[0]["duplicates"]) == (5, 2, 1)
+    for more in ((), ("--whole",)):
+        ran = psoup("push", stream, "none.csv", *more)
+        assert (ran.code, ran.err) == (0, "none.csv has no rows.\n")
+    ran = psoup("push", stream, "some.csv")
+    assert ran.code == 0
+    assert "1 row taken in 1 batch; refused: 1 too late" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -222,6 +242,7 @@ def test_a_bad_statement_shows_its_place(psoup: Psoup, stream: str) -> None:
         ["register", "--file", "missing.sql"],
         ["register", "SELECT 1", "--params", "missing.parquet"],
         ["push", "s", "/etc/passwd", "--format", "csv", "--whole", "--id", ""],
+        ["push", "s", "/etc/passwd", "--format", "csv", "--whole", "--since", "1"],
         ["invoke", "q", "--json", "--format", "csv"],
         ["status", "--address", "nowhere"],
         ["status", "--address", "host:99999"],

@@ -6,11 +6,22 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from psoup.clock import Clock
+from psoup.config import EngineConfig
 from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
 from psoup_storage import Store
+
+
+class _FewProducers(Settings):
+    def engine_config(self) -> EngineConfig:
+        return replace(super().engine_config(), producers=2, producer_rest=0)
+
+
+FEW_PRODUCERS = _FewProducers(port=0)
+"""Two producers of a stream are remembered, and none must have been silent for long to make way."""
 
 
 class Serving:

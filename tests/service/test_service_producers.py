@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 
 import grpc
 import pyarrow as pa
 import pytest
 
-from psoup.config import EngineConfig
 from psoup_client import Client, FailedPrecondition
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.settings import Settings
-from psoup_testing.serving import serving
+from psoup_testing.serving import FEW_PRODUCERS, serving
 from psoup_testing.wire import Wire, ipc, refused, run
 
 ROW = pa.table({"x": [1]})
 
 
-class Few(Settings):
-    """Two producers are remembered, and none must have been silent for long."""
-
-    def engine_config(self) -> EngineConfig:
-        return replace(super().engine_config(), producers=2, producer_rest=0)
-
-
-FEW = Few(port=0)
-
-
 @pytest.fixture
 def clients() -> Iterator[list[Client]]:
-    with serving(FEW) as service, ExitStack() as stack:
+    with serving(FEW_PRODUCERS) as service, ExitStack() as stack:
         made = [stack.enter_context(Client(service.address, timeout=20)) for _ in range(4)]
         made[0].create_stream("CREATE STREAM s (x BIGINT)")
         yield made
@@ -99,7 +86,7 @@ def test_what_is_sent_again_after_its_producer_was_forgotten_is_refused() -> Non
             assert (refusal.reason, refusal.facts["sequence"]) == ("PRODUCER_FORGOTTEN", "5")
         assert (await wire.push("s", ROW, producer="d", since=since + 2)).duplicate
 
-    run(script, FEW)
+    run(script, FEW_PRODUCERS)
 
 
 def test_what_producers_sent_last_is_counted() -> None:
