@@ -22,6 +22,7 @@ from psoup.columns import Array
 from psoup.events import Registered, RegisteredMany
 from psoup.query import StandingQuery
 from psoup.sql.bound import BoundBlock
+from psoup.stems.factor_table import FactorTable, PreparedQueries
 from psoup.stems.paged import Editor, PagedMap
 from psoup.stream_state import StreamState
 
@@ -71,7 +72,8 @@ class Registry:
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
             for stream_id in dict.fromkeys(owners[stand].tolist()):
                 own = np.flatnonzero(owners == stream_id)
-                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()])
+                made = (queries.names[own], queries.table) if isinstance(queries, PreparedQueries) else None
+                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()], made)
         return [streams[stream_id] for stream_id in dict.fromkeys(owners[stand].tolist())]
 
     def unregister(self, query_id: int, streams: Streams) -> StreamState:
@@ -116,12 +118,21 @@ class Registry:
     # Inside ----------------------------------------------------------------------------------------------
 
     def _add(
-        self, event: Registered | RegisteredMany, state: StreamState, ids: Array, queries: Sequence[StandingQuery]
+        self,
+        event: Registered | RegisteredMany,
+        state: StreamState,
+        ids: Array,
+        queries: Sequence[StandingQuery],
+        made: tuple[Array, FactorTable] | None = None,
     ) -> None:
-        """Queries of one stream as a record each."""
-        names = np.concatenate([state.names.of_clause(query.factors) for query in queries])
+        """Queries of one stream as a record each. `made`: names of their clauses and the factors', if there are any."""
+        if made is None:
+            names, table = np.concatenate([state.names.of_clause(query.factors) for query in queries]), None
+        else:
+            names, table = made
         slots, fresh = state.standing.place(names, self.next_sqc)
-        attributes = state.join([(int(slots[row]), queries[row].factors) for row in fresh.tolist()])
+        clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
+        attributes = state.join(clauses, table)
         sqc_ids = state.slots.sqc_of_slot[slots]
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import Schema
 from psoup.query import ClauseColumns, Factor
 from psoup.results.gaps import NO_GAPS, Gaps
+from psoup.stems.block import Clauses
+from psoup.stems.factor_table import FactorTable
 from psoup.stems.live import LiveClauses
 from psoup.stems.names import ClauseNames
 from psoup.stems.quarantine import Quarantine, Reason, digest_of, reason_for
@@ -78,11 +81,13 @@ class StreamClauses:
             self.live.add(first_sqc + np.arange(len(fresh)), slots[fresh])
         return slots, fresh
 
-    def join(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
-        """New clauses (slot, factors); returns the attribute IDs of each. Set at a time where they are many."""
-        attributes = self._join_some(clauses) if self._strict else self._to_index(clauses)
-        for used, count in Counter(attributes).items():
-            self._uses.update(dict.fromkeys(used, count))
+    def join(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
+        """New clauses (slot, factors); returns the attribute IDs of each. Set at a time where they are many.
+
+        `table`: has their factors, if it was made before.
+        """
+        attributes = self._join_some(clauses, table) if self._strict else self._to_index(clauses, table)
+        self._uses.update(chain.from_iterable(attributes))
         return attributes
 
     def join_columns(
@@ -190,20 +195,20 @@ class StreamClauses:
         """Whether new clauses must be looked at: something is out, or will be when it comes."""
         return bool(self._held or self.quarantine.outside.attributes)
 
-    def _join_some(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
+    def _join_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
         """`join` of clauses some of which may read what is out."""
         attributes = [self._known([t.attribute for f in factors for t in f.terms]) for _, factors in clauses]
         out = [self.quarantine.holds(used) for used in attributes]
-        self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out])
+        self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out], table)
         slots = [slot for (slot, _), is_out in zip(clauses, out, strict=True) if is_out]
         self._to_quarantine(np.array(slots, np.int64))
         return attributes
 
-    def _to_index(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
+    def _to_index(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
         if not clauses:
             return []
         self._new.append(np.array([slot for slot, _ in clauses], np.int64))
-        return self.index.add_many(clauses)
+        return self.index.add_many(clauses, table)
 
     def _to_quarantine(self, slots: Array) -> None:
         if len(slots):

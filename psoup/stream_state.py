@@ -28,8 +28,10 @@ from psoup.history import Attached
 from psoup.query import ClauseColumns, Factor
 from psoup.results.chunk_results import ALL, UNCOVERED, ChunkResults
 from psoup.results.open import OpenResults
+from psoup.stems.block import Clauses
 from psoup.stems.chunk import Keep
 from psoup.stems.data_stem import DataSteM
+from psoup.stems.factor_table import FactorTable
 from psoup.stems.piece import Runner
 from psoup.stems.quarantine import NO_PRECAUTIONS, Place, Precautions
 from psoup.stems.query_stem import Subset
@@ -208,15 +210,15 @@ class StreamState:
         """The SQC ID below which are those of all clauses."""
         return self.standing.next_sqc
 
-    def join(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
+    def join(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
         """New clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
 
-        Returns the attribute IDs of each. Set at a time where they are many.
+        Returns the attribute IDs of each. Set at a time where they are many; see `StreamClauses.join`.
         """
         if not clauses:
             return []
         self._make_place(np.array([slot for slot, _ in clauses], np.int64))
-        attributes = self.standing.join(clauses)
+        attributes = self.standing.join(clauses, table)
         self._leave_out(self.standing.take_late(), 0)
         return attributes
 

@@ -37,6 +37,7 @@ from psoup.sql.values import (
     numbers_of_text,
     rows_of_columns,
 )
+from psoup.stems.factor_table import Preparation
 
 LONG_TEXT = 256
 """Characters of statements from which on binding them takes longer than giving them to another thread: a form that was
@@ -64,8 +65,8 @@ def takes_long(command: Command) -> bool:
 class Binding:
     """The queries of one command, in the making. One thread at a time.
 
-    `beside`: on another thread than admission's, which has memories of its own of statements. `budget`: looked at on
-    the way, so that what finds no room ends early.
+    `beside`: on another thread than admission's, which has memories of its own of statements; then what the engine
+    needs of many queries is prepared as well. `budget`: looked at on the way, so that what finds no room ends early.
     """
 
     def __init__(
@@ -162,15 +163,17 @@ class Binding:
         return spec
 
     def _bind_texts(self, texts: Sequence[str], number: int | None) -> Iterator[None]:
-        queries = []
+        queries, made = [], Preparation() if self._beside and number is not None else None
         for place, sql in enumerate(texts):
             try:
                 queries.append(self._bind(sql))
             except (InvalidInput, OutOfRange) as problem:
                 raise problem if number is None else _of(number + place, problem) from problem
             self._count(text_charge(queries[-1]), len(texts))
+            if made is not None:
+                made.add(queries[-1])
             yield
-        self.queries = queries
+        self.queries = queries if made is None else made.done(queries)
 
     def _bind(self, sql: str) -> StandingQuery:
         check_budget(sql)
@@ -204,13 +207,16 @@ class Binding:
     def _bind_each(self, template: Template, command: RegisterMany, given: Rows) -> Iterator[None]:
         order = template.order(command.names) if command.names else None
         queries, rows = [], []
+        made = Preparation() if self._beside else None
         for number, values in enumerate(given, command.number):
             row = template.row(values, number)
             rows.append(row if order is None else tuple([row[position] for position in order]))
             queries.append(template.bind(rows[-1], number))
             self._count(text_charge(queries[-1]), len(given))
+            if made is not None:
+                made.add(queries[-1])
             yield
-        self.queries, self.rows = queries, rows
+        self.queries, self.rows = queries if made is None else made.done(queries), rows
 
     def _template(self, sql: str) -> Template:
         """The statement, prepared now or by an earlier call: blocks of one statement share what they have in common."""

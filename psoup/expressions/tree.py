@@ -2,13 +2,15 @@
 
     price * 2 > volume   ->   Call("gt", Call("mul", price, 2), Call("cast", volume) as …)  : BOOLEAN
 
-Nodes are frozen, hashable and compared by value, so equal expressions of different queries can be shared.
+Nodes are frozen, hashable and compared by value, so equal expressions of different queries can be shared; the hash of
+a call is kept, as trees are looked up again and again, and is the process's own.
 The binder (`psoup.sql`) builds them; `psoup.expressions.evaluate` computes them. Nothing here knows SQL text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from psoup.model import DataType
 
@@ -31,7 +33,7 @@ class Literal:
         )
 
     def __hash__(self) -> int:
-        return hash((self.type, repr(self.value)))
+        return hash(repr(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class AttributeRef:
     type: DataType
     index: int
     name: str
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,16 @@ class Call:
     type: DataType
     name: str
     args: tuple[Expr, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.name, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> Any:
+        return Call, (self.type, self.name, self.args)
 
 
 Expr = Literal | AttributeRef | Now | Call

@@ -1,7 +1,7 @@
 """A block of clauses as a part of the index, at the cost of a look-up for each factor.
 
     clauses         slot 7: f, g     slot 8: f, h        queries of one template share their factors: the same objects
-    each factor     0: f   1: g   2: h                   made into rows once, as by the delta
+    each factor     0: f   1: g   2: h                   made into rows once (`psoup.stems.factor_table`)
     the part        the rows of 0 1 | 0 2                gathered without a loop
 
 It is what adding the clauses one by one and freezing the delta leads to.
@@ -15,44 +15,46 @@ import numpy as np
 
 from psoup.expressions.tree import Expr
 from psoup.query import Factor
-from psoup.stems.clause_rows import Rows, gather
-from psoup.stems.combine import assemble
-from psoup.stems.delta import Delta
-from psoup.stems.posting_lists import Layout
-from psoup.stems.predicate_index import Part
+from psoup.stems.clause_rows import gather
+from psoup.stems.combine import combine
+from psoup.stems.factor_table import FactorTable
+from psoup.stems.posting_lists import Layout, unlisted
+from psoup.stems.predicate_index import Part, PredicateIndex, bases
 
 Clauses = Sequence[tuple[int, tuple[Factor, ...]]]
 """(slot, factors); no slot comes twice."""
 
 
 def block_part(
-    clauses: Clauses, attribute_id: Callable[[Expr], int], layout: Layout
+    clauses: Clauses, table: FactorTable, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, list[tuple[int, ...]]]:
-    """The part, and the attribute IDs of each clause, ascending. O(n log n)."""
-    numbers: dict[int, int] = {}
-    """Of each factor, by its identity: to hash factors is dear."""
-    factors: list[Factor] = []
-    members: list[int] = []
-    counts: list[int] = []
-    for _, own in clauses:
-        for factor in own:
-            number = numbers.get(id(factor))
-            if number is None:
-                number = numbers[id(factor)] = len(factors)
-                factors.append(factor)
-            members.append(number)
-        counts.append(len(own))
-    attributes = [[attribute_id(term.attribute) for term in factor.terms] for factor in factors]
-    delta = Delta(layout)
-    delta.load((k, [(factor, own)]) for k, (factor, own) in enumerate(zip(factors, attributes, strict=True)))
-    rows, ids, bounds, base = delta.rows()
-    factor_ptr, intervals = gather(rows.factor_ptr, np.array(members, np.int64))
+    """The part, and the attribute IDs of each clause, ascending. `table`: has their factors. O(n log n)."""
+    members = [table.number(factor) for _, own in clauses for factor in own]
+    counts = [len(own) for _, own in clauses]
+    ids = np.full(len(table.exprs), -1, np.int64)
+    for place in dict.fromkeys(place for member in dict.fromkeys(members) for place in table.used[member]):
+        ids[place] = attribute_id(table.exprs[place])
+    assert table.rows is not None, "the table is done"
+    factor_ptr, intervals = gather(table.rows.factor_ptr, np.array(members, np.int64))
     clause_ptr = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=clause_ptr[1:])
-    slots = np.array([slot for slot, _ in clauses], np.uint32)
-    owner, low, high = rows.attributes[intervals], rows.low[intervals], rows.high[intervals]
-    index = assemble(Rows(slots, clause_ptr, factor_ptr, owner, low, high), ids, bounds, base, layout)
-    return Part.of(index), _used(members, counts, attributes)
+    lists, rest = unlisted(len(clauses))
+    whole = PredicateIndex(
+        ids,
+        table.bounds,
+        bases(table.bounds),
+        np.array([slot for slot, _ in clauses], np.uint32),
+        clause_ptr,
+        factor_ptr,
+        table.rows.attributes[intervals],
+        table.rows.low[intervals],
+        table.rows.high[intervals],
+        rest,
+        lists,
+    )
+    listed = ids.tolist()
+    attributes = [[listed[place] for place in own] for own in table.used]
+    return Part.of(combine([(whole, np.arange(len(clauses)))], layout)), _used(members, counts, attributes)
 
 
 def _used(members: Sequence[int], counts: Sequence[int], attributes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

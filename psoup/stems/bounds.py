@@ -24,6 +24,8 @@ _TABLE_BITS = (8, 20)
 """Least and most bits of the number of buckets in which an integer boundary is looked up: 1 KiB to 4 MiB."""
 
 _NO_TABLE: Array = np.zeros(0, np.int32)
+_ONE_KEY: Array = np.array([0, 1], np.int32)
+"""The table of a single boundary, which most expressions have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ def int_bounds(keys: Array) -> Bounds:
     keys = np.ascontiguousarray(keys, np.int64)
     if not len(keys):
         return Bounds(keys, _NO_TABLE)
+    if len(keys) == 1:
+        return Bounds(keys, _ONE_KEY)
     span = int(keys[-1]) - int(keys[0])
     bits = min(max(_TABLE_BITS[0], (4 * len(keys)).bit_length()), _TABLE_BITS[1])
     shift = max(0, span.bit_length() - bits)

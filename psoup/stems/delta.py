@@ -17,7 +17,7 @@ from sortedcontainers import SortedDict
 from psoup.columns import Array
 from psoup.errors import Internal
 from psoup.model import Kind
-from psoup.query import Factor, Key
+from psoup.query import Factor, Key, Term
 from psoup.stems.bounds import Bounds, int_bounds, text_bounds
 from psoup.stems.clause_rows import Rows
 from psoup.stems.combine import assemble
@@ -27,9 +27,22 @@ from psoup.stems.predicate_index import Part, PredicateIndex, bases
 _CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
 _UNLISTED = 1_024
 """Clauses up to which none is put into lists: that takes longer than to look at all of them for some pieces."""
-_START, _END, _PAST_NULL = object(), object(), object()
-_Edge = Key | object
+START, END, PAST_NULL = object(), object(), object()
+Edge = Key | object
 """One end of an interval: a boundary, or below all values, above all values (= NULL), above NULL."""
+
+
+def edges_of(term: Term) -> list[tuple[Edge, Edge]]:
+    """The intervals of a term as pairs of ends; NULL is one of them."""
+    edges: list[tuple[Edge, Edge]] = [
+        (START if i.low is None else i.low, END if i.high is None else i.high) for i in term.intervals
+    ]
+    if term.nulls and edges and edges[-1][1] is END:
+        edges[-1] = (edges[-1][0], PAST_NULL)
+    elif term.nulls:
+        edges.append((END, PAST_NULL))
+    return edges
+
 
 Resolved = Sequence[tuple[Factor, Sequence[int]]]
 """Factors, each with the attribute IDs of its terms."""
@@ -47,8 +60,8 @@ class Delta:
         self._clause_ptr: list[int] = [0]
         self._factor_ptr: list[int] = [0]
         self._attributes: list[int] = []
-        self._low: list[_Edge] = []
-        self._high: list[_Edge] = []
+        self._low: list[Edge] = []
+        self._high: list[Edge] = []
         self._part: Part | None = None
 
     def __len__(self) -> int:
@@ -64,20 +77,14 @@ class Delta:
         for i in range(first, len(self._low)):
             self._count(self._attributes[i], [(self._low[i], self._high[i])], 1)
 
-    def load(self, clauses: Iterable[tuple[int, Resolved]]) -> None:
-        """Add many clauses while there are none. O(n log n), some microseconds a clause."""
-        for slot, factors in clauses:
-            self._append(slot, factors)
-        self._count_all()
-
     def _count_all(self) -> None:
         """The boundaries of all rows."""
-        edges: dict[int, list[_Edge]] = {attribute: [] for attribute in set(self._attributes)}
+        edges: dict[int, list[Edge]] = {attribute: [] for attribute in set(self._attributes)}
         for attribute, low, high in zip(self._attributes, self._low, self._high, strict=True):
             edges[attribute] += (low, high)
         for attribute, own in edges.items():
             counted = Counter(own)
-            for end in (_START, _END, _PAST_NULL):
+            for end in (START, END, PAST_NULL):
                 counted.pop(end, None)
             self.bounds[attribute] = SortedDict(counted)
 
@@ -87,13 +94,7 @@ class Delta:
         self._slots.append(slot)
         for factor, attributes in factors:
             for term, attribute in zip(factor.terms, attributes, strict=True):
-                edges: list[tuple[_Edge, _Edge]] = [
-                    (_START if i.low is None else i.low, _END if i.high is None else i.high) for i in term.intervals
-                ]
-                if term.nulls and edges and edges[-1][1] is _END:
-                    edges[-1] = (edges[-1][0], _PAST_NULL)
-                elif term.nulls:
-                    edges.append((_END, _PAST_NULL))
+                edges = edges_of(term)
                 if term.attribute.type.kind is Kind.TEXT:
                     self._text.add(attribute)
                 self._attributes.extend([attribute] * len(edges))
@@ -155,7 +156,7 @@ class Delta:
         first, last = self._clause_ptr[position], self._clause_ptr[position + 1]
         return self._factor_ptr[first], self._factor_ptr[last]
 
-    def _count(self, attribute: int, edges: Sequence[tuple[_Edge, _Edge]], change: int) -> None:
+    def _count(self, attribute: int, edges: Sequence[tuple[Edge, Edge]], change: int) -> None:
         """Add or remove the boundaries of intervals; an attribute without any stays known while it has intervals."""
         own = self.bounds.get(attribute)
         if own is None:
@@ -222,8 +223,8 @@ class Delta:
         places = np.split(order, np.searchsorted(owner[order], attributes[1:]))
         for local, (attribute, own) in enumerate(zip(attributes, places, strict=False)):
             first, size = int(base[local]), len(bounds[local])
-            row: dict[_Edge, int] = {key: first + k for k, key in enumerate(self.bounds[attribute], 1)}
-            row |= {_START: first, _END: first + size + 1, _PAST_NULL: first + size + 2}
+            row: dict[Edge, int] = {key: first + k for k, key in enumerate(self.bounds[attribute], 1)}
+            row |= {START: first, END: first + size + 1, PAST_NULL: first + size + 2}
             listed = own.tolist()
             low[own] = [row[self._low[place]] for place in listed]
             high[own] = [row[self._high[place]] for place in listed]

@@ -34,6 +34,7 @@ from psoup.stems.costs import Costs
 from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.stems.evaluation import Compute, guarded
+from psoup.stems.factor_table import FactorTable
 from psoup.stems.join import Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
 from psoup.stems.posting_lists import STANDARD, Layout
@@ -143,14 +144,20 @@ class QuerySteM:
         self._delta.add(slot, resolved)
         return tuple(sorted({attribute for _, attributes in resolved for attribute in attributes}))
 
-    def add_many(self, clauses: Sequence[tuple[int, tuple[Factor, ...]]]) -> list[tuple[int, ...]]:
-        """`add` for some clauses (slot, factors) at once. O(n log n): many of them become a part of the index."""
+    def add_many(
+        self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], table: FactorTable | None = None
+    ) -> list[tuple[int, ...]]:
+        """`add` for some clauses (slot, factors) at once. O(n log n): many of them become a part of the index.
+
+        `table`: has their factors, if it was made before.
+        """
         if len(clauses) <= self._config.delta_queries // 8:
             return [self.add(slot, factors) for slot, factors in clauses]
         slots = np.array([slot for slot, _ in clauses], np.int64)
         self._check_free(slots)
         self.costs.begin(slots)
-        part, used = block_part(clauses, self.attributes.id_of, self._layout)
+        table = table or FactorTable.of(factors for _, factors in clauses)
+        part, used = block_part(clauses, table, self.attributes.id_of, self._layout)
         self._append(part)
         return used
 

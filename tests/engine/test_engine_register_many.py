@@ -12,6 +12,7 @@ from psoup.engine import Engine
 from psoup.errors import Conflict, InvalidInput, OutOfRange, SqlError
 from psoup.events import QueriesAcknowledgement, RegisterMany
 from psoup.local import LocalPSoup
+from psoup.stems.factor_table import PreparedQueries
 from psoup_testing.gate import Gate
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
@@ -84,6 +85,34 @@ def test_statements_may_stand_on_several_streams() -> None:
     ids = made.register_many(["SELECT * FROM others WHERE x > 1 BEGIN (NOW - 5)", filled(("S1", 0, 9))])
     assert [made.explain(query_id).to_dict()["stream"] for query_id in ids] == ["others", "trades"]
     made.check()
+
+
+def test_a_block_that_was_prepared_beside_leaves_what_it_leaves_otherwise() -> None:
+    """Statements of two streams and several forms, some clauses twice, some known before; and some are gone later."""
+    forms = ["trades WHERE qty * {0} > {1} AND sym LIKE '%{0}%'", "others WHERE x IN ({0}, {1})", "trades WHERE FALSE"]
+    texts = [f"SELECT _id FROM {forms[i % 3].format(i % 50, i % 7)}" for i in range(300)]
+    beside, plainly = soup(), soup()
+    for made in (beside, plainly):
+        made.register(texts[4])
+        made.push("trades", tuples(100, 4))
+        command = RegisterMany(texts)
+        binding = made.admission.binding(command) if made is beside else None
+        if binding is not None:
+            assert binding.advance()
+            assert isinstance(binding.queries, PreparedQueries)
+            assert len(binding.queries) == 300 and binding.queries[1:3] == [binding.queries[1], binding.queries[2]]
+        prepared = made.admission.prepare(command, 0, binding=binding)
+        assert prepared.event is not None
+        made.engine.apply([prepared.event])
+        made.push("trades", tuples(100, 5))
+        made.push("others", pa.table({"x": range(60)}))
+        made.unregister(40)
+        made.check()
+        made.maintain()
+        made.check()
+    assert answers(beside, [*range(1, 40), *range(41, 302)]) == answers(plainly, [*range(1, 40), *range(41, 302)])
+    views = [[view.index.to_arrow() for view in made.engine.snapshot().by_id.values()] for made in (beside, plainly)]
+    assert views[0] == views[1]
 
 
 def test_twenty_thousand_equal_queries_share_one_clause() -> None:

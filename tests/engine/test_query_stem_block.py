@@ -10,6 +10,7 @@ from psoup.errors import Internal
 from psoup.expressions.tree import AttributeRef
 from psoup.model import BIGINT, TEXT, Attribute, Schema
 from psoup.query import Factor, Interval, Term
+from psoup.stems.factor_table import FactorTable
 from psoup.stems.query_stem import QuerySteM
 
 SCHEMA = Schema((Attribute("a", BIGINT), Attribute("t", TEXT)))
@@ -47,3 +48,32 @@ def test_a_block_holds_the_clauses_as_they_were_given(seed: int) -> None:
         block.remove(slot)
         single.remove(slot)
     assert block.to_arrow() == single.to_arrow()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_some_clauses_of_a_table_that_was_made_before(seed: int) -> None:
+    """What others of the table read has no ID, and their boundaries are not in the index."""
+    random = np.random.default_rng(seed)
+    every = [(slot, random_factors(random, [])) for slot in random.permutation(100).tolist()]
+    table = FactorTable.of(factors for _, factors in every)
+    clauses = [every[row] for row in np.flatnonzero(random.random(100) < 0.3).tolist()]
+    block, single = QuerySteM(SCHEMA, EngineConfig(delta_queries=8)), QuerySteM(SCHEMA, EngineConfig())
+    assert block.add_many(clauses, table) == [single.add(slot, factors) for slot, factors in clauses]
+    block.check()
+    assert block.to_arrow() == single.to_arrow()
+    for stem in (block, single):
+        stem.install(stem.merge_task(everything=True).compute())
+    (merged,), (expected,) = block._parts, single._parts
+    assert [merged.index.attributes.tolist(), merged.index.base.tolist()] == [
+        expected.index.attributes.tolist(),
+        expected.index.base.tolist(),
+    ]
+
+
+def test_an_attribute_that_only_others_of_the_table_read_is_not_known() -> None:
+    numbers = [(k, (Factor((Term(A, (Interval(k, k + 1),)),)),)) for k in range(50)]
+    texts = [(k, (Factor((Term(T, (Interval(b"x", None),)),)),)) for k in range(50, 60)]
+    stem = QuerySteM(SCHEMA, EngineConfig(delta_queries=8))
+    stem.add_many(numbers, FactorTable.of(factors for _, factors in [*texts, *numbers]))
+    assert list(stem.attributes.values()) == [A]
+    stem.check()
