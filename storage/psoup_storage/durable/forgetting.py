@@ -35,21 +35,28 @@ _NEWEST = "(SELECT max(sequence) FROM log WHERE stream = :stream AND kind IN ('p
 
 _SLICE = f"""
 SELECT sequence, last_time, body ->> 'producer' = '' AND sequence < {_NEWEST}, {_REFUSALS} FROM log
-WHERE stream = :stream AND last_time >= :start AND last_time < :time AND tuples IS NOT NULL
+WHERE stream = :stream AND last_time >= :start AND last_time < :time AND length(tuples) IS NOT NULL
 ORDER BY last_time LIMIT :count
 """
 
 _AGED = f"""
-SELECT sequence, late, ahead FROM (
-    SELECT sequence, kind, body ->> 'producer' AS producer, tuples IS NULL AS stored, {_REFUSALS},
-        row_number() OVER (PARTITION BY kind, body ->> 'producer' ORDER BY sequence DESC) AS age,
-        max(body ->> 'time') OVER (PARTITION BY kind, body ->> 'producer') AS active,
-        max(body ->> 'time') OVER () AS now,
-        max(sequence) OVER (PARTITION BY kind, body ->> 'producer') AS latest,
-        ifnull(body ->> 'forgotten', 0) AS forgotten, max(ifnull(body ->> 'forgotten', 0)) OVER () AS horizon
+WITH facts AS MATERIALIZED (
+    SELECT sequence, kind, body ->> 'producer' AS producer, length(tuples) IS NULL AS stored, {_REFUSALS},
+        body ->> 'time' AS time, ifnull(body ->> 'forgotten', 0) AS forgotten
     FROM log WHERE stream = :stream AND kind IN ('push', 'watermark')
+)
+SELECT sequence, late, ahead FROM (
+    SELECT *, row_number() OVER (PARTITION BY kind, producer ORDER BY sequence DESC) AS age,
+        max(time) OVER (PARTITION BY kind, producer) AS active,
+        max(time) OVER () AS now,
+        max(sequence) OVER (PARTITION BY kind, producer) AS latest,
+        max(forgotten) OVER () AS horizon
+    FROM facts
 ) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = '' OR active < now - :idle
     OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon))
+"""
+"""The facts first: a window over rows of the log would carry their tuples along, from sort to sort. With eight pushes
+of 8 MiB that took 0.37 s, for which acknowledgements waited. `tuples IS NULL` alone reads them; a length does not.
 """
 
 _DEAD_QUERIES = """
@@ -82,7 +89,7 @@ def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
     """How many rows are forgotten at once, by the size of one of them."""
     one = (
         "SELECT length(tuples) FROM log WHERE stream = :stream AND last_time >= :start AND last_time < :time"
-        " AND tuples IS NOT NULL LIMIT 1"
+        " AND length(tuples) IS NOT NULL LIMIT 1"
     )
     size = connection.execute(one, facts).get
     return max(16, min(SLICE_ROWS, SLICE_BYTES // (1 + (size or 0))))
