@@ -1,8 +1,10 @@
 """Binds statements beside the sequencer: what takes long must not hold back what is quick.
 
-    sequencer ──long registration──> [ r1 r2 r3 ] ──a slice of each in turn──> bound ──> sequencer, which decides
+    sequencer ──long registration──> sender s [ r1 r2 r4 ] ──a slice of r1, r3, r2, …──> bound ──> sequencer, which
+                                     sender t [ r3 ]                                              decides
 
 A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
+Senders take turns, and the registrations of each among themselves: who sends a hundred at once has the time of one.
 They compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and while others have something to do,
 each slice is followed by a rest. A caller who has left is left out. Knows nothing of what is decided.
 """
@@ -10,8 +12,8 @@ each slice is followed by a rest. A caller who has left is left out. Knows nothi
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from psoup.admission.binding import Binding
@@ -39,14 +41,15 @@ class Binder(Stage):
         super().__init__("psoup-binder", failed)
         self._bound = bound
         self._others = others
-        self._works: deque[tuple[Submission, Binding]] = deque()
+        self._works: OrderedDict[Hashable, deque[tuple[Submission, Binding]]] = OrderedDict()
+        """By sender; the first registration of the first one is next."""
         self._ended = False
 
     def put(self, submission: Submission, binding: Binding) -> None:
         """Take a registration in. From any thread."""
         with self.condition:
             if not self._ended:
-                self._works.append((submission, binding))
+                self._works.setdefault(submission.sender, deque()).append((submission, binding))
                 self.condition.notify()
                 return
         self._bound(submission)
@@ -65,22 +68,38 @@ class Binder(Stage):
         """Slice after slice, until nothing is left, or the stage is to end."""
         before = self._others()
         while self._works and (self._finishing or not self._stopping):
-            submission, binding = self._works[0]
+            submission, binding = self._next()
             if submission.answer.cancelled() or binding.advance(_until(time.perf_counter() + SLICE_SECONDS)):
-                self._works.popleft()
+                self._take_out(submission)
                 self._bound(submission)
-            else:
-                self._works.rotate(-1)
             if self._others() != before:
                 with self.condition:
                     self.condition.wait(REST_SECONDS)
             before = self._others()
 
+    def _next(self) -> tuple[Submission, Binding]:
+        """Whose turn it is; it is the last of its sender's next time, and its sender the last of all."""
+        with self.condition:
+            sender, own = next(iter(self._works.items()))
+            work = own[0]
+            own.rotate(-1)
+            self._works.move_to_end(sender)
+            return work
+
+    def _take_out(self, submission: Submission) -> None:
+        """One whose turn it was needs no other."""
+        with self.condition:
+            own = self._works[submission.sender]
+            at = next(at for at in reversed(range(len(own))) if own[at][0] is submission)
+            del own[at]
+            if not own:
+                del self._works[submission.sender]
+
     def wind_up(self) -> None:
         """Give back what is left."""
         with self.condition:
             self._ended = True
-            left = [submission for submission, _ in self._works]
+            left = [submission for own in self._works.values() for submission, _ in own]
             self._works.clear()
         for submission in left:
             self._bound(submission)

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
@@ -176,16 +176,18 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
         return await self._room.place(size, patience)
 
-    async def submit(self, command: Command, *, patience: float = 0.0, place: Place | None = None) -> Acknowledgement:
+    async def submit(
+        self, command: Command, *, patience: float = 0.0, place: Place | None = None, sender: Hashable = ""
+    ) -> Acknowledgement:
         """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
 
         With no room for it, waits in line up to `patience` seconds, unless it has its `place`. Commands are sequenced
-        in the order of the calls. A cancelled call may still take effect. Raises what prepare raises; what `reserve`
-        does; Internal after a failure.
+        in the order of the calls, but for registrations that take long to bind, in which senders take turns. A
+        cancelled call may still take effect. Raises what prepare raises; what `reserve` does; Internal after a failure.
         """
         place = place or await self.reserve(size_of(command), patience=patience)
         answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
-        self._sequencer.put(Submission(command, place.take_over(), answer))
+        self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender))
         return await answer
 
     # Reading --------------------------------------------------------------------------------------------------

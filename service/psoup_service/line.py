@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from psoup.admission.binding import Binding
@@ -37,6 +38,8 @@ class Submission:
     """What the binder has made of it."""
     bindings: int = 0
     """How often it was bound."""
+    sender: Hashable = ""
+    """Whose it is, among those who take turns."""
 
 
 class Line:

@@ -223,12 +223,38 @@ def test_the_next_one_does_not_wait_for_the_end_of_a_large_one(monkeypatch: pyte
     async def scenario() -> None:
         async with being_bound(hold, RegisterMany(BLOCK * 5)) as (rig, large):
             small = asyncio.ensure_future(rig.host.submit(RegisterMany([LONG])))
-            while len(rig.host._sequencer._binder._works) < 2:
+            while _waiting(rig) < 2:
                 await asyncio.to_thread(int)
             gate.set()
             assert [one.sequence for one in await asyncio.gather(small, large)] == [2, 3]
 
     asyncio.run(scenario())
+
+
+def test_a_sender_of_many_registrations_has_the_turns_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of one step: what came last, from another sender, is bound first of blocks of one length."""
+    monkeypatch.setattr("psoup_service.binder.SLICE_SECONDS", 0.0)
+    hold = Held()
+    monkeypatch.setattr(Binding, "advance", hold.wrap(Binding.advance))
+
+    async def scenario() -> None:
+        async with being_bound(hold, RegisterMany(BLOCK)) as (rig, first):
+            others = [asyncio.ensure_future(rig.host.submit(RegisterMany(BLOCK))) for _ in range(20)]
+            left = others.pop()
+            alone = asyncio.ensure_future(rig.host.submit(RegisterMany(BLOCK), sender="another"))
+            while _waiting(rig) < 22:
+                await asyncio.to_thread(int)
+            left.cancel()
+            hold.gate.set()
+            assert (await alone).sequence == 2
+            assert sorted([one.sequence for one in await asyncio.gather(first, *others)]) == list(range(3, 23))
+            assert not rig.host._sequencer._binder.has_work()
+
+    asyncio.run(scenario())
+
+
+def _waiting(rig: Rig) -> int:
+    return sum(map(len, rig.host._sequencer._binder._works.values()))
 
 
 def test_a_drain_waits_for_what_is_bound_and_a_close_does_not(held: Held) -> None:

@@ -98,9 +98,11 @@ class Backend:
             raise InvalidInput(f"min_sequence is {min_sequence}; events count from 1", field="min_sequence")
         return await self.visible(min_sequence)
 
-    async def change(self, command: Command, place: Place | None = None) -> tuple[Acknowledgement, Snapshot]:
+    async def change(
+        self, command: Command, place: Place | None = None, sender: str = ""
+    ) -> tuple[Acknowledgement, Snapshot]:
         """Submit a command that is no push, and wait until every call sees its effect."""
-        done = await self.host.submit(command, patience=PATIENCE_S, place=place)
+        done = await self.host.submit(command, patience=PATIENCE_S, place=place, sender=sender)
         return done, await self.visible(done.sequence)
 
     async def made(self, parts: int, make: Callable[[Snapshot], T]) -> T:

@@ -49,7 +49,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         if request.parameters:
             command, place = await self._block(request, [request.statement], context, _check_one)
         with naming_requests(backend.ids):
-            done, _ = await backend.change(command, place)
+            done, _ = await backend.change(command, place, context.peer())
         assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
         query_id = done.query_id if isinstance(done, QueryAcknowledgement) else done.first_id
         return queries_pb2.RegisterResponse(
@@ -68,7 +68,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
             request, request.statements, context, lambda rows: check_count(rows, config), number
         )
         with naming_requests(backend.ids):
-            done, _ = await backend.change(command, place)
+            done, _ = await backend.change(command, place, context.peer())
         assert isinstance(done, QueriesAcknowledgement)
 
         def reply(_: Snapshot) -> queries_pb2.RegisterManyResponse:
