@@ -168,7 +168,9 @@ class Binding:
             try:
                 queries.append(self._bind(sql))
             except (InvalidInput, OutOfRange) as problem:
-                raise problem if number is None else _of(number + place, problem) from problem
+                if number is not None:
+                    _name(number + place, problem)
+                raise
             self._count(text_charge(queries[-1]), len(texts))
             if made is not None:
                 made.add(queries[-1])
@@ -252,12 +254,11 @@ def _block(template: Template, columns: Columns, names: Sequence[str]) -> BoundB
     return template.block(tuple(map(numbers_of_text, columns, template.types)))
 
 
-def _of(number: int, problem: InvalidInput | OutOfRange) -> InvalidInput | OutOfRange:
-    """The same error, with the query in its message and facts."""
+def _name(number: int, problem: PSoupError) -> None:
+    """Say in the error's message and facts which query it is about."""
     problem.message = f"query {number}: {problem.message}"
     problem.args = (problem.message,)
     problem.facts["query"] = str(number)
-    return problem
 
 
 def block_digest(command: RegisterMany) -> bytes:

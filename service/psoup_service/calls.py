@@ -26,6 +26,7 @@ from psoup.errors import FailedPrecondition, Internal, InvalidInput, PSoupError,
 from psoup_service import fields
 from psoup_service.deadlines import Deadlines
 from psoup_service.decoders import Decoders
+from psoup_service.frames import let_go
 from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
 from psoup_service.receiving import SMALL_BYTES, Charge, Receiving, named
@@ -226,6 +227,7 @@ class Calls:
             code = code_of(error).name
             if isinstance(error, Internal):
                 _log.error("call failed", extra={"call": name, "reason": error.reason, "problem": error.message})
+            let_go(problem)
         except TimeoutError:
             error = None
             code = grpc.StatusCode.DEADLINE_EXCEEDED.name
@@ -238,6 +240,7 @@ class Calls:
             error = Internal(f"{name} failed by a defect of the service ({type(defect).__name__})")
             code = grpc.StatusCode.INTERNAL.name
             _log.exception("a defect ended a call", extra={"call": name})
+            let_go(defect)
         finally:
             self._leave()
             self._metrics.call_ended(name, code, time.perf_counter() - started if timed else None)

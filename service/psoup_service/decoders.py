@@ -17,6 +17,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from psoup_service.frames import let_go
+
 T = TypeVar("T")
 
 QUICK_BYTES = 1024 * 1024
@@ -64,6 +66,7 @@ class _Line:
         try:
             future.set_result(work())
         except BaseException as problem:
+            let_go(problem)
             future.set_exception(problem)
 
 

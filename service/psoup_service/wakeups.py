@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from psoup_service.frames import let_go
+
 Outcome = tuple["asyncio.Future[Any]", Any]
 """A future, and its result or the exception to raise there."""
 
@@ -28,9 +30,12 @@ def deliver(outcomes: Iterable[Outcome]) -> None:
 
 def _resolve(group: list[Outcome]) -> None:
     for future, outcome in group:
+        failed = isinstance(outcome, BaseException)
+        if failed:
+            let_go(outcome)
         if future.done():
             continue
-        if isinstance(outcome, BaseException):
+        if failed:
             future.set_exception(outcome)
         else:
             future.set_result(outcome)

@@ -19,6 +19,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events import HeartbeatAcknowledgement, PushAcknowledgement
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service import convert
+from psoup_service.frames import let_go
 from psoup_service.room import Place
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
 
@@ -117,6 +118,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                     command, place = await self._command(sender, request.number, payload, context)
                 except PSoupError as error:
                     future = asyncio.get_running_loop().create_future()
+                    let_go(error)
                     future.set_exception(error)
                     await waiting.put((request.number, future))
                     return

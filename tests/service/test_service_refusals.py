@@ -1,0 +1,66 @@
+"""What a refused call leaves behind: no table that only the collector would find. One can be of 200 MB."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client
+from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc, queries_pb2, queries_pb2_grpc
+from psoup_testing.serving import serving
+
+Call = Callable[[grpc.Channel], object]
+
+
+def packed(column: str, values: Any) -> bytes:
+    """Arrow IPC, compressed."""
+    table, sink = pa.table({column: values}), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def block(sql: str, values: Any) -> Call:
+    """A registration of many, which the SDK would have sent in parts, or refused."""
+    asked = queries_pb2.RegisterManyRequest(statements=[sql], parameters=packed("v", values))
+    return lambda channel: queries_pb2_grpc.QueryServiceStub(channel).RegisterMany(asked)
+
+
+def push(column: str, values: Any) -> Call:
+    """A push that the SDK would have refused."""
+    asked = ingest_pb2.PushRequest(stream="s", arrow_ipc=packed(column, values))
+    return lambda channel: ingest_pb2_grpc.IngestServiceStub(channel).Push(asked)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(block("SELECT x FROM s WHERE x = ?", ["a"] * 300), id="a value in a block"),
+        pytest.param(block("SELECT x FROM s WHERE t = ?", [f"{n:060000}" for n in range(1_200)]), id="a long block"),
+        pytest.param(push("x", ["a"]), id="a batch"),
+        pytest.param(push("x", ["a"] * 400_000), id="a large batch"),
+        pytest.param(push("x", np.full(400_000, 2.5)), id="a large batch of numbers"),
+    ],
+)
+def test_no_table_outlives_a_refusal(call: Call) -> None:
+    with serving() as service, Client(service.address) as client, grpc.insecure_channel(client.address) as channel:
+        client.create_stream("CREATE STREAM s (x BIGINT, t TEXT)")
+        gc.collect()
+        gc.disable()
+        try:
+            before, end = pa.total_allocated_bytes(), time.monotonic() + 5
+            for _ in range(3):
+                with pytest.raises(grpc.RpcError):
+                    call(channel)
+            while pa.total_allocated_bytes() > before and time.monotonic() < end:
+                client.queries()  # the last call may have a step or two to go
+            assert pa.total_allocated_bytes() <= before
+        finally:
+            gc.enable()
