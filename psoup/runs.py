@@ -63,9 +63,15 @@ def new_starts(blocks: int) -> Array:
 
 
 def grouped(slots: Array, offsets: Array) -> Run:
-    """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs)."""
-    run = Run(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), new_starts(1))
-    group_pairs(slots, offsets, 0, run.starts[0], run.slots, run.offsets)
+    """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs).
+
+    In blocks, as the buckets of millions of pairs lie too far apart, and are so large that each had to be put in order.
+    """
+    blocks = new_starts(max(1, -(-len(slots) // ONE_BLOCK)))
+    run = Run(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), blocks)
+    for at, starts in zip(range(0, len(blocks) * ONE_BLOCK, ONE_BLOCK), blocks, strict=True):
+        own = slice(at, at + ONE_BLOCK)
+        group_pairs(slots[own], offsets[own], at, starts, run.slots, run.offsets)
     return run
 
 

@@ -18,6 +18,8 @@ from numba import njit
 from psoup.kernels.bitmaps import prefix_bitmaps
 from psoup.kernels.codes import count_codes, sort_tuples
 from psoup.kernels.columns import _popcount
+from psoup.kernels.inner import inner
+from psoup.kernels.lanes import LINE, all_written, one_word, write_line
 from psoup.kernels.rows import _filled, _set_bit, _stretch
 
 _ONE = np.uint64(1)
@@ -91,7 +93,7 @@ def count_and_plan(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
     """Whether tuple t passes the factor."""
     for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
@@ -101,7 +103,7 @@ def _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _walk(
     clause, factor, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, order, start, out_offsets, place
 ):  # fmt: skip
@@ -136,7 +138,7 @@ def _walk(
     return end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either):
     """AND the bitmaps of the clause's factors into `bits`, factors of one interval two at a time; returns the count."""
     words = bits.shape[0]
@@ -169,7 +171,7 @@ def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bi
     return np.int64(matches)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _list_bits(bits, filled, word_0, out_offsets, place):
     """Write the offsets of the set bits, ascending, from `place` on; bit 0 is that of word `word_0`. filled:
     int64[words + 1], scratch."""
@@ -183,52 +185,69 @@ def _list_bits(bits, filled, word_0, out_offsets, place):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _edges(interval, iv_lo, iv_hi, ranks, words, skip):
-    """Where word `skip` of the bitmaps of an interval is: of that at its end, at its beginning. Unsigned, so that no
-    index can be below 0 and be counted from the end, which would keep the loops over words from being vectorised."""
-    size, first = np.uint64(words), np.uint64(skip)
-    return np.uint64(ranks[iv_hi[interval]]) * size + first, np.uint64(ranks[iv_lo[interval]]) * size + first
+def _edges(interval, iv_lo, iv_hi, ranks, words):
+    """Where the bitmaps of an interval begin: at its end, at its beginning. Unsigned, so that no index can be below 0
+    and be counted from the end, which would keep the loops over words from being vectorised."""
+    size = np.uint64(words)
+    return np.uint64(ranks[iv_hi[interval]]) * size, np.uint64(ranks[iv_lo[interval]]) * size
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _four(first, count, iv_lo, iv_hi, ranks, words, skip):
-    """The edges of `count` intervals (1 to 4) from `first` on as those of four; one may come twice."""
-    second, third = first + min(1, count - 1), first + min(2, count - 1)
-    return (
-        _edges(first, iv_lo, iv_hi, ranks, words, skip), _edges(second, iv_lo, iv_hi, ranks, words, skip),
-        _edges(third, iv_lo, iv_hi, ranks, words, skip),
-        _edges(first + count - 1, iv_lo, iv_hi, ranks, words, skip),
-    )  # fmt: skip
+def _two(first, count, iv_lo, iv_hi, ranks, words):
+    """The edges of `count` intervals (1 or 2) from `first` on as those of two; one may come twice."""
+    return _edges(first, iv_lo, iv_hi, ranks, words), _edges(first + count - 1, iv_lo, iv_hi, ranks, words)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _word(prefix, edges, w):
-    """The tuples of word w that lie in all four intervals."""
-    (high, low), (high_2, low_2), (high_3, low_3), (high_4, low_4) = edges
-    word = prefix[high + w] & ~prefix[low + w] & prefix[high_2 + w] & ~prefix[low_2 + w]
-    return word & prefix[high_3 + w] & ~prefix[low_3 + w] & prefix[high_4 + w] & ~prefix[low_4 + w]
+def _four(first, count, iv_lo, iv_hi, ranks, words):
+    """The edges of `count` intervals (1 to 4) from `first` on as those of four; some may come twice."""
+    half = min(count, 2)
+    begin, end = first, first + count - half
+    return _two(begin, half, iv_lo, iv_hi, ranks, words) + _two(end, half, iv_lo, iv_hi, ranks, words)
 
 
-@njit(cache=True, nogil=True)
-def _or_few(first, count, iv_lo, iv_hi, ranks, prefix, words, skip, rows, at, size):
-    """OR the tuples that lie in `count` intervals (1 to 4), from `first` on, into `rows`.
+@inner
+def _write_row(edges, prefix, shift, words, rows, flat, even, row, word_0):
+    """Write the tuples that lie in all intervals of `edges` to `words` words of a row, from `word_0` on.
 
-    `size` words, from word `skip` of the bitmaps on, into those from word `at` on. One pass, with nothing written in
-    between: twice as fast as a factor at a time.
+    Only tuples before these have bits there: in the first word, if there is a shift. So nothing but that word is read:
+    an OR took twice as long. flat: `rows` as one dimension; even: whether it begins with a line of cache. Both are
+    made once by the caller: each counts a reference, and that waits until all is written.
     """
-    place = np.uint64(at)
-    if count <= 2:
-        high, low = _edges(first, iv_lo, iv_hi, ranks, words, skip)
-        high_2, low_2 = _edges(first + count - 1, iv_lo, iv_hi, ranks, words, skip)
-        for w in range(np.uint64(size)):
-            rows[place + w] |= prefix[high + w] & ~prefix[low + w] & prefix[high_2 + w] & ~prefix[low_2 + w]
-        return
-    edges = _four(first, count, iv_lo, iv_hi, ranks, words, skip)
-    for w in range(np.uint64(size)):
-        rows[place + w] |= _word(prefix, edges, w)
+    done = 0
+    while done < words:
+        at, size = _stretch(rows, row, word_0 + done, words - done)
+        shared = shift != 0 and done == 0
+        if even and size >= LINE and at % LINE == 0 and not shared:
+            size -= size % LINE
+            for w in range(0, size, LINE):
+                write_line(prefix, edges, np.uint64(done + w), flat, np.uint64(at + w))
+        else:
+            size = min(size, LINE - at % LINE) if even else size
+            if shared:
+                flat[at] |= one_word(prefix, edges, np.uint64(0))
+            for w in range(np.uint64(shared), np.uint64(size)):
+                flat[np.uint64(at) + w] = one_word(prefix, edges, np.uint64(done) + w)
+        done += size
 
 
-@njit(cache=True, nogil=True)
+@inner
+def _write_few(first, count, iv_lo, iv_hi, ranks, prefix, shift, words, rows, flat, even, row, word_0):
+    """`_write_row` of the tuples that lie in `count` intervals (1 to 8), from `first` on.
+
+    One pass, with nothing written in between: twice as fast as a factor at a time.
+    """
+    if count <= _FEW // 2:
+        _write_row(_two(first, count, iv_lo, iv_hi, ranks, words), prefix, shift, words, rows, flat, even, row, word_0)
+    elif count <= _FEW:
+        _write_row(_four(first, count, iv_lo, iv_hi, ranks, words), prefix, shift, words, rows, flat, even, row, word_0)
+    else:
+        edges = _four(first, _FEW, iv_lo, iv_hi, ranks, words)
+        more = _four(first + _FEW, count - _FEW, iv_lo, iv_hi, ranks, words)
+        _write_row(edges + more, prefix, shift, words, rows, flat, even, row, word_0)
+
+
+@inner
 def _or_bits(bits, rows, row, word_0):
     """OR `bits` into a row, from its word `word_0` on."""
     flat, done = rows.reshape(-1), 0
@@ -239,19 +258,19 @@ def _or_bits(bits, rows, row, word_0):
         done += size
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _select_few(first, count, iv_lo, iv_hi, ranks, prefix, bits):
     """bits = the tuples that lie in `count` intervals (1 to 8), from `first` on; returns how many."""
-    edges = _four(first, min(count, _FEW), iv_lo, iv_hi, ranks, bits.shape[0], 0)
+    edges = _four(first, min(count, _FEW), iv_lo, iv_hi, ranks, bits.shape[0])
     matches = np.uint64(0)
     for w in range(np.uint64(bits.shape[0])):
-        bits[w] = _word(prefix, edges, w)
+        bits[w] = one_word(prefix, edges, w)
         matches += _popcount(bits[w])
     if count > _FEW and matches != 0:
-        edges = _four(first + _FEW, count - _FEW, iv_lo, iv_hi, ranks, bits.shape[0], 0)
+        edges = _four(first + _FEW, count - _FEW, iv_lo, iv_hi, ranks, bits.shape[0])
         matches = np.uint64(0)
         for w in range(np.uint64(bits.shape[0])):
-            bits[w] &= _word(prefix, edges, w)
+            bits[w] &= one_word(prefix, edges, w)
             matches += _popcount(bits[w])
     return np.int64(matches)
 
@@ -266,14 +285,15 @@ def emit(
     work, walked, room: see `plan`. slots: uint32[S], ascending. codes, counts, ranks, order, prefix: see
     `count_codes`, `sort_tuples`, `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
     row_of_slot: int32[capacity], -1 = the slot has no row, read. rows: uint64[B, R, W] (see `psoup.kernels.rows`),
-    ORed into. out_slots: uint32, out_offsets: uint16, written from room[first] on: the matches of slots without a row,
-    sorted by (slot, offset). needs: int32, written from `first` on: positions of work with more than `most` matches,
-    found by bitmaps, and no row; nothing of them is written: emit them again when they have one.
+    written; no bit of a tuple from `start` on is set before. out_slots: uint32, out_offsets: uint16, written from
+    room[first] on: the matches of slots without a row, those of a slot together and ascending. needs: int32, written
+    from `first` on: positions of work with more than `most` matches, found by bitmaps, and no row; nothing of them is
+    written: emit them again when they have one.
     Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
     """
     shift, word_0, n = start & 63, start >> 6, codes.shape[1]
     words, flat, all_bits = (shift + n + 63) >> 6, prefix.reshape(-1), rows.reshape(-1)
-    place, needed = room[first], 0
+    place, needed, even = room[first], 0, all_bits.ctypes.data % (8 * LINE) == 0
     bits, either, filled = np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty(words + 1, np.int64)
     for j in range(first, last):
         clause = work[j]
@@ -293,12 +313,8 @@ def emit(
             continue
         interval, factors = factor_ptr[clause_ptr[clause]], clause_ptr[clause + 1] - clause_ptr[clause]
         plain = 0 < factors <= 2 * _FEW and factor_ptr[clause_ptr[clause + 1]] - interval == factors
-        if plain and factors <= _FEW and row >= 0:
-            done = 0
-            while done < words:
-                at, size = _stretch(rows, row, word_0 + done, words - done)
-                _or_few(interval, factors, iv_lo, iv_hi, ranks, flat, words, done, all_bits, at, size)
-                done += size
+        if plain and row >= 0:
+            _write_few(interval, factors, iv_lo, iv_hi, ranks, flat, shift, words, rows, all_bits, even, row, word_0)
             continue
         if plain:
             matches = _select_few(interval, factors, iv_lo, iv_hi, ranks, flat, bits)
@@ -318,6 +334,7 @@ def emit(
             out_slots[place:end] = slot
             _list_bits(bits, filled, word_0, out_offsets, place)
             place = end
+    all_written()
     return place - room[first], needed
 
 

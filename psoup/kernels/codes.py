@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.inner import inner
+
 
 @njit(cache=True, nogil=True)
 def encode_int64(keys, bounds, table, shift, base, out):
@@ -66,7 +68,7 @@ def prefix_keys(offsets, data, out):
         out[i] = key
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _not_above(data_a, start_a, stop_a, data_b, start_b, stop_b):
     """Whether text a <= text b by bytes."""
     length = min(stop_a - start_a, stop_b - start_b)

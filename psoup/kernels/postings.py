@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from psoup.kernels.arrive import _holds
+from psoup.kernels.inner import inner
 from psoup.kernels.lanes import LANES, keep_hits
 
 _WHOLE, _SOLE = 1, 2
@@ -66,7 +67,7 @@ def reach(
     return size, found, tests
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner
 def _keep(hit, size, entries, first, t, bits, out, place):
     """Write the keys of the entries that hit; returns the place behind them. hit: uint8[>= size + LANES]."""
     hit[size : size + LANES] = 0
@@ -80,7 +81,7 @@ def _keep(hit, size, entries, first, t, bits, out, place):
     return place
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _test(first, size, kind, kind_ptr, kind_attr, base, codes, tests, t, hit):
     """hit[e] = whether tuple t passes the tests of entry e of a group that has `size` and its tests at `first`."""
     k, stop = kind_ptr[kind], kind_ptr[kind + 1]

@@ -310,10 +310,18 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
         codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
         lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells,
     )  # fmt: skip
-    looked_at = np.concatenate([index.rest, candidates[:size]]) if size else index.rest
-    tuples, cells = tuples[:found], cells[:found]
+    looked_at, tuples, cells = index.rest, tuples[:found], cells[:found]
+    if size:  # in the order of the index: those of a cell lie everywhere in it
+        every = np.concatenate([index.rest, candidates[:size]])
+        looked_at = every[_order_of(every, scratch)]
     if found >= _ORDERED_FROM and lists.alone and lists.listed_bytes > _NEAR_BYTES:
-        order = scratch.get("cell_order", found, np.int64)
-        order_keys(cells, order, scratch.get("cell_spare", found, np.int64))
+        order = _order_of(cells, scratch)
         tuples, cells = tuples[order], cells[order]
     return _Reached(looked_at, tuples, cells, tests)
+
+
+def _order_of(keys: Array, scratch: Scratch) -> Array:
+    """The positions of int32 in ascending order, good until the next call."""
+    order = scratch.get("order_of", len(keys), np.int64)
+    order_keys(keys, order, scratch.get("order_spare", len(keys), np.int64))
+    return order

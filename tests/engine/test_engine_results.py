@@ -13,7 +13,7 @@ from psoup.kernels.rows import set_bits
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.sealed import merge_packs, seal
-from psoup.runs import grouped
+from psoup.runs import ONE_BLOCK, grouped
 
 ROWS = 128
 SLOTS = 6
@@ -163,3 +163,16 @@ def test_a_bit_past_the_end_is_noticed() -> None:
     results.rows[1, 0, 0] = 1
     with pytest.raises(AssertionError, match="past the 16"):
         results.check(16)
+
+
+def test_many_pairs_are_grouped_in_blocks() -> None:
+    """In one block its buckets would be so large that each has to be put in order."""
+    rng = np.random.default_rng(3)
+    slots = np.sort(rng.integers(0, 900, 2 * ONE_BLOCK + 7)).astype(np.uint32)
+    offsets = (np.arange(len(slots)) - np.searchsorted(slots, slots)).astype(np.uint16)
+    run = grouped(slots, offsets)
+    run.check()
+    assert len(run.starts) == 3 and len(grouped(slots[:ONE_BLOCK], offsets[:ONE_BLOCK]).starts) == 1
+    for slot in range(900):
+        count = int(np.count_nonzero(slots == slot))
+        assert run.count(slot) == count and run.find(slot, 0, ROWS).tolist() == [*range(min(count, ROWS))]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import psoup.kernels
-from psoup.kernels import plain
+from psoup.kernels import arrive, plain, postings
 from psoup_testing.kernel_cases import CASES, Arguments
 
 
@@ -103,3 +103,12 @@ def test_kernels_release_the_lock_and_are_cached() -> None:
         options = getattr(kernel, "targetoptions", None)
         assert options is None or options.get("nogil"), name
         assert options is None or not options.get("parallel"), name
+
+
+def test_what_kernels_call_in_loops_counts_no_references() -> None:
+    """Two locked instructions for each array of each call: they took longer than a clause's work."""
+    for module in (arrive, postings):
+        for name, helper in vars(module).items():
+            options = getattr(helper, "targetoptions", None)
+            if options is not None and name.startswith("_") and options.get("inline") != "always":
+                assert options.get("_nrt") is False, f"{module.__name__}.{name} is for @inner"

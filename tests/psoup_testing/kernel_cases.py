@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from psoup.columns import new_array
 from psoup.kernels.lanes import LANES
 from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import identity as plain_identity
@@ -61,6 +62,18 @@ def _blocks(rng: Rng, rows: int, words: int) -> Any:
     """Rows of so many words, in one block or several."""
     size = int(rng.choice([size for size in (1, 2, words) if words % size == 0]))
     return _words(rng, words // size, rows, size)
+
+
+def _before(rng: Rng, start: int, stop: int) -> Any:
+    """70 rows of bits for `stop` tuples, set before `start` alone. They begin with a line of cache, or do not."""
+    size = int(rng.choice([1, 2, 8, 16]))
+    blocks = stop // (64 * size) + 1
+    memory = new_array(blocks * 70 * size + 1, np.uint64)[int(rng.integers(0, 2)) :][: blocks * 70 * size]
+    rows = memory.reshape(blocks, 70, size)
+    bits = np.arange(blocks * size * 64) < start
+    words = np.packbits(bits, bitorder="little").view(np.uint64).reshape(blocks, 1, size)
+    rows[:] = rng.integers(0, 2**63, rows.shape).astype(np.uint64) & words
+    return rows
 
 
 def _rows_to_offsets(rng: Rng) -> Arguments:
@@ -138,7 +151,7 @@ def _encode_text(rng: Rng) -> Arguments:
 
 def _coded(rng: Rng) -> tuple[Any, Any]:
     """Codes of three attributes with 1, 5 and 30 boundaries, and their bases."""
-    sizes, rows = [1, 5, 30], int(rng.integers(1, 150))
+    sizes, rows = [1, 5, 30], int(rng.integers(1, rng.choice([150, 1500])))
     base = np.cumsum([0, *(s + 4 for s in sizes)]).astype(np.int64)
     codes = np.stack([base[a] + rng.integers(0, s + 3, rows) for a, s in enumerate(sizes)]).astype(np.int32)
     return codes, base
@@ -243,7 +256,7 @@ def _emitted(rng: Rng) -> tuple[Any, Any, Arguments]:
     clause_ptr, factor_ptr, low, high, attr = index
     return base, starts, (
         first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
-        prefix, start, min(limit, 3), row_of_slot, _blocks(rng, 70, 4) & np.uint64(0), *out,
+        prefix, start, min(limit, 3), row_of_slot, _before(rng, start, start + n), *out,
     )  # fmt: skip
 
 
