@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -170,51 +171,55 @@ def test_an_appended_dump_comes_after_what_is_there(
     assert (done.accepted, done.late, done.batches) == (690, 0, files)
 
 
-def test_rows_that_were_not_taken_are_an_error(
-    client: Client,
-    make_stream: Callable[[str], str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    small_files: None,
-) -> None:
-    """Somebody pushes into the stream while it is loaded: first between two files, then while one is on its way."""
+@contextmanager
+def pushed_meanwhile(client: Client, target: str, before: bool = True) -> Iterator[None]:
+    """Somebody moves the watermark of `target` by 600 s after each commit of a load, and first by 200 s before it."""
+    commit = Stage.commit
+
+    def committing(self: Stage, *arguments: Any, **options: Any) -> Any:
+        if before:
+            client.heartbeat(target, BASE + dt.timedelta(seconds=200))
+        done = commit(self, *arguments, **options)
+        client.heartbeat(target, BASE + dt.timedelta(seconds=600))
+        return done
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Stage, "commit", committing)
+        yield
+
+
+@pytest.fixture
+def dumped(client: Client, make_stream: Callable[[str], str], tmp_path: Path, small_files: None) -> Path:
+    """A dump of 690 rows, in several files."""
     stream = make_stream(EVENT)
     for first in range(0, 700, 100):
         client.push(stream, table(first, 100))
     assert len(dump(client, stream, tmp_path / "d").files) > 1
-    commit = Stage.commit
+    return tmp_path / "d"
 
-    def meanwhile(before: bool, target: str) -> Callable[..., Any]:
-        def committing(self: Stage, *arguments: Any, **options: Any) -> Any:
-            if before:
-                client.heartbeat(target, BASE + dt.timedelta(seconds=200))
-            done = commit(self, *arguments, **options)
-            client.heartbeat(target, BASE + dt.timedelta(seconds=600))
-            return done
 
-        return committing
+@pytest.mark.parametrize("before", [False, True], ids=["between two files", "while one is on its way"])
+def test_rows_that_have_become_late_are_not_sent(client: Client, dumped: Path, before: bool) -> None:
+    target = f"{dumped.parent.name}_late"
+    with pushed_meanwhile(client, target, before), pytest.raises(FailedPrecondition) as caught:
+        load(client, dumped, target)
+    assert caught.value.reason == "LATE"
+    assert client.describe(target).late == 200 * before
 
-    for before, reason in ((False, "LATE"), (True, "LATE")):
-        target = f"{stream}_{before}"
-        with monkeypatch.context() as patched:
-            patched.setattr(Stage, "commit", meanwhile(before, target))
-            with pytest.raises(FailedPrecondition) as caught:
-                load(client, tmp_path / "d", target)
-            assert caught.value.reason == reason
-        assert client.describe(target).late == 200 * before
-    with monkeypatch.context() as patched:
+
+def test_rows_that_were_not_taken_are_an_error(client: Client, dumped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now, and whenever the load is repeated."""
+    target = f"{dumped.parent.name}_refused"
+    refused = pytest.raises(FailedPrecondition, match=r"of 690 rows are in stream .*; refused: [\d,]+ too late\.")
+    with monkeypatch.context() as patched, pushed_meanwhile(client, target), refused as caught:
         patched.setattr("psoup_client.load._check_not_late", lambda *_: None)
-        patched.setattr(Stage, "commit", meanwhile(True, f"{stream}_3"))
-        with pytest.raises(
-            FailedPrecondition, match=r"of 690 rows are in stream .*; refused: [\d,]+ too late\."
-        ) as caught:
-            load(client, tmp_path / "d", f"{stream}_3")
+        load(client, dumped, target)
     assert caught.value.reason == "ROWS_REFUSED"
-    taken = client.describe(f"{stream}_3")
+    taken = client.describe(target)
     assert int(caught.value.facts["accepted"]) == taken.tuples + taken.pending
     assert int(caught.value.facts["late"]) == taken.late > 0
     with pytest.raises(FailedPrecondition) as again:
-        load(client, tmp_path / "d", f"{stream}_3")
+        load(client, dumped, target)
     assert again.value.facts == caught.value.facts
 
 

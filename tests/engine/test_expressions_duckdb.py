@@ -130,47 +130,47 @@ def test_replace(oracle: Oracle) -> None:
     oracle.compare(list(resolved("replace", [texts, parts, parts])))
 
 
+PATTERNS = [
+    "",
+    "%",
+    "_",
+    "__",
+    "%_%",
+    "a%",
+    "%a",
+    "%a%",
+    "a_c",
+    "a%c",
+    "%b%",
+    "a\\%c",
+    "a\\c",
+    "%\n%",
+    "x_y",
+    "日_語",
+    "_____%",
+    "%é%",
+    "é",
+    "A%",
+    "%a%a%",
+    "a$%c",
+    "a$_c",
+    "a$$c",
+    "$a%",
+    "%%",
+    "%%%a",
+    ".*",
+    "a.c",
+    "[a]%",
+    "100$%",
+    "👨%",
+    "straße",
+]
+
+
 def test_like(oracle: Oracle) -> None:
-    patterns = [
-        "",
-        "%",
-        "_",
-        "__",
-        "%_%",
-        "a%",
-        "%a",
-        "%a%",
-        "a_c",
-        "a%c",
-        "%b%",
-        "a\\%c",
-        "a\\c",
-        "%\n%",
-        "x_y",
-        "日_語",
-        "_____%",
-    ]
-    patterns += [
-        "%é%",
-        "é",
-        "A%",
-        "%a%a%",
-        "a$%c",
-        "a$_c",
-        "a$$c",
-        "$a%",
-        "%%",
-        "%%%a",
-        ".*",
-        "a.c",
-        "[a]%",
-        "100$%",
-        "👨%",
-        "straße",
-    ]
     for escape in (None, "", "$", "\\"):
         given = [] if escape is None else [[Literal(TEXT, escape)]]
-        fine = [p for p in patterns if not (escape == "\\" and p.endswith("\\"))]
+        fine = [p for p in PATTERNS if not (escape == "\\" and p.endswith("\\"))]
         oracle.compare(
             list(resolved("like", [[oracle.ref("t"), oracle.ref("t2")], [Literal(TEXT, p) for p in fine], *given]))
         )

@@ -49,6 +49,20 @@ async def session(store: Store, script: Script) -> Any:
     return done
 
 
+async def seen(wire: Wire, query: str) -> dict[str, Any]:
+    """What a client sees of stream s and of the query."""
+    answer = await wire.queries.Invoke(queries.InvokeRequest(query_id=query))
+    stream = await wire.streams.GetStream(streams.GetStreamRequest(name="s"))
+    info = await wire.server.GetServerInfo(server_pb2.GetServerInfoRequest())
+    assert (info.store, info.durable) == ("disk", True)
+    return {
+        "rows": pa.ipc.open_stream(answer.arrow_ipc).read_all().to_pylist(),
+        "completeness": answer.completeness,
+        "stream": stream,
+        "incarnation": info.incarnation,
+    }
+
+
 def test_a_restart_keeps_everything(tmp_path: Path) -> None:
     async def first(wire: Wire) -> dict[str, Any]:
         await wire.create("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 10 SECONDS")
@@ -60,18 +74,6 @@ def test_a_restart_keeps_everything(tmp_path: Path) -> None:
         assert done.late == 1
         await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
         return {"query": query, "gone": gone, **await seen(wire, query)}
-
-    async def seen(wire: Wire, query: str) -> dict[str, Any]:
-        answer = await wire.queries.Invoke(queries.InvokeRequest(query_id=query))
-        stream = await wire.streams.GetStream(streams.GetStreamRequest(name="s"))
-        info = await wire.server.GetServerInfo(server_pb2.GetServerInfoRequest())
-        assert (info.store, info.durable) == ("disk", True)
-        return {
-            "rows": pa.ipc.open_stream(answer.arrow_ipc).read_all().to_pylist(),
-            "completeness": answer.completeness,
-            "stream": stream,
-            "incarnation": info.incarnation,
-        }
 
     async def second(wire: Wire, before: dict[str, Any]) -> None:
         again = await seen(wire, before["query"])

@@ -147,47 +147,32 @@ def test_as_of_and_another_window() -> None:
     run(script, clock=NOON)
 
 
-def test_every_type_as_arrow_and_as_values() -> None:
-    statement = "CREATE STREAM v (f BOOLEAN, i BIGINT, d DOUBLE, m DECIMAL(9,2), x TEXT, t TIMESTAMP, e DATE)"
+EVERY_TYPE = "CREATE STREAM v (f BOOLEAN, i BIGINT, d DOUBLE, m DECIMAL(9,2), x TEXT, t TIMESTAMP, e DATE)"
+VALUES = pa.table(
+    {
+        "f": [True, None],
+        "i": [2**63 - 1, None],
+        "d": [float("nan"), None],
+        "m": pa.array([Decimal("-12.50"), None], pa.decimal128(9, 2)),
+        "x": ["grün\0", None],
+        "t": pa.array([-62_135_596_800_000_001, None], pa.timestamp("us", "UTC")),
+        "e": pa.array([-719_163, None], pa.date32()),
+    }
+)
 
+
+def test_every_type_as_arrow_and_as_values() -> None:
     async def script(wire: Wire) -> None:
-        await wire.create(statement)
+        await wire.create(EVERY_TYPE)
         query = await wire.register("SELECT * FROM v")
-        table = pa.table(
-            {
-                "f": [True, None],
-                "i": [2**63 - 1, None],
-                "d": [float("nan"), None],
-                "m": pa.array([Decimal("-12.50"), None], pa.decimal128(9, 2)),
-                "x": ["grün\0", None],
-                "t": pa.array([-62_135_596_800_000_001, None], pa.timestamp("us", "UTC")),
-                "e": pa.array([-719_163, None], pa.date32()),
-            }
-        )
-        done = await wire.push("v", table)
+        done = await wire.push("v", VALUES)
         answer = await wire.invoke(query, min_sequence=done.sequence)
-        assert answer.schema.types == [
-            pa.bool_(),
-            pa.int64(),
-            pa.float64(),
-            pa.decimal128(9, 2),
-            pa.string(),
-            pa.timestamp("us", "UTC"),
-            pa.date32(),
-        ]
+        assert answer.schema.types == VALUES.schema.types
         page = await wire.queries.InvokeRows(queries.InvokeRowsRequest(query_id=query))
         assert [c.name for c in page.columns] == ["f", "i", "d", "m", "x", "t", "e"]
         first, second = page.rows
-        kinds = [value.WhichOneof("kind") for value in first.values]
-        assert kinds == [
-            "boolean_value",
-            "bigint_value",
-            "double_value",
-            "decimal_value",
-            "text_value",
-            "timestamp_value",
-            "date_value",
-        ]
+        kinds = ["boolean", "bigint", "double", "decimal", "text", "timestamp", "date"]
+        assert [value.WhichOneof("kind") for value in first.values] == [f"{kind}_value" for kind in kinds]
         assert first.values[1].bigint_value == 2**63 - 1
         assert first.values[3].decimal_value == "-12.50"
         assert first.values[4].text_value == "grün\0"

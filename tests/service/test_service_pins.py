@@ -97,54 +97,67 @@ def test_pushes_need_the_room_more_than_readers_do() -> None:
     assert [name for name, _ in rig.ended] == ["a"], "7,500 and the sixteenth that is spared leave 100"
 
 
+class _Stream:
+    """A stream that keeps two chunks, and readers of all of it that stop after one message."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._query = ""
+
+    async def create(self) -> None:
+        await self._wire.create("CREATE STREAM s (x BIGINT, t TEXT) RETENTION 65536 ROWS")
+        self._query = await self._wire.register("SELECT x, t FROM s")
+
+    async def turn_over(self) -> None:
+        """What was there is gone, but for readers."""
+        for _ in range(4):
+            await self._push(32_768, "t" * 200)
+
+    async def settle(self) -> None:
+        """What is charged is what is held now."""
+        await self._push(1, "settled")
+
+    async def stalled(self) -> grpc.aio.UnaryStreamCall:
+        asked = queries.InvokeStreamRequest(query_id=self._query, accept_truncation=True)
+        call = self._wire.queries.InvokeStream(asked)
+        await call.read()
+        return call
+
+    async def _push(self, rows: int, text: str) -> None:
+        done = await self._wire.push("s", pa.table({"x": range(rows), "t": [text] * rows}))
+        await self._wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
+
+
+async def _rest(call: grpc.aio.UnaryStreamCall) -> None:
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
 def test_a_stalled_stream_is_charged_and_ended_when_others_need_the_memory() -> None:
     async def script(wire: Wire) -> None:
-        await wire.create("CREATE STREAM s (x BIGINT, t TEXT) RETENTION 65536 ROWS")
-        query = await wire.register("SELECT x, t FROM s")
-
-        async def push_and_see(rows: int, text: str) -> None:
-            done = await wire.push("s", pa.table({"x": range(rows), "t": [text] * rows}))
-            await wire.queries.WaitForSequence(queries.WaitForSequenceRequest(sequence=done.sequence))
-
-        async def turn_over() -> None:
-            for _ in range(4):
-                await push_and_see(32_768, "t" * 200)
-
-        async def settle() -> None:
-            await push_and_see(1, "settled")
-
-        async def stalled() -> grpc.aio.UnaryStreamCall:
-            asked = queries.InvokeStreamRequest(query_id=query, accept_truncation=True)
-            call = wire.queries.InvokeStream(asked)
-            await call.read()
-            return call
-
-        await turn_over()
-        first = await stalled()
-        await turn_over()
-        await settle()
+        stream = _Stream(wire)
+        await stream.create()
+        await stream.turn_over()
+        first = await stream.stalled()
+        await stream.turn_over()
+        await stream.settle()
         counters = wire.service.host.counters()
         assert counters["pinned_bytes"] > 10_000_000
         assert counters["reserved_bytes"] > counters["pinned_bytes"], "held for the reader, and the window of now"
         info = await wire.server.GetServerInfo(server.GetServerInfoRequest(with_bill=True))
         held = {item.structure: item for item in info.bill}["held for readers"]
         assert (held.bytes, held.count, held.per) == (counters["pinned_bytes"], 1, "stream")
-        second = await stalled()
-        await turn_over()
-        await settle()
-
-        async def rest() -> None:
-            while await first.read() is not grpc.aio.EOF:
-                pass
-
-        refusal = await refused(rest(), EXHAUSTED)
+        second = await stream.stalled()
+        await stream.turn_over()
+        await stream.settle()
+        refusal = await refused(_rest(first), EXHAUSTED)
         assert refusal.reason == "STREAM_BEHIND"
         assert not second.done()
-        await settle()
+        await stream.settle()
         assert 10_000_000 < wire.service.host.counters()["pinned_bytes"] < 20_000_000, "the second one's"
         second.cancel()
         assert await wire.service._calls.finished(10)
-        await settle()
+        await stream.settle()
         assert wire.service.host.counters()["pinned_bytes"] == 0
         bill = wire.service.host._engine.bill()["tuples_bytes"]  # type: ignore[attr-defined]
         assert wire.service.host.counters()["reserved_bytes"] == bill

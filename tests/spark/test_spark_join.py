@@ -233,6 +233,13 @@ def test_what_cannot_be_joined_is_refused_before_it_starts(spark: Any, services:
         join(spark.read.parquet(str(tmp_path / "in")), "odd", checkpoint=tmp_path / "c", addresses=[one.address])
 
 
+def standing(address: str) -> list[str]:
+    """A stream and its queries; their IDs."""
+    with Client(address, timeout=30) as client:
+        client.create_stream(f"CREATE STREAM s {COLUMNS} LATENESS 300 SECONDS")
+        return [client.register(text.format("s")).id for text in STATEMENTS]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) -> None:
@@ -246,11 +253,7 @@ def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) 
         zygote.start(str(tmp_path / "one"))
         addresses = [zygote.ready(), other.address]
         port = int(addresses[0].rpartition(":")[2])
-        ids = []
-        for address in addresses:
-            with Client(address, timeout=30) as client:
-                client.create_stream(f"CREATE STREAM s {COLUMNS} LATENESS 300 SECONDS")
-                ids.append([client.register(text.format("s")).id for text in STATEMENTS])
+        ids = [standing(address) for address in addresses]
         (tmp_path / "shared").mkdir()
         for batch, point in enumerate(JOIN_POINTS):
             run_join_driver(addresses, "s", folder, tmp_path / "c", tmp_path / "shared", point, batch)

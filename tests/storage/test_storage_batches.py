@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from psoup_storage.durable.backup import restore
 from psoup_storage.durable.doctor import examine
 from psoup_testing.attaching import attach, write
 from psoup_testing.batches import seconds
+from psoup_testing.past import values
 from psoup_testing.restarting import RestartingPSoup
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
@@ -52,10 +52,6 @@ def feed(
     known = Beforehand(spec, queries or [])
     write(folder, spec, rows(first, stop), seconds(first, stop), range(0, 999, 50), known, soup.store.incarnation)
     return attach(soup, "s", "job", folder, number)
-
-
-def values(soup: RestartingPSoup, query: int) -> list[Any]:
-    return list(soup.invoke(query).to_table().columns[0].to_pylist())
 
 
 def test_batches_follow_each_other_and_history_lies_before(soup: RestartingPSoup) -> None:

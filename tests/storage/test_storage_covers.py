@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from psoup.answer import invoke
@@ -23,6 +22,7 @@ from psoup_storage.durable.backup import restore
 from psoup_storage.durable.doctor import examine
 from psoup_storage.history import MANIFEST, read_facts, write_facts
 from psoup_testing.attaching import attach, take, write, write_job
+from psoup_testing.past import rows
 from psoup_testing.restarting import RestartingPSoup
 
 CONFIG = EngineConfig(chunk_rows=64, archive_rows=200)
@@ -33,11 +33,6 @@ TEXTS = [
     "SELECT x FROM s WHERE _time < TIMESTAMP '1970-01-01 00:01:50' OR x BETWEEN 303 AND 305 BEGIN (START)",
     "SELECT x FROM s WHERE x + 9223372036854775600 > 0 BEGIN (NOW - 600 ROWS)",
 ]
-
-
-def rows(first: int, stop: int) -> pa.Table:
-    times = pa.array([n * SECOND for n in range(first, stop)], pa.timestamp("us", "UTC"))
-    return pa.table({"t": times, "x": range(first, stop), "w": [f"w{n % 7}" for n in range(first, stop)]})
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,47 +15,35 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup.beforehand import Beforehand
-from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.history import MANIFEST, read_facts, read_manifest, write_facts
 from psoup_storage.job_folder import MOST_FILE_BYTES, JobFolder, check_name, is_plain
 from psoup_storage.matches import read_index, read_matches
+from psoup_testing import past
 from psoup_testing.attaching import attach, take, write, write_job
+from psoup_testing.batches import seconds
+from psoup_testing.past import EVENTS, rows, values
 from psoup_testing.restarting import RestartingPSoup
 
-EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t"
+empty = past.soup
 QUERY = "SELECT x FROM s WHERE x >= 150 AND x < 160 BEGIN (START)"
 Spoil = Callable[[list[Any], Path], None]
 
 
 @pytest.fixture
-def soup(tmp_path: Path) -> Iterator[RestartingPSoup]:
-    made = RestartingPSoup(EngineConfig(chunk_rows=64), VirtualClock(1_000 * SECOND), tmp_path / "data")
-    made.execute(EVENTS)
-    yield made
-    made.check()
-    made.store.close()
-
-
-def rows(first: int, stop: int) -> pa.Table:
-    times = pa.array([n * SECOND for n in range(first, stop)], pa.timestamp("us", "UTC"))
-    return pa.table({"t": times, "x": range(first, stop), "w": [f"w{n % 7}" for n in range(first, stop)]})
+def soup(empty: RestartingPSoup) -> RestartingPSoup:
+    empty.execute(EVENTS)
+    return empty
 
 
 def job(soup: RestartingPSoup, queries: list[tuple[int, str]] | None = None) -> Path:
     """A job directory of 200 rows in four chunks."""
     folder, spec = soup.path.parent / "job", soup.engine.snapshot().by_id[1].spec
-    times = [n * SECOND for n in range(100, 300)]
     known = Beforehand(spec, queries) if queries else None
-    write(folder, spec, rows(100, 300), times, range(0, 200, 50), known, soup.store.incarnation)
+    write(folder, spec, rows(100, 300), seconds(100, 300), range(0, 200, 50), known, soup.store.incarnation)
     return folder
-
-
-def values(soup: RestartingPSoup, query: int) -> list[Any]:
-    return list(soup.invoke(query).to_table().columns[0].to_pylist())
 
 
 def refused(soup: RestartingPSoup, folder: Path, message: str) -> None:
