@@ -3,6 +3,7 @@ answers are right."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,14 @@ ROWS = """
 """What a whole run has, but for the points of `growth`, of which a tiny one has two each, and all attacks but one."""
 
 
-def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SERVERS = ("adbc_driver_postgresql", "chdb")
+"""Drivers of the peers that `make bench-setup` installs: each takes seconds to start, for every group that has it."""
+
+
+@pytest.mark.parametrize("servers", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "with servers"])
+def test_every_row_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: bool) -> None:
+    for driver in () if servers else SERVERS:
+        monkeypatch.setitem(sys.modules, driver, None)
     monkeypatch.setattr(registration, "_measured", registration.measure)  # processes of their own start slowly
     monkeypatch.setattr(registration, "BLOCK", 64)
     monkeypatch.setattr(registration, "ONE_BY_ONE", 20)
