@@ -19,10 +19,10 @@ SHOWN = 60
 
 
 def write_json(path: Path, rows: Sequence[Row], machine: dict[str, Any]) -> None:
-    """One object for each row; each carries the machine, so that rows of several files can be put together."""
+    """A line for each row, an object; each carries the machine, so that rows of several files can be put together."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    objects = [row.to_dict() | {"machine": machine} for row in rows]
-    path.write_text(json.dumps(objects, indent=2) + "\n")
+    lines = [json.dumps(row.to_dict() | {"machine": machine}) for row in rows]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def print_table(rows: Sequence[Row], machine: dict[str, Any], console: Console) -> None:
