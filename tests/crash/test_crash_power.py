@@ -26,7 +26,7 @@ LIVES = 6
 
 
 def test_power_cuts_lose_and_double_nothing(tmp_path: Path) -> None:
-    budget, stored = Budget("power cuts", seconds=6, least=12), 0
+    budget, stored = Budget("power cuts", cases=42), 0
     for seed in budget.rounds():
         history = Lives(tmp_path / str(seed), seed)
         with replayable(seed):
