@@ -64,8 +64,8 @@ run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights;
 test: $(STAMP) ## Run the tests (under ten minutes on two cores); ARGS goes to pytest.
 	@$(PYTEST) -q -n 4 --dist loadfile -m "not slow" $(ARGS)
 
-# PSOUP_TEST_SCALE multiplies the seconds of every random test; PSOUP_TEST_SEED draws other cases.
-soak: $(STAMP) ## Run all tests, the random ones 50 times as long (half an hour), then the service for ten minutes.
+# PSOUP_TEST_SCALE multiplies the cases of every random test; PSOUP_TEST_SEED draws other cases.
+soak: $(STAMP) ## Run all tests, the random ones with 50 times the cases (half an hour), then the service for ten minutes.
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-50} $(PYTEST) -q -n 2 --dist loadfile --timeout=0 $(ARGS)
 	@$(BIN)/python -m benchmarks.soak --minutes $${PSOUP_SOAK_MINUTES:-10}
 

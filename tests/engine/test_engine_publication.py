@@ -106,7 +106,7 @@ def test_a_run_of_events_becomes_visible_at_its_end_only() -> None:
 
 def test_snapshots_never_change() -> None:
     """Whatever happens afterwards: sealing, eviction, expiry, unregistering, slots used again, the stream dropped."""
-    budget = Budget("snapshots", seconds=4, least=60)
+    budget = Budget("snapshots", cases=300)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=14)

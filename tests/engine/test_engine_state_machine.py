@@ -40,7 +40,7 @@ from psoup_testing.queries import draw_query
 from psoup_testing.values import quoted
 from psoup_testing.windows import SECOND
 
-BUDGET = Budget("T8 state machine, steps", seconds=6, least=400)
+BUDGET = Budget("T8 state machine, steps", cases=900)
 
 
 class EngineMachine(RuleBasedStateMachine):

@@ -15,7 +15,7 @@ from psoup.model import SECOND
 from psoup_testing.budget import Budget
 from psoup_testing.restarting import RestartingPSoup
 
-BUDGET = Budget("altered streams", seconds=4, least=40)
+BUDGET = Budget("altered streams", cases=100)
 TYPES = {"BIGINT": pa.int64(), "TEXT": pa.string(), "DOUBLE": pa.float64(), "DECIMAL(9,2)": pa.decimal128(9, 2)}
 VALUES = {"BIGINT": "{}", "TEXT": "'{}'", "DOUBLE": "{}.5", "DECIMAL(9,2)": "{}.25"}
 NOW = 1_000 * SECOND

@@ -19,7 +19,7 @@ from psoup_testing.restarting import making
 
 
 def test_answers_over_batches_equal_the_query_run_once(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("T12 batches", seconds=3, least=10), itertools.count(), [0, 0, 0, 0]
+    budget, numbers, seen = Budget("T12 batches", cases=30), itertools.count(), [0, 0, 0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)

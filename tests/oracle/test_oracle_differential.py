@@ -12,7 +12,7 @@ from psoup_testing.histories import draw_history
 
 
 def test_answers_equal_the_query_run_once_over_its_window() -> None:
-    budget = Budget("T10 differential", seconds=9, least=180)
+    budget = Budget("T10 differential", cases=300)
 
     def case(draw: Any) -> int:
         history = draw_history(draw)
@@ -23,7 +23,7 @@ def test_answers_equal_the_query_run_once_over_its_window() -> None:
 
 
 def test_streams_of_one_engine_do_not_disturb_each_other() -> None:
-    budget = Budget("T10 two streams", seconds=3, least=60)
+    budget = Budget("T10 two streams", cases=90)
 
     def case(draw: Any) -> int:
         one, two = draw_history(draw, 8), draw_history(draw, 8, "other")
@@ -34,7 +34,7 @@ def test_streams_of_one_engine_do_not_disturb_each_other() -> None:
 
 
 def test_the_name_of_a_dropped_stream_can_be_used_again() -> None:
-    budget = Budget("T10 dropped stream", seconds=2, least=40)
+    budget = Budget("T10 dropped stream", cases=60)
 
     def case(draw: Any) -> int:
         one, two = draw_history(draw, 6), draw_history(draw, 6)

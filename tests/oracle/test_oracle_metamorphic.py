@@ -22,7 +22,7 @@ from psoup_testing.recording import Player
 
 
 def test_a_predicate_its_negation_and_its_unknown_share_out_the_tuples() -> None:
-    budget = Budget("T11 partition", seconds=4, least=60)
+    budget = Budget("T11 partition", cases=110)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=5)
@@ -83,7 +83,7 @@ VARIANTS = (
 
 
 def test_sizes_thresholds_and_maintenance_change_no_answer() -> None:
-    budget = Budget("T11 configurations", seconds=4, least=80)
+    budget = Budget("T11 configurations", cases=420)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)
@@ -99,7 +99,7 @@ def test_sizes_thresholds_and_maintenance_change_no_answer() -> None:
 
 
 def test_batches_may_be_cut_anywhere_in_system_time() -> None:
-    budget = Budget("T11 batches", seconds=2, least=20)
+    budget = Budget("T11 batches", cases=20)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=8)

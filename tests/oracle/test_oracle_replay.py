@@ -12,7 +12,7 @@ from psoup_testing.recording import Player, answers, replayed
 
 
 def test_replay_in_any_runs_gives_the_same_answers() -> None:
-    budget = Budget("replay", seconds=2, least=30)
+    budget = Budget("replay", cases=30)
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Schema, decimal
-from psoup_testing.budget import BUDGETS, Budget, run_cases
+from psoup_testing.budget import BUDGETS, SEED, Budget, run_cases
 from psoup_testing.expressions import Expression, Maker, Scope, column, literal
 from psoup_testing.histories import BASE, MAX_AHEAD, Advance, Heartbeat, Push, draw_history
 from psoup_testing.model import Declaration, ModelStream, Refusal, described
@@ -128,7 +128,7 @@ def test_the_model_cuts_windows() -> None:
 
 def test_generated_types_are_what_duckdb_says() -> None:
     """Each expression's declared type, which PSoup must share, is DuckDB's own; every query is one it can answer."""
-    budget = Budget("generator against DuckDB", seconds=2, least=20)
+    budget = Budget("generator against DuckDB", cases=30)
 
     def case(draw: object) -> int:
         history = draw_history(draw, events=4)
@@ -164,39 +164,40 @@ def _duck_name(expression: Expression) -> str:
 
 
 class Cases:
-    """Cases that take a second each, and the budget for them; `examples` of them are a round."""
+    """Cases that compare two things each, and the budget for them."""
 
-    def __init__(self, seconds: float, least: int) -> None:
-        self.time, self.done = 100.0, 0
-        self.budget = Budget("test", seconds=seconds, least=least, clock=lambda: self.time)
+    def __init__(self, cases: int) -> None:
+        self.done = 0
+        self.budget = Budget("test", cases)
         BUDGETS.remove(self.budget)
-        self.budget.seconds, self.budget.least = seconds, least
+        self.budget.cases = cases  # whatever the scale
 
     def run(self, draw: Any) -> int:
         draw(st.integers())
-        self.time, self.done = self.time + 1, self.done + 1
+        self.done += 1
         return 2
 
 
-@pytest.mark.parametrize(("seconds", "least", "rounds"), [(0, 0, 0), (3, 0, 3), (0, 4, 2)])
-def test_a_budget_ends_by_seconds_but_not_before_its_least_number(seconds: float, least: int, rounds: int) -> None:
-    cases = Cases(seconds, least)
-    for _ in cases.budget.rounds():
-        cases.budget.count(cases.run(lambda _: None))
-    assert cases.done == rounds
-    assert cases.budget.elapsed == rounds
+@pytest.mark.parametrize(("cases", "rounds"), [(0, 0), (3, 2), (4, 2)])
+def test_a_budget_ends_when_its_cases_are_done(cases: int, rounds: int) -> None:
+    found = Cases(cases)
+    seeds = []
+    for number in found.budget.rounds():
+        found.budget.count(found.run(lambda _: None))
+        seeds.append(number)
+    assert seeds == list(range(SEED, SEED + rounds))
 
 
-@pytest.mark.parametrize(("seconds", "least", "done"), [(0, 0, 0), (3, 0, 3), (0, 50, 25), (12, 2, 12)])
-def test_what_takes_long_ends_inside_a_round(seconds: float, least: int, done: int) -> None:
-    cases = Cases(seconds, least)
-    run_cases(cases.budget, cases.run, examples=10)
-    assert cases.done == done
-    assert cases.budget.done == 2 * done
+@pytest.mark.parametrize(("cases", "done"), [(0, 0), (3, 2), (50, 25)])
+def test_what_compares_much_ends_inside_a_round(cases: int, done: int) -> None:
+    found = Cases(cases)
+    run_cases(found.budget, found.run, examples=10)
+    assert found.done == done
+    assert found.budget.done == 2 * done
 
 
 def test_a_failure_in_a_round_is_not_taken_for_its_end() -> None:
-    cases = Cases(9, 0)
+    cases = Cases(18)
 
     def case(draw: Any) -> int:
         assert cases.run(draw) + cases.done < 5, "the third"

@@ -59,7 +59,7 @@ def values(soup: RecordingPSoup, query: int, **more: Any) -> list[Any]:
 
 
 def test_histories_with_restarts_say_what_they_say_without(tmp_path: Path) -> None:
-    budget, numbers, seen = Budget("restarts", seconds=5, least=40), itertools.count(), [0, 0]
+    budget, numbers, seen = Budget("restarts", cases=40), itertools.count(), [0, 0]
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=10)

@@ -116,7 +116,7 @@ def test_a_restart_reads_the_same_events_and_leads_to_the_same_state(tmp_path: P
 
 
 def test_random_histories_come_back_from_disk(tmp_path: Path) -> None:
-    budget, numbers = Budget("disk", seconds=3, least=15), itertools.count()
+    budget, numbers = Budget("disk", cases=30), itertools.count()
 
     def case(draw: Any) -> int:
         history = draw_history(draw, events=12)
