@@ -16,10 +16,12 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadEnded
+from psoup_service.turns import ShortTurns
 from psoup_service.wakeups import deliver
 
 T = TypeVar("T")
@@ -45,6 +47,7 @@ class Reading:
         self._thread = 0
         self._began = 0.0
         self._look = 0.0
+        self._turns = ExitStack()
         self.turn: threading.Event | None = None
         """Set when it may go on, of a read that has stepped aside."""
 
@@ -63,6 +66,7 @@ class Reading:
             raise _used_up(used, self._readers.most_s)
         if used > LONG_S and not self.long:
             self._readers.step_aside(self)
+            self._turns.enter_context(ShortTurns())
         # No thread works longer than time goes by, and the clock is read in a fifth of the time.
         self._look = now + (self._readers.most_s if self.long else LONG_S) - used
 
@@ -70,7 +74,10 @@ class Reading:
         """The outcome: what the work returns or raises."""
         self._thread, self._began = threading.get_ident(), time.thread_time()
         try:
-            return self._work(self)
+            with self._turns:
+                if self.long:
+                    self._turns.enter_context(ShortTurns())
+                return self._work(self)
         except BaseException as problem:
             return problem
         finally:

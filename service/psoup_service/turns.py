@@ -6,6 +6,8 @@
 Where threads work for milliseconds in Python, those that answer a push wait a whole turn each time that they have given
 the interpreter up, some twenty times a push. Where nobody does, short turns only cost: twice the changes of thread, and
 a fifth more processor time for a push of 4,096 tuples (Emerald Rapids, two cores).
+Beside one caller of MatchesMany for two million IDs, p99 of others' invocations went from 89 to 8 ms, of their pushes
+from 106 to 15, and that caller got more done than before (Zen 5, two cores).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Coroutine
@@ -13,6 +14,7 @@ import pytest
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadEnded
 from psoup_service.readers import LONG_S, Readers, Reading
+from psoup_service.turns import SHORT_SECONDS
 from psoup_testing.host_rig import PATIENCE, happened
 
 
@@ -71,6 +73,26 @@ def test_one_thread_is_free_for_quick_reads_however_many_long_ones_wait() -> Non
         assert await asyncio.gather(*slow) == ["done"] * 4
 
     _with_readers(2, scenario)
+
+
+def test_turns_of_the_interpreter_are_short_while_a_read_is_long() -> None:
+    async def scenario(readers: Readers) -> None:
+        usual, seen = sys.getswitchinterval(), []
+
+        def look(reading: Reading) -> None:
+            seen.append(sys.getswitchinterval())
+            _burn(reading)
+            seen.append(sys.getswitchinterval())
+
+        await readers.read(look, tenant="t", long=False)
+        assert seen == [pytest.approx(usual), pytest.approx(SHORT_SECONDS)]
+        await readers.read(look, tenant="t", long=True)
+        assert seen[2:] == [pytest.approx(SHORT_SECONDS)] * 2
+        with pytest.raises(ZeroDivisionError):
+            await readers.read(lambda _: 1 / 0, tenant="t", long=True)
+        assert sys.getswitchinterval() == pytest.approx(usual)
+
+    _with_readers(1, scenario)
 
 
 def test_a_read_that_turns_out_to_be_long_steps_aside() -> None:
