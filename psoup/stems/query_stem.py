@@ -86,6 +86,11 @@ class Subset:
         """The slots, uint32, ascending."""
         return self._parts[0].index.slots
 
+    @property
+    def codes(self) -> int:
+        """How many codes the values of all attributes may have."""
+        return self._parts[0].index.rows
+
     def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
         """(slot, factors) of each; the factors in the order of the index."""
         index = self._parts[0].index
