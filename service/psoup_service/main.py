@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
 from psoup_service import kernel_cache, log
+from psoup_service.lean import lean
 from psoup_service.settings import Settings, load
+from psoup_service.turns import ShortTurns
 
 if TYPE_CHECKING:
     from psoup_service.service import Service
@@ -57,7 +59,8 @@ def _told(problem: PSoupError) -> int:
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None] | None, quarantine: Sequence[str]) -> int:
-    service = _service(settings, quarantine)
+    with lean():
+        service = _service(settings, quarantine)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -68,7 +71,8 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     try:
-        await service.start()
+        with ShortTurns():
+            await service.start()
     except Unavailable:
         if not stop.is_set():
             raise
@@ -96,15 +100,16 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
 
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
-    from psoup_service.service import Service  # with them come the kernels, which must have a place by then
-    from psoup_storage import open_store
+    from psoup_storage import open_store  # with it come the kernels, which must have a place by then
 
-    store = open_store(
+    store = open_store(  # it decodes chunks beside what comes next
         settings.data_dir,
         reserve_bytes=settings.disk_reserve_mib * _MIB,
         cache_bytes=settings.archive_cache_mib * _MIB,
         hot_bytes=settings.memory_mib * _MIB // 2,
     )
+    from psoup_service.service import Service
+
     return Service(settings, store=store, quarantine=quarantine)
 
 

@@ -17,10 +17,15 @@ IN_MEMORY = ":memory:"
 
 
 def open_store(place: str, *, reserve_bytes: int, cache_bytes: int = CACHE_BYTES, hot_bytes: int = 2**62) -> Store:
-    """The store in the directory `place`, or one in memory for `:memory:`; raises as `DurableStore` does."""
+    """The store in the directory `place`, or one in memory for `:memory:`; raises as `DurableStore` does.
+
+    Stored chunks are decoded from then on, for its `read`.
+    """
     if place == IN_MEMORY:
         return MemoryStore()
-    return DurableStore(place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes)
+    store = DurableStore(place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes)
+    store.read_ahead()
+    return store
 
 
 __all__ = ["IN_MEMORY", "DurableStore", "MemoryStore", "Store", "open_store"]

@@ -22,7 +22,7 @@ from psoup_testing.recording import RecordingPSoup
 
 
 class RestartingPSoup(RecordingPSoup):
-    """`every`: restart by itself after so many events; 0 is never. `restarts` counts them.
+    """`every`: restart by itself after so many events; 0 is never. `restarts` counts them; every second reads ahead.
 
     `hot_bytes`: memory that the engine and a start aim at for tuples; admission refuses nothing for it. `cache_bytes`
     is of archived columns.
@@ -74,6 +74,8 @@ class RestartingPSoup(RecordingPSoup):
         return DurableStore(self.path, cache_bytes=self.cache_bytes, hot_bytes=self.hot_bytes)
 
     def _replay(self) -> None:
+        if self.restarts % 2:
+            self.store.read_ahead()
         self.admission = Admission(self.config, archive=True)
         self.engine = Engine(replace(self.config, memory_bytes=self.hot_bytes), keep=self.store.keep)
         for event in self.store.read():

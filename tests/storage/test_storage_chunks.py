@@ -18,7 +18,7 @@ from hypothesis import note
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, SqlError
-from psoup.events import DropStream, Push
+from psoup.events import DropStream, Push, StreamCreated
 from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks, forgetting, store
@@ -256,8 +256,43 @@ def test_a_crash_at_any_step_leaves_no_row_missing_or_double(
         assert values(soup, query) == list(range(109, 260))
 
 
+def test_chunks_that_were_read_ahead_are_the_same_and_read_once(
+    soup: RestartingPSoup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    soup.execute("CREATE STREAM empty (x BIGINT)")
+    soup.push("s", pa.table({"x": range(130)}))
+    soup.maintain()
+    soup.execute("ALTER STREAM s ADD COLUMN y TEXT")
+    soup.execute("CREATE STREAM other (name TEXT)")
+    soup.push("other", pa.table({"name": [f"n{n}" for n in range(70)]}))
+    soup.maintain()
+    soup.store.close()
+    read = list[str]()
+    load = chunks.ChunkFolder.load
+    monkeypatch.setattr(
+        chunks.ChunkFolder, "load", lambda self, spec, row: (read.append(row.file), load(self, spec, row))[1]
+    )
+
+    def stored(ahead: bool) -> list[Any]:
+        store = DurableStore(soup.path)
+        if ahead:
+            store.read_ahead()
+        found = [event.stored for event in store.read() if isinstance(event, StreamCreated)]
+        store.close()
+        return [
+            one
+            and ([(c.number, c.first_id, [d.to_list() for d in c.batch.columns]) for c in one.chunks], one.first_time)
+            for one in found
+        ]
+
+    assert stored(ahead=True) == stored(ahead=False)
+    assert sorted(read) == sorted(2 * ["1-0.parquet", "1-1.parquet", "1-2.parquet", "3-0.parquet"])
+
+
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("damage", ["flip", "cut", "missing", "other"])
-def test_a_damaged_chunk_is_found_and_named(soup: RestartingPSoup, damage: str) -> None:
+def test_a_damaged_chunk_is_found_and_named(soup: RestartingPSoup, damage: str, ahead: bool) -> None:
     soup.execute("CREATE STREAM s (x BIGINT)")
     soup.push("s", pa.table({"x": range(200)}))
     soup.maintain()
@@ -272,6 +307,8 @@ def test_a_damaged_chunk_is_found_and_named(soup: RestartingPSoup, damage: str) 
         path.write_bytes((soup.path / "chunks" / "1-0.parquet").read_bytes())
     soup.store.close()
     again = DurableStore(soup.path)
+    if ahead:
+        again.read_ahead()
     with pytest.raises(Internal, match=r"1-1\.parquet is damaged") as refused:
         list(again.read())
     assert refused.value.reason == "DATA_DAMAGED"

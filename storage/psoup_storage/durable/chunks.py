@@ -15,8 +15,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary, finalize
@@ -44,7 +43,6 @@ if TYPE_CHECKING:  # which reads manifests of jobs, and these are written with w
 
 FOLDER = "chunks"
 _NEW = ".new"
-_LOADERS = 2
 _ENCODINGS = {
     Kind.BIGINT: "DELTA_BINARY_PACKED",
     Kind.DECIMAL: "DELTA_BINARY_PACKED",
@@ -145,10 +143,22 @@ class ChunkFolder:
         zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
         return ArchivedChunk(spec, row.number, row.first_id, row.rows, row.first_time, row.last_time, zones, source)
 
-    def load(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> tuple[StoredChunk, ...]:
-        """The chunks of one stream; raises Internal, reason DATA_DAMAGED, that names the first bad file."""
-        with ThreadPoolExecutor(_LOADERS, "psoup-loader") as pool:
-            return tuple(pool.map(lambda row: self._load(spec, row), rows))
+    def load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
+        """The chunk of a row; raises Internal, reason DATA_DAMAGED, that names the file. Any thread; O(bytes)."""
+        path = self.path / row.file
+        try:
+            content = path.read_bytes()
+        except OSError as problem:
+            raise damaged(path, problem.strerror or str(problem)) from problem
+        if (wrong := changed(content, row.bytes, row.crc)) is not None:
+            raise damaged(path, wrong)
+        try:
+            batch = decode_chunk(spec, pa.py_buffer(content))
+        except (pa.ArrowException, PSoupError) as problem:
+            raise damaged(path, str(problem)) from problem
+        if len(batch) != row.rows:
+            raise damaged(path, f"it has {counted(len(batch), 'row')}, and not {row.rows:,}")
+        return StoredChunk(row.number, row.first_id, batch)
 
     def remove(self, names: Iterable[str], *, read: bool = True) -> int:
         """Remove files that the manifest does not name any more; returns their bytes. O(files).
@@ -172,22 +182,6 @@ class ChunkFolder:
         orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
         self.remove(orphans, read=read)
         return orphans
-
-    def _load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
-        path = self.path / row.file
-        try:
-            content = path.read_bytes()
-        except OSError as problem:
-            raise damaged(path, problem.strerror or str(problem)) from problem
-        if (wrong := changed(content, row.bytes, row.crc)) is not None:
-            raise damaged(path, wrong)
-        try:
-            batch = decode_chunk(spec, pa.py_buffer(content))
-        except (pa.ArrowException, PSoupError) as problem:
-            raise damaged(path, str(problem)) from problem
-        if len(batch) != row.rows:
-            raise damaged(path, f"it has {counted(len(batch), 'row')}, and not {row.rows:,}")
-        return StoredChunk(row.number, row.first_id, batch)
 
 
 def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Buffer:

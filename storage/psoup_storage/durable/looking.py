@@ -18,6 +18,7 @@ from psoup_storage.durable.covering import Covers
 from psoup_storage.durable.database import FORMAT, Database
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.notes import Notes
+from psoup_storage.durable.restoring import Restoring
 from psoup_storage.durable.store import CACHE_BYTES, DurableStore
 from psoup_storage.durable.structure import open_to_look
 
@@ -43,12 +44,13 @@ class LookingStore(DurableStore):
             ((self.incarnation,),) = rows.query("SELECT value FROM meta WHERE name = 'incarnation'")
             self._notes = Notes(self._directory.path)
             self._chunks = ChunkFolder(self._directory.path, ColumnCache(CACHE_BYTES), Covers(self._directory.path))
-            self._hot_bytes = 2**62
+            self._restoring = Restoring(self._database.query, self._chunks, 2**62)
             self._stored = {row.stream: row for row in self._manifest("ORDER BY stream, number") if not row.attached}
             opened.pop_all()
 
     def close(self) -> None:
         """Give the directory up; idempotent."""
+        self._restoring.close()
         self._database.close()
         self._directory.close()
 

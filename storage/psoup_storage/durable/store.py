@@ -16,7 +16,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -24,7 +23,7 @@ import apsw
 
 from psoup.archive import ArchivedChunk
 from psoup.errors import Internal, PSoupError, ResourceExhausted
-from psoup.events import Event, Pushed, Stored, StreamDropped
+from psoup.events import Event, Pushed, StreamDropped
 from psoup.history import Attached
 from psoup.model import StreamSpec
 from psoup.stems.chunk import ChunkView
@@ -34,7 +33,7 @@ from psoup_storage.durable.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.attaching import Adopted, adopt, placed
 from psoup_storage.durable.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
-from psoup_storage.durable.codec import Decoder, Edge, Row, altered, encode
+from psoup_storage.durable.codec import Decoder, Edge, Row, encode
 from psoup_storage.durable.covering import Covers, Taken
 from psoup_storage.durable.database import Database
 from psoup_storage.durable.departures import Departures
@@ -48,6 +47,7 @@ from psoup_storage.durable.forgetting import (
     forget_the_dead,
 )
 from psoup_storage.durable.notes import Notes
+from psoup_storage.durable.restoring import Restoring
 from psoup_storage.durable.setting_aside import losses
 from psoup_storage.history import read_manifest
 
@@ -62,8 +62,6 @@ _FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
 _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
-_ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
-_REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
 _SMALL_PUSH = 1024 * 1024
 """Bytes of a push that `append` encodes, beside the next ones that are prepared: there is always memory for it, and it
 holds nothing that a log could not. Encoded before, it kept the sequencer from its work for as long as the decision."""
@@ -107,7 +105,7 @@ class DurableStore:
             except OSError as problem:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
             opened.pop_all()
-        self._hot_bytes = hot_bytes
+        self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
         self._ready: dict[int, Row] = {}
         """Rows that were made of events which have not been appended yet, by sequence."""
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
@@ -237,14 +235,21 @@ class DurableStore:
                 forget_aged(connection, row.stream)
             self._forgotten[row.stream] = 0
 
+    def read_ahead(self) -> None:
+        """Begin to decode stored chunks, for the first `read`; see `Restoring`. Nothing may be appended before that."""
+        self._restoring.ahead()
+
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
         edges = {stream: Edge(row.last_time, row.ties) for stream, row in self._stored.items()}
-        decoder = Decoder(edges, self._restore)
-        for row in log.read(self._database.query):
-            event = decoder.decode(row)
-            if event.sequence > after:
-                yield event
+        decoder = Decoder(edges, self._restoring.of)
+        try:
+            for row in log.read(self._database.query):
+                event = decoder.decode(row)
+                if event.sequence > after:
+                    yield event
+        finally:
+            self._restoring.close()
 
     def incoming(self) -> Path:
         """The folder in which jobs write history; made if it is not there. It may be a link to shared storage."""
@@ -306,6 +311,7 @@ class DurableStore:
 
     def close(self) -> None:
         """Close the files and give the directory up; idempotent. Nobody reads an archived chunk from then on."""
+        self._restoring.close()
         if not self._database.failure:
             with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
                 self._chunks.remove_orphans({row.file for row in self._manifest("")}, read=False)
@@ -339,34 +345,6 @@ class DurableStore:
         rows = self._database.query(f"SELECT {_MANIFEST} FROM chunks {condition}", values)
         return (ChunkRow(*row) for row in rows)
 
-    def _restore(self, stream: int, spec: StreamSpec) -> Stored | None:
-        rows = _unbroken(list(self._manifest("WHERE stream = ? ORDER BY number", stream)))
-        if not rows:
-            return None
-        for (sql,) in list(self._database.query(_ALTERATIONS, (stream,))):
-            spec = altered(spec, sql)
-        on_disk = [row for row in rows if row.attached]
-        rows = rows[len(on_disk) :]
-        if spec.retention.archive and rows:
-            on_disk, rows = on_disk + rows, rows[self._cold(spec, rows) :]
-        entries = tuple(self._chunks.archived(spec, row) for row in on_disk)
-        known = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
-        stored = Stored(self._chunks.load(spec, rows), *next(self._database.query(known, (stream,))))
-        reached = next(self._database.query(_REACHED, (stream,)))[0]
-        return replace(stored, archive=entries, reached=reached)
-
-    def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
-        """How many of the stored chunks of an archived stream stay on disk."""
-        kept, last = spec.retention, rows[-1]
-        for count, row in reversed(list(enumerate(rows, 1))):
-            by_time = kept.duration is not None and row.last_time < last.last_time - kept.duration + kept.archive
-            behind = last.first_id + last.rows - row.first_id - row.rows
-            by_rows = kept.rows is not None and behind >= kept.rows - kept.archive
-            self._hot_bytes -= row.memory or 0
-            if by_time or by_rows or self._hot_bytes < 0:
-                return count
-        return 0
-
     def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:
         """The chunks of the event are part of the data; returns the files of those that are not any more."""
         adopted = self._adopted.get((event.stream_id, event.job))
@@ -381,9 +359,3 @@ class DurableStore:
 
     def _remove(self, files: list[str]) -> None:
         self._chunk_bytes -= self._chunks.remove(files)
-
-
-def _unbroken(rows: list[ChunkRow]) -> list[ChunkRow]:
-    """The newest rows that follow each other: history that expired while it was attached has a gap behind it."""
-    breaks = [at for at in range(1, len(rows)) if rows[at].number != rows[at - 1].number + 1]
-    return rows[breaks[-1] :] if breaks else rows

@@ -1,0 +1,27 @@
+"""What a start leaves out: pandas, where it is installed, though whoever asks for it gets it."""
+
+import subprocess
+import sys
+
+import pytest
+
+_SERVED = """
+import os, signal, sys
+from psoup_service.main import serve
+from psoup_service.settings import Settings
+
+def ready(address):
+    print("pandas" in sys.modules)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+code = serve(Settings(port=0, metrics_port=-1, data_dir=":memory:"), ready=ready)
+import pyarrow as pa
+print(len(pa.table({"a": [1, 2]}).to_pandas()))
+sys.exit(code)
+"""
+
+
+def test_a_service_does_without_pandas() -> None:
+    pytest.importorskip("pandas")
+    done = subprocess.run([sys.executable, "-c", _SERVED], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.split()) == (0, ["False", "2"]), done.stderr
