@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -49,10 +49,10 @@ class Pusher:
     def acknowledged(self) -> int:
         return self._producer.acknowledged
 
-    def reach(self, count: int) -> None:
-        """Wait until so many batches are acknowledged."""
+    def reach(self, enough: Callable[[], bool]) -> None:
+        """Push until it is; asked after each acknowledgement."""
         with self.told:
-            assert self.told.wait_for(lambda: self.acknowledged >= count, 60)
+            assert self.told.wait_for(enough, 60)
 
     def end(self) -> int:
         self.stop.set()
@@ -80,13 +80,13 @@ def test_a_backup_under_load_is_a_prefix_and_is_restored_exactly(zygote: Zygote,
         watched = [client.register(f"SELECT n FROM s WHERE n % 7 = {k}") for k in range(7)]
         client.unregister(watched[3].id)
         pusher = Pusher(address)
-        pusher.reach(120)
+        pusher.reach(lambda: len(list((tmp_path / "data" / "chunks").glob("*"))) > 4)
         results, bounds = [], []
         for number in range(2):
             before = pusher.acknowledged
             results.append(client.backup(tmp_path / f"backup-{number}"))
             bounds.append((before, pusher.acknowledged))
-            pusher.reach(pusher.acknowledged + 90)
+            pusher.reach(lambda: pusher.acknowledged >= bounds[-1][1] + 90)
         pusher.end()
         left = sorted(path.name for path in (tmp_path / "data").glob("backup-*"))
     assert zygote.stop() == 0
