@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Schema, decimal
-from psoup_testing.budget import BUDGETS, SEED, Budget, run_cases
+from psoup_testing.budget import BUDGETS, SEED, Budget, run_cases, run_round
 from psoup_testing.expressions import Expression, Maker, Scope, column, literal
 from psoup_testing.histories import BASE, MAX_AHEAD, Advance, Heartbeat, Push, draw_history
 from psoup_testing.model import Declaration, ModelStream, Refusal, described
@@ -194,6 +196,21 @@ def test_what_compares_much_ends_inside_a_round(cases: int, done: int) -> None:
     run_cases(found.budget, found.run, examples=10)
     assert found.done == done
     assert found.budget.done == 2 * done
+
+
+def test_a_seed_has_the_same_cases_whatever_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn() -> list[int]:
+        found: list[int] = []
+        run_round(7, lambda draw: found.append(draw(st.integers(0, 1 << 40))) or 1, examples=100)
+        return found
+
+    before = drawn()
+    (tmp_path / "numbers_of_a_module.py").write_text(
+        "\n".join(f"n{number} = {number << 20}" for number in range(1, 1_000))
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("numbers_of_a_module")
+    assert drawn() == before
 
 
 def test_a_failure_in_a_round_is_not_taken_for_its_end() -> None:

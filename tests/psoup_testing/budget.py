@@ -22,12 +22,16 @@ from unittest import SkipTest
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 SCALE = float(os.environ.get("PSOUP_TEST_SCALE", "1"))
 SEED = int(os.environ.get("PSOUP_TEST_SEED", "0"))
 SHRINK = os.environ.get("PSOUP_TEST_SHRINK", "0") != "0"
 ALL_PLACES = 20
 """The scale from which on `places` are all."""
+providers._get_local_constants = lambda: providers._local_constants
+"""Hypothesis also draws constants that stand in the source of loaded modules: other cases from the same seed, by which
+tests ran before and by where the tree lies. So it knows of none."""
 BUDGETS: list[Budget] = []
 """All budgets of this process, for the summary at its end."""
 
