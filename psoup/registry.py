@@ -134,10 +134,12 @@ class Registry:
         clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
         attributes = state.join(clauses, table)
         sqc_ids = state.slots.sqc_of_slot[slots]
+        members = _grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])
-            self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, (), (queries[row],)))
-        self._add_members(sqc_ids, ids)
+            own = add((), members.pop(sqc_id))
+            self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, own, (queries[row],)))
+        self._add_members(members)
         for query_id, sqc_id, query in zip(ids.tolist(), sqc_ids.tolist(), queries, strict=True):
             self._queries.set(
                 query_id,
@@ -168,24 +170,19 @@ class Registry:
             self._clauses.set(sqc_id, record)
         single = np.zeros(len(ids), np.bool_)
         single[fresh[alone]] = True
-        self._add_members(sqc_ids[~single], ids[~single])
+        self._add_members(_grouped(sqc_ids[~single], ids[~single]))
         self._queries.add_block(
             QueryBlock(ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence)
         )
         self._count(state, len(ids), len(fresh))
 
-    def _add_members(self, sqc_ids: Array, ids: Array) -> None:
-        """Queries (ascending) become members of their clauses. O(n log n), and a step for each clause."""
-        if not len(ids):
-            return
-        order = np.argsort(sqc_ids, kind="stable")
-        sqc_ids, ids = sqc_ids[order], ids[order]
-        starts = np.flatnonzero(np.diff(sqc_ids, prepend=-1))
-        for sqc_id, members in zip(sqc_ids[starts].tolist(), np.split(ids, starts[1:]), strict=True):
+    def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
+        """Queries (ascending) become members of their clauses, which are there."""
+        for sqc_id, query_ids in members.items():
             clause = self._clauses.get(sqc_id)
             assert clause is not None
             self._take_from_block(sqc_id)
-            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, members.tolist())))
+            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
 
     def _take_from_block(self, sqc_id: int) -> None:
         """A clause that is shared is a record."""
@@ -196,3 +193,11 @@ class Registry:
         self.next_sqc += clauses
         state.queries += queries
         state.changed = True
+
+
+def _grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:
+    """The queries of each clause, in their order."""
+    groups: dict[int, list[int]] = {}
+    for sqc_id, query_id in zip(sqc_ids.tolist(), ids.tolist(), strict=True):
+        groups.setdefault(sqc_id, []).append(query_id)
+    return groups

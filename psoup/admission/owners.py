@@ -76,10 +76,12 @@ class Owners:
             first_id += stop - start
 
     def add_block(self, first_id: int, count: int, stream_ids: Sequence[int]) -> None:
-        """`add` for queries of which each has a stream, or all the same."""
-        each = count if len(stream_ids) == 1 else 1
-        for place, stream_id in enumerate(stream_ids):
-            self.add(first_id + place, each, stream_id)
+        """`add` for queries of which each has a stream, or all the same. O(count) bytes, and a step for each change."""
+        own = np.array(stream_ids, np.int64)
+        starts = np.flatnonzero(np.diff(own, prepend=own[:1] - 1))
+        ends = [*starts[1:].tolist(), count]
+        for start, end in zip(starts.tolist(), ends, strict=True):
+            self.add(first_id + start, end - start, int(own[start]))
 
     def remove(self, query_id: int) -> None:
         """A query is gone; it must be there. O(1)."""

@@ -9,6 +9,7 @@ puts the place into its errors, and refuses by name what is not there. Parts wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -18,7 +19,7 @@ from psoup.expressions import functions
 from psoup.expressions.conversion import truth
 from psoup.expressions.fold import constant
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
-from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, StreamSpec
+from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
 from psoup.sql.constants import interval, number
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
 from psoup.sql.source import Place, Source, nearest
@@ -97,7 +98,7 @@ class Binder:
 
     def all_attributes(self) -> list[AttributeRef]:
         """What `*` stands for."""
-        return [AttributeRef(a.type, i, a.name) for i, a in enumerate(self._spec.schema.attributes)]
+        return [_reference(a.type, i, a.name) for i, a in enumerate(self._spec.schema.attributes)]
 
     def check_qualifier(self, node: exp.Expr) -> None:
         """Refuse `x.name` where x is not the stream."""
@@ -132,13 +133,13 @@ class Binder:
         position = self._spec.schema.index(name)
         if position is not None:
             attribute = self._spec.schema.attributes[position]
-            return AttributeRef(attribute.type, position, attribute.name)
+            return _reference(attribute.type, position, attribute.name)
         if folded == TIME_COLUMN:
-            return AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)
+            return _reference(TIMESTAMP, TIME_INDEX, TIME_COLUMN)
         if folded == ID_COLUMN:
             if self._in_where:
                 raise self._source.unsupported("_id in WHERE", at, hint="select it, or use _time in WHERE")
-            return AttributeRef(BIGINT, ID_INDEX, ID_COLUMN)
+            return _reference(BIGINT, ID_INDEX, ID_COLUMN)
         if folded in self._outputs:
             return self._outputs[folded]
         if folded in _CLOCKS and node.args.get("table") is None and not node.this.quoted:
@@ -331,6 +332,12 @@ class Binder:
         if folded is not None and folded.type == TEXT and folded.value is not None:
             self._text_left -= len(str(folded.value).encode())
         return folded or call
+
+
+@lru_cache(maxsize=1_024)
+def _reference(kind: DataType, position: int, name: str) -> AttributeRef:
+    """One object for all queries that read a column: Python's collector, which holds all threads, walks fewer."""
+    return AttributeRef(kind, position, name)
 
 
 _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {

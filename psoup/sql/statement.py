@@ -131,7 +131,10 @@ def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQue
     node = _parse(source, tokens)
     if not isinstance(node, exp.Select):
         raise refuse_node(source, node)
-    return bind_select(source, node, lookup, names)
+    try:
+        return bind_select(source, node, lookup, names)
+    finally:
+        _untie(node)
 
 
 def _prepare(source: Source, lookup: Lookup, names: Sequence[str]) -> Template:
@@ -142,7 +145,10 @@ def _prepare(source: Source, lookup: Lookup, names: Sequence[str]) -> Template:
     node = _parse(source, tokens)
     if not isinstance(node, exp.Select):
         raise refuse_node(source, node)
-    return template_of(source, node, holes, lookup, names)
+    try:
+        return template_of(source, node, holes, lookup, names)
+    finally:
+        _untie(node)
 
 
 def _window(source: Source) -> WindowClause:
@@ -154,6 +160,13 @@ def _window(source: Source) -> WindowClause:
     if not isinstance(node, Bounds):
         raise refuse_node(source, node)
     return window(source, node.args.get("begin"), node.args.get("end"))
+
+
+def _untie(tree: exp.Expr) -> None:
+    """Have a syntax tree go as soon as nobody holds it: its nodes know their parents, and cycles are left to Python's
+    collector, which holds all threads. O(nodes)."""
+    for node in tree.walk():
+        node.parent = None
 
 
 def _parse(source: Source, tokens: list[Token]) -> exp.Expr:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
+from sqlglot import exp
 
 from psoup.errors import NotSupported, SqlError
 from psoup.expressions.tree import AttributeRef, Call, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, StreamSpec, decimal
 from psoup.query import OrderKey, Output, StandingQuery
-from psoup.sql import create_stream, standing_query
+from psoup.sql import create_stream, prepare, standing_query
 
 SPEC = create_stream("CREATE STREAM Trades (price DECIMAL(8,2), vol BIGINT, sym TEXT, x DOUBLE, t TIMESTAMP, d DATE)")
 PRICE = AttributeRef(decimal(8, 2), 0, "price")
@@ -286,3 +291,26 @@ def test_reserved_words_are_names_when_quoted() -> None:
     listed = ", ".join(quoted)
     query = standing_query(f"SELECT {listed} FROM s ORDER BY {listed}", lambda _: spec)
     assert [output.name for output in query.select] == RESERVED.split()
+
+
+@pytest.mark.parametrize("read", [standing_query, prepare])
+def test_a_syntax_tree_goes_without_the_collector(read: Callable[..., object]) -> None:
+    """Thousands of statements that each leave a tree of cycles would have it hold all threads again and again."""
+    texts = [
+        "SELECT vol + 1 AS y FROM Trades WHERE vol = 1 AND sym LIKE 'x%' ORDER BY vol LIMIT 3",
+        "SELECT vol FROM Trades WHERE vol + sym > 1",
+    ]
+    gc.collect()
+    gc.disable()
+    try:
+        before = _trees()
+        for text in texts:
+            with suppress(SqlError):
+                read(text, lookup)
+        assert _trees() == before
+    finally:
+        gc.enable()
+
+
+def _trees() -> int:
+    return sum(isinstance(one, exp.Expr) for one in gc.get_objects())
