@@ -21,7 +21,7 @@ from psoup.errors import FailedPrecondition, Internal, SqlError
 from psoup.events import DropStream, Push, StreamCreated
 from psoup.model import SECOND
 from psoup_storage import DurableStore
-from psoup_storage.durable import chunks, forgetting, store
+from psoup_storage.durable import chunks, forgetting, restoring, store
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import rows
 from psoup_testing.histories import draw_history
@@ -288,6 +288,22 @@ def test_chunks_that_were_read_ahead_are_the_same_and_read_once(
 
     assert stored(ahead=True) == stored(ahead=False)
     assert sorted(read) == sorted(2 * ["1-0.parquet", "1-1.parquet", "1-2.parquet", "3-0.parquet"])
+
+
+def test_memory_of_chunks_that_have_gone_is_given_back(soup: RestartingPSoup) -> None:
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    soup.push("s", pa.table({"x": range(130)}))
+    soup.maintain()
+    soup.store.close()
+    usual, home = pa.default_memory_pool().backend_name, restoring._home()
+    before = home.bytes_allocated()
+    store = DurableStore(soup.path)
+    events = list(store.read())
+    assert pa.default_memory_pool().backend_name == usual
+    assert home.bytes_allocated() - before >= 128 * 16, "two chunks of 64 values and times"
+    events.clear()
+    assert home.bytes_allocated() == before
+    store.close()
 
 
 @pytest.mark.parametrize("ahead", [False, True])
