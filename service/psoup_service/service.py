@@ -41,6 +41,7 @@ from psoup_service.host import Host
 from psoup_service.ids import Ids
 from psoup_service.listening import listen_on_port, listen_on_socket
 from psoup_service.metrics import Metrics, MetricsServer
+from psoup_service.receiving import touch_memory
 from psoup_service.runner import TaskPool
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import PATIENCE_S, Backend
@@ -142,6 +143,7 @@ class Service:
         try:
             if warm:
                 await on(self._threads.life, warm_up)
+            touch_memory()
             self.watchdog.start()
             server, self._calls = self._make_server()
             self._server = server
