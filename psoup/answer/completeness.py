@@ -7,7 +7,7 @@ window                            [   ........  ]     late_inside, ahead_inside,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from psoup.model import Anchor, WindowClause
 from psoup.stems.windows import WindowRange
 
 
-@dataclass(frozen=True, slots=True)
-class Completeness:
+class Completeness(NamedTuple):
     """What an answer reflects. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
 
     `sequence`: all events up to it. `final`: no later tuple can change the answer. `late`, `ahead`: tuples of the

@@ -81,21 +81,24 @@ def matches_in(
     if low >= high:
         return []
     first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
-    parts: list[tuple[ChunkEntry, int, int]] = []
+    parts, found = list[tuple[ChunkEntry, int, int]](), list[ChunkMatches | None]()
+    unknown = []
     for entry in islice(view.chunks, first, None):
         data = entry.data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
             break
-        parts += _split(entry, clause, start, stop)
-    found: list[ChunkMatches | None] = [None] * len(parts)
-    unknown = []
-    for k, (entry, start, stop) in enumerate(parts):
-        if k % _CHECKED == _CHECKED - 1:
-            budget.check()
-        found[k] = _known(entry, clause, start, stop)
-        if found[k] is None:
-            unknown.append(k)
+        known = _known(entry, clause, start, stop)
+        pieces = _split(entry, clause, start, stop) if known is None else [(entry, start, stop)]
+        for piece in pieces:
+            if len(parts) % _CHECKED == _CHECKED - 1:
+                budget.check()
+            if len(pieces) > 1:
+                known = _known(piece[0], clause, *piece[1:])
+            if known is None:
+                unknown.append(len(parts))
+            parts.append(piece)
+            found.append(known)
     if unknown:
         search = search_of(view, clause, texts)
         on_disk = {k: parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)}

@@ -21,7 +21,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
 from psoup.kernels.rows import count_rows, set_bits
-from psoup.kernels.runs import busy_slots
+from psoup.kernels.runs import busy_slots, find_pairs
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
 from psoup.runs import Run, grouped, together
@@ -53,19 +53,19 @@ class OpenView:
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
-        parts = []
+        parts, found = list[Array](), np.empty(max(stop - start, 0), np.int64)
         for run in self.runs:
-            if len(found := run.find(slot, start, stop)):
-                parts.append(found)
+            count = find_pairs(run.slots, run.offsets, run.starts, slot, start, stop, found)
+            if count:
+                parts.append(found[:count])
+                found = np.empty(len(found), np.int64)
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
         if not 0 <= row < self.count:
             return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        words = np.ascontiguousarray(self.rows[:, row]).reshape(-1)
-        if parts:  # some may be in both, and lie anywhere: as bits they come in order, and once
-            words = words.copy()
-            for found in parts:
-                offsets_to_bits(found.astype(np.uint16), words)
-        found = np.empty(max(stop - start, 0), np.int64)
+        blocks = self.rows[:, row]
+        words = blocks.flatten() if parts else blocks.reshape(-1)
+        for part in parts:  # some may be in both, and lie anywhere: as bits they come in order, and once
+            offsets_to_bits(part.astype(np.uint16), words)
         return found[: bits_to_offsets(words, start, stop, found)]
 
     def sqc_ids_at(self, offset: int) -> Array:

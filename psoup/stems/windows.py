@@ -11,7 +11,8 @@ kept here: the window clause is part of the query's record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from psoup.errors import OutOfRange
 from psoup.model import NOW, Anchor, Bound, Retention, WindowClause
@@ -19,8 +20,7 @@ from psoup.model import NOW, Anchor, Bound, Retention, WindowClause
 Position = Callable[[int], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(NamedTuple):
     """Where times lie among the tuples of a stream. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
 
     first_id: int
@@ -39,8 +39,7 @@ class Timeline:
     """An ID that `before` is not above; found without reading a chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRange:
+class WindowRange(NamedTuple):
     """A window applied: IDs [low, high), the closed time interval behind them, and whether older tuples are missing."""
 
     low: int
