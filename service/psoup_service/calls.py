@@ -285,14 +285,14 @@ class Calls:
 
     async def _moving(self, step: Awaitable[Any]) -> Any:
         """Wait for one message to go, up to the idle time."""
-        idle = asyncio.timeout(self._limits.stream_idle_s)
+        idle = self._deadlines.within(self._limits.stream_idle_s)
         try:
-            async with idle:
+            with idle:
                 return await step
         except _GONE:
             raise asyncio.CancelledError from None
         except TimeoutError:
-            if not idle.expired():
+            if not idle.expired:
                 raise
             raise _cut("STREAM_IDLE", f"nothing moved for {self._limits.stream_idle_s:g} s") from None
 

@@ -16,12 +16,13 @@ TICK_S = 0.05
 class Deadline:
     """As `asyncio.timeout`: a context in which the task is cancelled when `end` has passed, and TimeoutError raised."""
 
-    __slots__ = ("_cancelling", "_expired", "_others", "_task", "end")
+    __slots__ = ("_cancelling", "_others", "_task", "end", "expired")
 
     def __init__(self, end: float, others: set[Deadline]) -> None:
         self.end = end
         self._others = others
-        self._expired = False
+        self.expired = False
+        """Whether it was this one that has passed."""
         task = asyncio.current_task()
         assert task is not None, "a call is a task"
         self._task = task
@@ -34,12 +35,12 @@ class Deadline:
         self, kind: type[BaseException] | None, problem: BaseException | None, _: TracebackType | None
     ) -> None:
         self._others.discard(self)
-        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        if self.expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from problem
 
     def expire(self) -> None:
         """Cancel the task."""
-        self._expired = True
+        self.expired = True
         self._others.discard(self)
         self._task.cancel()
 

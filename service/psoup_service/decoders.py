@@ -14,10 +14,9 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from psoup_service.frames import let_go
+from psoup_service.wakeups import deliver
 
 T = TypeVar("T")
 
@@ -28,46 +27,87 @@ _JOB_BYTES = 4_096
 """What a job costs beside its bytes."""
 
 
+class _Job:
+    """Work, and who waits for it. `left`: nobody does any more; then `dropped` is called when it is not being done."""
+
+    __slots__ = ("answer", "doing", "dropped", "left", "work")
+
+    def __init__(self, work: Callable[[], Any], dropped: Callable[[], None] | None) -> None:
+        self.work = work
+        self.dropped = dropped
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.doing = self.left = False
+
+
 class _Line:
-    """One thread, and the jobs that wait for it."""
+    """One thread, and the jobs that wait for it. The thread begins with the first."""
 
     def __init__(self, name: str) -> None:
-        self._pool = ThreadPoolExecutor(1, name)
-        self._lock = threading.Lock()
-        self._heap: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+        self._condition = threading.Condition()
+        self._heap: list[tuple[int, int, _Job]] = []
         self._numbers = itertools.count()
         self._now = 0  # the tag of the job taken last
         self._last: dict[Hashable, int] = {}  # where each sender's next job may start, of those ahead of `_now`
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def put(self, sender: Hashable, size: int, work: Callable[[], T]) -> Future[T]:
-        """Have `work` done in its turn."""
-        future: Future[T] = Future()
-        with self._lock:
+    def put(self, sender: Hashable, size: int, job: _Job) -> None:
+        """Have a job done in its turn."""
+        with self._condition:
+            if self._thread.ident is None:
+                self._thread.start()
             start = max(self._now, self._last.get(sender, 0))
             self._last[sender] = start + size + _JOB_BYTES
-            heapq.heappush(self._heap, (start, next(self._numbers), future, work))
-        self._pool.submit(self._next)
-        return future
+            heapq.heappush(self._heap, (start, next(self._numbers), job))
+            self._condition.notify()
+
+    def leave(self, job: _Job) -> None:
+        """Whoever waited for the job has left, or has an error for a result."""
+        with self._condition:
+            job.left = True
+            doing = job.doing
+        if not doing and job.dropped is not None:
+            job.dropped()
 
     def close(self) -> None:
         """Finish what is being done; the rest is cancelled."""
-        with self._lock:
-            for _, _, future, _ in self._heap:
-                future.cancel()
-        self._pool.shutdown()
+        with self._condition:
+            self._closed = True
+            for _, _, job in self._heap:
+                job.answer.cancel()
+            self._condition.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
 
-    def _next(self) -> None:
-        with self._lock:
-            self._now, _, future, work = heapq.heappop(self._heap)
-            if not self._heap:
-                self._last.clear()
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(work())
-        except BaseException as problem:
-            let_go(problem)
-            future.set_exception(problem)
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                outcome = job.work()
+            except BaseException as problem:
+                outcome = problem
+            with self._condition:
+                job.doing = False
+                left = job.left
+            if not left:
+                deliver([(job.answer, outcome)])
+            elif job.dropped is not None:
+                job.dropped()
+            del job, outcome  # they may hold megabytes until the next one comes
+
+    def _next(self) -> _Job | None:
+        """The job whose turn it is, when there is one; None at the end."""
+        with self._condition:
+            while True:
+                while not self._heap and not self._closed:
+                    self._condition.wait()
+                if self._closed:
+                    return None
+                self._now, _, job = heapq.heappop(self._heap)
+                if not self._heap:
+                    self._last.clear()
+                if not job.left:
+                    job.doing = True
+                    return job
 
 
 class Decoders:
@@ -84,12 +124,12 @@ class Decoders:
         `dropped` is called once if nobody gets the result: `work` raised, or the caller was cancelled (then after
         `work` has ended, if it had begun).
         """
-        future = (self._quick if size <= QUICK_BYTES else self._long).put(sender, size, work)
+        line, job = self._quick if size <= QUICK_BYTES else self._long, _Job(work, dropped)
+        line.put(sender, size, job)
         try:
-            return await asyncio.wrap_future(future)
+            return await job.answer
         except BaseException:
-            if dropped is not None:
-                future.add_done_callback(lambda _: dropped())
+            line.leave(job)
             raise
 
     def close(self) -> None:

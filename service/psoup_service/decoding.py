@@ -1,6 +1,6 @@
 """Arrow IPC of requests becomes tables: what it declares decides whether, after what wait, and where.
 
-    payload ── small and plain ─────────────────────────────────────────────────────────> a batch, on the loop
+    payload ── plain, one batch ── room ──> a batch that shares its memory, on the loop; a long one's digest on a thread
        └────── outline: schema, rows, bytes once decoded (never the bytes on the wire)
                   │ columns that the stream does not have, too many rows or bytes: refused
                   ▼
@@ -67,13 +67,14 @@ class Decoding:
     async def batch(self, spec: StreamSpec, payload: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
         """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch; what taking room raises."""
         limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
-        if len(payload) <= ON_LOOP_BYTES:
-            found = ipc.small_plain(payload, limits)
-            if found is not None:
-                table, held = found
-                needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
-                place = await self._reserve(COMMAND_BYTES + max(needed, held, len(payload)), patience=self._patience)
-                return Decoded(table, ipc.digest(payload) if digest else b"", place)
+        found = ipc.plain_batch(payload, limits)
+        if found is not None:
+            table, held = found
+            if len(payload) > ON_LOOP_BYTES:  # admission finds that out of a short one
+                positions(spec.schema, table.schema.names)
+            needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
+            place = await self._reserve(COMMAND_BYTES + max(needed, held, len(payload)), patience=self._patience)
+            return Decoded(table, await self._digest(payload, place, sender) if digest else b"", place)
         outline = await self._outline(payload, sender)
         positions(spec.schema, outline.schema.names)
         needed = check_width(spec, outline.rows, width * outline.rows, limits)
@@ -99,6 +100,12 @@ class Decoding:
         done = await self._decoders.run(sender(), size, lambda: work(decoded.table), dropped=decoded.place.release)
         decoded.place.release()
         return done
+
+    async def _digest(self, payload: bytes, place: Place, sender: Sender) -> bytes:
+        """What identifies the bytes: 50 us for those that are looked at on the loop."""
+        if len(payload) <= ON_LOOP_BYTES:
+            return ipc.digest(payload)
+        return await self._decoders.run(sender(), len(payload), lambda: ipc.digest(payload), dropped=place.release)
 
     async def _outline(self, payload: bytes, sender: Sender) -> Outline:
         """What it declares, at once or after a look at all of its messages."""

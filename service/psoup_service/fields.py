@@ -20,14 +20,14 @@ def count(raw: bytes, most: int) -> int:
     at, found, end = 0, 0, len(raw)
     try:
         while at < end and found <= most:
-            tag, at = _varint(raw, at)
+            tag, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
             found += 1
             kind = tag & 7
             if kind == _BYTES:
-                size, at = _varint(raw, at)
+                size, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
                 at += size
             elif kind == _VARINT:
-                _, at = _varint(raw, at)
+                _, at = (0, at + 1) if raw[at] < 128 else _varint(raw, at)
             elif kind in (_FIXED64, _FIXED32):
                 at += 8 if kind == _FIXED64 else 4
             else:

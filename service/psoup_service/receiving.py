@@ -47,8 +47,8 @@ _KEPT_BYTES = 31 * 1024 * 1024
 def touch_memory() -> None:
     """Have the memory for long messages ready on this thread, the loop's: gRPC copies a message on it.
 
-    To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 8 ms more on an idle machine, and 70 where
-    others keep the system busy. Some 15 ms, once.
+    To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 8 ms more on an idle machine, and 70
+    where others keep the system busy. Some 15 ms, once.
     """
     bytearray(_KEPT_BYTES)  # and so what is given back below stays
     blocks = [bytearray(_MESSAGE_BYTES) for _ in range(_MESSAGES)]
