@@ -61,7 +61,7 @@ run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights;
 	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
 # Two workers a core: the tests wait for processes and sockets half of the time.
-test: $(STAMP) ## Run the tests (under ten minutes on two cores); ARGS goes to pytest.
+test: $(STAMP) ## Run the tests (under six minutes on two cores); ARGS goes to pytest.
 	@$(PYTEST) -q -n 4 --dist loadfile -m "not slow" $(ARGS)
 
 # PSOUP_TEST_SCALE multiplies the cases of every random test; PSOUP_TEST_SEED draws other cases.
