@@ -57,8 +57,9 @@ def _feed(run: Run) -> Iterator[Row]:
         (Path(folder) / "in").mkdir()
         for number in range(files):
             _write(columns, Path(folder) / "in" / f"{number:03d}.parquet")
-        theirs = _pushed(Path(folder) / "in", file_rows)
-        ours = _fed(Path(folder), files, file_rows)
+        standing = run.of(QUERIES, QUERIES, 16)
+        theirs = _pushed(Path(folder) / "in", file_rows, standing)
+        ours = _fed(Path(folder), files, file_rows, standing)
     batch = f"{count - WARM_UP} batches of {FILES * file_rows:,} tuples"
     note = f"spark.feed: {batch}, local[{CORES}], each committed to the disk"
     yield Row(
@@ -71,20 +72,20 @@ def _write(columns: Columns, path: Path) -> None:
 
 
 @contextmanager
-def _service() -> Iterator[Client]:
+def _service(standing: int) -> Iterator[Client]:
     """A service on disk with the queries standing."""
     with processes.service(durable=True) as address, Client(address) as client:
         client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
-        client.register_many([query.statement(4_096) for query in make_queries(QUERIES, 4)])
+        client.register_many([query.statement(4_096) for query in make_queries(standing, 4)])
         yield client
 
 
-def _fed(folder: Path, files: int, file_rows: int) -> Sample:
+def _fed(folder: Path, files: int, file_rows: int, standing: int) -> Sample:
     """Tuples a second of each batch after the first ones."""
     from psoup_spark import feed
 
     ends: list[float] = []
-    with spark_session() as spark, _service() as client:
+    with spark_session() as spark, _service(standing) as client:
         source = str(folder / "in")
         schema = spark.read.parquet(source).schema
         rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES).parquet(source)
@@ -102,10 +103,10 @@ def _fed(folder: Path, files: int, file_rows: int) -> Sample:
     return Sample.of([FILES * file_rows / (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)])
 
 
-def _pushed(folder: Path, file_rows: int) -> Sample:
+def _pushed(folder: Path, file_rows: int, standing: int) -> Sample:
     """The same without Spark."""
     rates = []
-    with _service() as client, client.producer(STREAM) as producer:
+    with _service(standing) as client, client.producer(STREAM) as producer:
         for path in sorted(folder.iterdir()):
             start = time.perf_counter()
             producer.push(pq.read_table(path))
