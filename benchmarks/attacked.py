@@ -145,9 +145,9 @@ class Neighbour:
 def _paced(
     call: Callable[[], None], rate: float, spent: list[float], until: float, problems: list[BaseException]
 ) -> None:
-    """Call at most `rate` times a second, and note the milliseconds of each."""
+    """Call at most `rate` times a second, once at least, and note the milliseconds of each."""
     try:
-        while (start := time.monotonic()) < until:
+        while (start := time.monotonic()) < until or not spent:
             call()
             took = time.monotonic() - start
             spent.append(1e3 * took)

@@ -118,7 +118,7 @@ class _Callers:
 
         async def client(call: grpc.aio.UnaryUnaryMultiCallable) -> int:
             done = 0
-            while time.perf_counter() < until:
+            while time.perf_counter() < until or not done:
                 await call(request)
                 done += 1
             return done

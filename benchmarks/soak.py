@@ -112,7 +112,7 @@ class Soak:
             tables = batches(self.columns, BATCH)
             with Client(self.served.address) as client, client.producer(STREAM, batch_rows=BATCH) as producer:
                 start = time.monotonic()
-                while not self.stop.is_set():
+                while not self.stop.is_set() or self.pushed < WINDOW // BATCH:  # answers are compared over a window
                     ahead = start + self.pushed * BATCH / rate - time.monotonic()
                     if ahead > 0:
                         self.stop.wait(ahead)

@@ -72,7 +72,7 @@ def _asked(queries: list[Query], work: Callable[[], object]) -> list[float]:
     ended, times = threading.Event(), list[float]()
 
     def ask() -> None:
-        while not ended.is_set():
+        while not ended.is_set() or not times:
             for query in queries:
                 start = time.perf_counter()
                 query.invoke()
