@@ -145,10 +145,7 @@ def _prepare(source: Source, lookup: Lookup, names: Sequence[str]) -> Template:
     node = _parse(source, tokens)
     if not isinstance(node, exp.Select):
         raise refuse_node(source, node)
-    try:
-        return template_of(source, node, holes, lookup, names)
-    finally:
-        _untie(node)
+    return template_of(source, node, holes, lookup, names)
 
 
 def _window(source: Source) -> WindowClause:

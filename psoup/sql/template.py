@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from psoup.errors import InvalidInput
+from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, StreamSpec
 from psoup.query import ClauseColumns, Parameter, StandingQuery
@@ -236,7 +237,7 @@ class _Shape:
             if isinstance(other, exp.Interval | exp.Placeholder):
                 continue
             found, counts = self._binder.operand(other), isinstance(parent, _ARITHMETIC)
-            if isinstance(found, Literal) and found.value is None and not (counts or self._open(other)):
+            if is_null_literal(found) and not (counts or self._open(other)):
                 continue  # NULL takes the type of what it meets
             return BIGINT if counts and found.type == DATE else found.type
         return None
@@ -283,6 +284,9 @@ class _Shape:
     def _made(self, operator: str, attribute: exp.Expr, operands: Sequence[exp.Expr]) -> Condition | None:
         if self._open(attribute):
             return None
+        compared = self._binder.operand(attribute)
+        if is_null_literal(compared):
+            return None
         found: list[int | Literal] = []
         for node in operands:
             if isinstance(node, exp.Placeholder):
@@ -292,7 +296,7 @@ class _Shape:
             if not isinstance(constant, Literal):
                 return None
             found.append(constant)
-        return Condition(self._binder.operand(attribute), operator, tuple(found))
+        return Condition(compared, operator, tuple(found))
 
 
 def _of(query: int | None) -> str:

@@ -67,8 +67,8 @@ _log = logging.getLogger(__name__)
 class Service:
     """One service. `address` is where it listens, once started. Without a `store` it keeps everything in memory.
 
-    The store is the service's from here on: it is closed with it. `quarantine`: IDs of queries that are kept out of the
-    index.
+    The store is the service's from here on: it is closed with it, also if it cannot be made. `quarantine`: IDs of
+    queries that are kept out of the index; InvalidInput if one is none.
     """
 
     def __init__(
@@ -83,10 +83,15 @@ class Service:
         self.address = ""
         self.metrics_address = ""
         clock = clock or SystemClock()
+        self._store = store or MemoryStore()
         self._pool = TaskPool(settings.threads)
         self._helpers = TaskPool(min(_MOST_HELPERS, _cores()))
-        self._store = store or MemoryStore()
-        self.host = self._make_host(clock, quarantine)
+        try:
+            self.host = self._make_host(clock, quarantine)
+        except BaseException:
+            for part in (self._pool, self._helpers, self._store):
+                part.close()
+            raise
         self._limits = settings.limits()
         self._metrics = Metrics(self._figures)
         self._threads = Threads()

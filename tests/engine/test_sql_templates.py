@@ -106,6 +106,9 @@ def test_a_bound_template_is_the_query_of_its_text(parts: list[tuple[str, list[o
         ("(NULL) <> ?", (True,), "(NULL) <> TRUE"),
         ("NULL IN (?, ?)", ("x", "y"), "NULL IN ('x', 'y')"),
         ("? BETWEEN NULL AND sym", ("x",), "'x' BETWEEN NULL AND sym"),
+        ("? = CASE WHEN ok THEN NULL END", ("x",), "'x' = CASE WHEN ok THEN NULL END"),
+        ("CASE WHEN ok THEN NULL ELSE NULL END = ?", (True,), "CASE WHEN ok THEN NULL ELSE NULL END = TRUE"),
+        ("? IN (CASE WHEN ok THEN NULL END, sym)", ("x",), "'x' IN (CASE WHEN ok THEN NULL END, sym)"),
     ],
 )  # fmt: skip
 def test_values_are_written_as_a_user_would(where: str, values: object, filled: str) -> None:

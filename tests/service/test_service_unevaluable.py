@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,13 +20,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from psoup.errors import NotFound
+from psoup.errors import NotFound, PSoupError
 from psoup.stems.quarantine import Place
 from psoup_client import Client
 from psoup_client.errors import PSoupError as ClientError
 from psoup_service.main import serve
 from psoup_service.precautions import EVALUATING, Guard, Mark, read_mark
 from psoup_service.rehearsal import rehearse
+from psoup_service.service import Service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore
 from psoup_testing.raising import poison, raising
@@ -179,3 +181,11 @@ def test_a_mark_is_of_a_place(first_id: int, ended: int, evaluated: bool) -> Non
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"stream_id": 1}', "null", '{"stream_id":"x","what":1}'])
 def test_a_mark_that_cannot_be_read_is_none(text: str) -> None:
     assert read_mark(text) is None
+
+
+def test_a_service_that_cannot_be_made_leaves_no_threads_and_closes_its_store(tmp_path: Path) -> None:
+    store, before = DurableStore(tmp_path), set(threading.enumerate())
+    with pytest.raises(PSoupError, match="nonsense"):
+        Service(Settings(port=0, threads=4), store=store, quarantine=["nonsense"])
+    assert set(threading.enumerate()) <= before
+    DurableStore(tmp_path).close()  # nobody has the folder
