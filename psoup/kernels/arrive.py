@@ -29,10 +29,26 @@ _FEW = 4
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mark(flags, at):
-    """Set a flag, once: to write it each time would take its line of cache from who plans for other tuples."""
-    if flags[at] == 0:
-        flags[at] = 1
+def _mark(flags, attributes, first, last):
+    """Set the flags of some attributes, each once: to write it each time would take its line of cache from who plans
+    something else. Returns how many were not set."""
+    new = 0
+    for i in range(first, last):
+        if flags[attributes[i]] == 0:
+            flags[attributes[i]] = 1
+            new += 1
+    return new
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fewest(first, last, factor_ptr, iv_lo, iv_hi, counts, least):
+    """The least of passed << 32 | factor over some factors, and of `least`: a minimum is found without branches."""
+    for factor in range(first, last):  # unsigned: no place is counted from the end
+        passed = np.int64(0)
+        for i in range(np.uint64(factor_ptr[factor]), np.uint64(factor_ptr[factor + _ONE])):
+            passed += counts[np.uint64(iv_hi[i])] - counts[np.uint64(iv_lo[i])]
+        least = min(least, passed << 32 | np.int64(factor))
+    return least
 
 
 @njit(cache=True, nogil=True)
@@ -50,33 +66,27 @@ def plan(
     use_order, use_prefix: uint8[A], set to 1 for attributes whose tuples are walked, whose bitmaps are needed.
     Returns the length of work. O(k + intervals of the candidates).
     """
-    size = 0
-    room[0] = 0
+    size, room[0], unmarked = np.uint64(0), 0, np.count_nonzero(use_prefix == 0)
     for k in range(clauses.shape[0]):
-        clause = clauses[k]
+        clause = np.uint64(clauses[k])
         if alive[clause] == 0:
             continue
-        least = (np.int64(rows) + 1) << 32  # passed << 32 | factor: a minimum is found without branches
-        for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
-            passed = np.int64(0)
-            for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
-                passed += counts[iv_hi[i]] - counts[iv_lo[i]]
-            least = min(least, passed << 32 | factor)
+        begin, end = np.uint64(clause_ptr[clause]), np.uint64(clause_ptr[clause + _ONE])
+        least = _fewest(begin, end, factor_ptr, iv_lo, iv_hi, counts, (np.int64(rows) + 1) << 32)
         fewest, best = least >> 32, least & 0xFFFF_FFFF
         if fewest == 0:
             continue
         work[size] = clause
         if fewest <= min(walk, rows):
             walked[size] = best
-            for i in range(factor_ptr[best], factor_ptr[best + 1]):
-                _mark(use_order, iv_attr[i])
+            _mark(use_order, iv_attr, factor_ptr[best], factor_ptr[best + 1])
         else:
             walked[size] = -1
-            for i in range(factor_ptr[clause_ptr[clause]], factor_ptr[clause_ptr[clause + 1]]):
-                _mark(use_prefix, iv_attr[i])
-        room[size + 1] = room[size] + min(fewest, max(walk, limit))
-        size += 1
-    return size
+            if unmarked:
+                unmarked -= _mark(use_prefix, iv_attr, factor_ptr[begin], factor_ptr[end])
+        room[size + _ONE] = room[size] + min(fewest, max(walk, limit))
+        size += _ONE
+    return np.int64(size)
 
 
 @njit(cache=True, nogil=True)

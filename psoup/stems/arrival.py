@@ -6,8 +6,8 @@ r"""A piece of new tuples joined with all clauses of a Query SteM, on as many th
                                      match_rest match_rest     rare
                                      `--> runs, in the order of the tuples --> open results
 
-Shards are cut at whole words of bits, so two never write the same. A piece that is done sooner than another thread
-wakes up is one shard.
+Two shards never write the same: they have some of the tuples each, cut at whole words of bits, or all tuples and some
+of the clauses each. A piece that is done sooner than another thread wakes up is one shard.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
@@ -38,9 +39,10 @@ from psoup.kernels.tally import tally_cells, tally_work
 from psoup.runs import new_starts, together
 from psoup.stems.costs import Costs
 from psoup.stems.evaluation import Compute, guarded
-from psoup.stems.join import Join, Scratch
+from psoup.stems.join import Join
 from psoup.stems.piece import OpenResults, Piece, Runner, Task, handover_of, threads_of
 from psoup.stems.predicate_index import Part
+from psoup.stems.scratch import Scratch
 from psoup.stems.values import AllValues
 
 _ONE_RUN = 8_192
@@ -101,61 +103,79 @@ def _join(
             results.add_errors(attribute, values.errors_of(attribute, own))
     live = [part for part in parts if part.live]
     shards = []
-    for number, (start, stop) in enumerate(_cut(piece, live, run)):
+    cuts, shares = _cut(piece, live, run)
+    for number, (start, stop) in enumerate(cuts):
         mine = values if stop - start == len(piece) else {a: own.slice(start, stop) for a, own in values.items()}
         first, size = piece.start + start, stop - start
-        shards.append([Join(p, mine, first, size, config, scratch.of(number, k)) for k, p in enumerate(live)])
-    for join in (join for shard in shards for join in shard):
+        kept = [(part, [scratch.of(number + share, k) for share in range(shares)]) for k, part in enumerate(live)]
+        shards.append([Join(part, mine, first, size, config, scratches) for part, scratches in kept])
+    joins = [join for shard in shards for join in shard]
+    for join in joins:
         join.encode()
-    _each(shards, lambda join: join.match(results), run)
+        if shares > 1:
+            join.plan(results)
+    _each(shards, shares, lambda join, share: join.match(results, share), run)
     if costs is not None:
-        _count(costs, shards)
-    needs = [join.needs for shard in shards for join in shard if len(join.needs)]
-    for slots in needs:
-        results.ensure_rows(slots)
+        _count(costs, joins)
+    needs = [slots for join in joins if len(slots := join.needs())]
     if needs:
-        _each([[join for join in shard if len(join.needs)] for shard in shards], lambda j: j.match_rest(results), run)
-    found = [one for shard in shards for join in shard for one in join.runs]
+        results.ensure_rows(_each_once(needs))
+        _each(shards, shares, lambda join, share: join.match_rest(results, share), run)
+    found = [one for join in joins for one in join.runs]
     if len(found) > 1 and sum(len(matched.slots) for matched in found) <= _ONE_RUN:
         found = [together(found)]
     for matched in found:
         results.append_run(matched)
 
 
-def _count(costs: Costs, shards: Sequence[Sequence[Join]]) -> None:
+def _each_once(slots: Sequence[Array]) -> Array:
+    """All of some slots, int64, each once, ascending. O(the greatest)."""
+    every = np.concatenate(slots)
+    there: Array = np.zeros(int(every.max()) + 1, np.bool_)
+    there[every] = True
+    return np.flatnonzero(there)
+
+
+def _count(costs: Costs, joins: Sequence[Join]) -> None:
     """What was looked at for which clause, in all shards."""
-    for join in (join for shard in shards for join in shard):
-        if join.work is not None:
-            costs.planned(join.part.index, join.work.clauses, join.work.walked, join.work.room, join.size)
-        if join.cells is not None:
-            costs.reached(join.part, join.cells)
+    for join in joins:
+        if join.emission is not None:
+            work = join.emission.work
+            costs.planned(join.part.index, work.clauses, work.walked, work.room, join.size)
+        if join.reached is not None and len(join.reached.cells):
+            costs.reached(join.part, join.reached.cells)
 
 
-def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> list[tuple[int, int]]:
-    """From where to where each shard goes, in tuples of the piece."""
+def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[int, int]], int]:
+    """From where to where each shard goes, in tuples of the piece; and into how many shares the clauses are cut.
+
+    By clauses where all are looked at for every piece: plans are made once then, and not for each shard.
+    """
     n, threads, cost = len(piece), threads_of(run), 0.0
     if threads > 1:
         for index in (part.index for part in parts):
             cost += _CLAUSE_NS * len(index.rest)
             if len(index.lists.entries):
                 cost += _TUPLE_NS + _TEST_NS * len(index.lists.entries) / len(index.lists.cell_ptr)
-        threads = min(threads, int(n * cost / max(handover_of(run), 1)))
+        threads = max(1, min(threads, int(n * cost / max(handover_of(run), 1))))
+    if not any(len(part.index.lists.entries) or any(own.text for own in part.index.bounds) for part in parts):
+        return [(0, n)], threads
     inner = {((piece.start + n * k // threads) & ~63) - piece.start for k in range(1, threads)}
     ends = [0, *sorted(place for place in inner if 0 < place < n), n]
-    return list(pairwise(ends))
+    return list(pairwise(ends)), 1
 
 
-def _each(shards: Sequence[Sequence[Join]], step: Callable[[Join], None], run: Runner) -> None:
-    """A step of all joins; those of a shard one after the other, shards at the same time."""
+def _each(shards: Sequence[Sequence[Join]], shares: int, step: Callable[[Join, int], None], run: Runner) -> None:
+    """A step of all joins; those of a shard one after the other, shards and shares at the same time."""
 
-    def task(joins: Sequence[Join]) -> Task:
+    def task(joins: Sequence[Join], share: int) -> Task:
         def do() -> None:
             for join in joins:
-                step(join)
+                step(join, share)
 
         return do
 
-    tasks = [task(joins) for joins in shards if joins]
+    tasks = [task(joins, share) for joins in shards for share in range(shares) if joins]
     if len(tasks) > 1:
         run(tasks)
     else:

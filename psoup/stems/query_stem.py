@@ -35,10 +35,10 @@ from psoup.stems.delta import Delta
 from psoup.stems.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.stems.evaluation import Compute, guarded
 from psoup.stems.factor_table import FactorTable
-from psoup.stems.join import Scratch
 from psoup.stems.piece import OpenResults, Piece, Runner, serial
 from psoup.stems.posting_lists import STANDARD, Layout
 from psoup.stems.predicate_index import Part, PredicateIndex
+from psoup.stems.scratch import Scratch
 
 _MERGE_RATIO = 8
 """A part takes part in a merge when it is at most this many times larger than the later parts together."""

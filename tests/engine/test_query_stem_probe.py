@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import Internal
+from psoup.kernels.arrive import count_and_plan
 from psoup.kernels.codes import count_some
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
@@ -17,6 +19,7 @@ from psoup.kernels.runs import group_keys, group_pairs, keys_to_rows
 from psoup.model import BIGINT
 from psoup.query import Factor, Interval, Term
 from psoup.results.open import OpenResults
+from psoup.stems import emission
 from psoup.stems.arrival import compile_kernels
 from psoup.stems.piece import Piece, Runner, serial
 from psoup.stems.posting_lists import Layout
@@ -229,6 +232,32 @@ def test_a_clause_that_matches_everything_gets_a_row_from_small_pieces_too() -> 
     assert matches_of(results, 0, 6000) == list(range(6000))
     assert matches_of(results, 1, 6000) == [row for row in range(6000) if row % 400 < 4]
     assert before.offsets(0, 0, 4500).tolist() == list(range(4500))
+
+
+@pytest.mark.parametrize(("layout", "plans"), [(Layout(), 1), (Layout(least=1), 3)])
+def test_clauses_that_see_every_piece_are_planned_once(
+    layout: Layout, plans: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three threads share the clauses; where some are in lists they share the tuples, and each plans for its own."""
+    planned = 0
+
+    def plan(*arguments: Any) -> int:
+        nonlocal planned
+        planned += 1
+        return int(count_and_plan(*arguments))
+
+    monkeypatch.setattr(emission, "count_and_plan", plan)
+    stem, results = QuerySteM(SCHEMA, EngineConfig(), layout), OpenResults(EngineConfig(), 64)
+    for slot in range(40):
+        stem.add(slot, (_between(0, slot, slot + 1) if slot % 2 else _between(1, 0, 10 * slot),))
+    assert stem.install(stem.merge_task().compute())
+    values, ids = np.arange(640) % 400, np.arange(640)
+    stem.probe(Piece((Column(BIGINT, values), Column(BIGINT, values)), ids, ids, 0), results, Shards(3))
+    assert planned == plans
+    results.check(640)
+    for slot in range(40):
+        wanted = values == slot if slot % 2 else values < 10 * slot
+        assert matches_of(results, slot, 640) == np.flatnonzero(wanted).tolist()
 
 
 def _calls_of_probe(clauses: int) -> int:

@@ -1,0 +1,51 @@
+"""Memory that one probe after the other writes over: new pages cost more than what is written to them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from psoup.columns import Array, new_array
+
+_KEPT_BYTES = 1 << 26
+"""A scratch array larger than this (64 MiB) is given back after the probe instead of being kept for the next."""
+
+
+class Scratch:
+    """Arrays that one probe after the other writes over. One user at a time."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+        self._others: dict[tuple[int, int], Scratch] = {}
+
+    def of(self, shard: int, part: int) -> Scratch:
+        """The arrays of one of several joins that are under way together."""
+        if shard == part == 0:
+            return self
+        return self._others.setdefault((shard, part), Scratch())
+
+    def get(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """An array of that shape with arbitrary content, C-contiguous."""
+        size = shape if isinstance(shape, int) else math.prod(shape)
+        kept = self._arrays.get(name)
+        if kept is None or len(kept) < size:
+            kept = new_array(size + (size >> 1), dtype)
+            if kept.nbytes <= _KEPT_BYTES:
+                self._arrays[name] = kept
+        return kept[:size].reshape(shape)
+
+    def zeros(self, name: str, size: int) -> Array:
+        """An int32 array of zeros, to be left as zeros."""
+        kept = self._arrays.get(name)
+        if kept is None or len(kept) < size:
+            kept = self._arrays[name] = np.zeros(size, np.int32)
+        return kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in list(self._arrays.values())) + sum(
+            other.nbytes for other in list(self._others.values())
+        )
