@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("psoup", "storage", "service", "clients", "benchmarks")
+PACKAGES = ("psoup", "storage", "service", "clients", "benchmarks", "tests")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 FILE_LINES = 400

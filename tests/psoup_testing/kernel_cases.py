@@ -13,12 +13,11 @@ import numpy as np
 from psoup.columns import new_array
 from psoup.kernels.lanes import LANES
 from psoup.kernels.plain import codes as plain_codes
-from psoup.kernels.plain import identity as plain_identity
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
 from psoup.stems.bounds import int_bounds
-from psoup_testing import gathering, grouping
+from psoup_testing import gathering, grouping, naming
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -97,56 +96,6 @@ def _ints(rng: Rng) -> Arguments:
     keys = np.concatenate([rng.integers(-25, 25, 40), ties, np.array(extremes, np.int64)])
     own = int_bounds(bounds)
     return keys, bounds, own.table, own.shift, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
-
-
-def _texts(rng: Rng, count: int, unique: bool) -> tuple[Any, Any]:
-    words = [
-        bytes(rng.choice([0, 97, 98, 255], int(rng.choice([0, 1, 2, 7, 8, 9, 10]))).tolist()) for _ in range(count)
-    ]
-    if unique:
-        words = sorted(set(words))
-    offsets = np.cumsum([0, *map(len, words)]).astype(np.int64)
-    return offsets, np.frombuffer(bytearray(b"".join(words)), np.uint8)
-
-
-def _prefixed(rng: Rng, count: int, unique: bool) -> tuple[Any, Any, Any]:
-    offsets, data = _texts(rng, count, unique)
-    keys = np.zeros(len(offsets) - 1, np.uint64)
-    plain_codes.prefix_keys(offsets, data, keys)
-    return offsets, data, keys
-
-
-def _names(rng: Rng, count: int) -> Any:
-    """Pairs of lanes of which some are equal, and some only begin at the same place of a table."""
-    return np.stack([rng.integers(0, 40, count), rng.integers(0, 2, count)], axis=1).astype(np.uint64)
-
-
-def _filled_table(rng: Rng) -> tuple[Any, Any, Any]:
-    """Slots of different clauses, the lanes of all slots, and a table with those slots."""
-    known = _names(rng, 30)
-    _, first = np.unique(known, axis=0, return_index=True)
-    slots, table = rng.permutation(first)[:12], np.full(64, -1, np.int32)
-    plain_identity.fill_table(slots, known, table)
-    return slots, known, table
-
-
-def _look_up(rng: Rng) -> Arguments:
-    _, known, table = _filled_table(rng)
-    return _names(rng, 40), table, known, np.zeros(40, np.int64), np.zeros(40, np.int64)
-
-
-def _take_out(rng: Rng) -> Arguments:
-    slots, known, table = _filled_table(rng)
-    return int(rng.choice(slots)) if rng.random() < 0.8 else 29, known, table
-
-
-def _seeds(rng: Rng) -> Any:
-    return rng.integers(0, 2**64, 2, np.uint64)
-
-
-def _encode_text(rng: Rng) -> Arguments:
-    texts = _prefixed(rng, 40, False)
-    return *texts, *_prefixed(rng, int(rng.integers(0, 20)), True), 5, np.zeros(len(texts[2]), np.int32)
 
 
 def _coded(rng: Rng) -> tuple[Any, Any]:
@@ -355,21 +304,19 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "order.mark_changes": lambda rng: (
         rng.integers(0, 3, 40), rng.permutation(40).astype(np.uint32), rng.integers(0, 2, 40).astype(np.uint8),
     ),
-    "identity.mix_words": lambda rng: (
-        rng.integers(0, 2**64, (9, 3), np.uint64), _seeds(rng), rng.integers(0, 2**64, (9, 2), np.uint64),
-    ),
-    "identity.mix_texts": lambda rng: (*_texts(rng, 30, False), _seeds(rng), np.zeros((30, 2), np.uint64)),
-    "identity.look_up": _look_up,
-    "identity.fill_table": lambda rng: (*_filled_table(rng)[:2], np.full(64, 5, np.int32)),
-    "identity.take_out": _take_out,
+    "identity.mix_words": naming.mix_words,
+    "identity.mix_texts": naming.mix_texts,
+    "identity.look_up": naming.look_up,
+    "identity.fill_table": naming.fill_table,
+    "identity.take_out": naming.take_out,
     "rows.set_bits": _set_bits,
     "rows.count_rows": lambda rng: (_blocks(rng, 5, 6), np.ones(int(rng.integers(0, 6)), np.int64)),
     "rows.gather_rows": _gather_rows,
     "rows.rows_to_offsets": _rows_to_offsets,
     "floats.power_float64": _powers,
     "codes.encode_int64": _ints,
-    "codes.prefix_keys": lambda rng: (*_texts(rng, 30, False), np.zeros(30, np.uint64)),
-    "codes.encode_text": _encode_text,
+    "codes.prefix_keys": naming.prefix_keys,
+    "codes.encode_text": naming.encode_text,
     "codes.mark_rows": lambda rng: (rng.integers(0, 2, 30).astype(np.uint8), 1, 77, np.zeros(30, np.int32)),
     "codes.count_codes": _count_codes,
     "codes.count_some": _count_some,
