@@ -13,7 +13,7 @@ threads: `run` is the port through which a host lends its pool, `keep` the one t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from psoup.alteration import alter
@@ -56,8 +56,16 @@ class Engine:
     Given up: effects of a run of events become visible together, at its end.
     """
 
-    def __init__(self, config: EngineConfig = EngineConfig(), run: Runner = serial, keep: Keep | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig = EngineConfig(),
+        run: Runner = serial,
+        keep: Keep | None = None,
+        others: Callable[[], int] = int,
+    ) -> None:
+        """`others`: bytes of the memory budget that somebody else has been charged, from the writer's thread."""
         self.config = config
+        self._others = others
         self._run = run
         self._keep = keep
         self._sequence = 0
@@ -211,7 +219,7 @@ class Engine:
         ready = {i: state for i, state in self._archiving.items() if state.data.leaving}
         if not ready:
             return 0
-        over = sum(state.tuple_bytes + state.clauses.nbytes for state in self._streams.values()) - allowed
+        over = self._taken() - allowed
         freed = 0
         for stream_id, state in ready.items():
             if freed >= over:
@@ -221,6 +229,10 @@ class Engine:
                 freed += given
                 self._touched[stream_id] = self._due[stream_id] = state
         return freed
+
+    def _taken(self) -> int:
+        """Bytes of the budget that results cannot have."""
+        return self._others() + sum(state.tuple_bytes + state.clauses.nbytes for state in self._streams.values())
 
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
@@ -261,7 +273,7 @@ class Engine:
         """Give up search codes, then the oldest sealed results, while all results are over what is left for them."""
         states = list(self._streams.values())
         budget = self.config.memory_bytes
-        left = budget - sum(state.tuple_bytes + state.clauses.nbytes for state in states)
+        left = budget - self._taken()
         left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
         over = sum(state.results_bytes for state in states) - left
         if over > -budget // RESULTS_SHARE:

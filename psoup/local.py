@@ -62,8 +62,8 @@ class LocalPSoup:
         keep: Keep | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
-        self.engine = Engine(config, run, keep)
-        self.admission = Admission(config, archive=keep is not None)
+        self.admission = admission = Admission(config, archive=keep is not None)
+        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes)
         self.tenant = tenant
 
     def submit(self, command: Command) -> Acknowledgement:

@@ -106,9 +106,11 @@ class Service:
 
     def _make_host(self, clock: Clock, quarantine: Sequence[str]) -> Host[Snapshot]:
         settings, config = self.settings, self.settings.engine_config()
+        admission = Admission(config, archive=self._store.durable)
+        keep = self._store.keep if self._store.durable else None
         return Host(
-            Engine(config, self._pool, self._store.keep if self._store.durable else None),
-            Admission(config, archive=self._store.durable),
+            Engine(config, self._pool, keep, lambda: admission.producer_bytes + self.host.pins.bytes),
+            admission,
             self._store,
             clock,
             queue_bytes=settings.queue_mib * 1024 * 1024,

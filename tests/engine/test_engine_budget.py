@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
+from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.answer import memory_bill
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
@@ -90,6 +91,26 @@ def test_results_over_what_is_left_are_evicted_and_answers_are_exact() -> None:
         expected = [b for b in range(20_480 - 8_192, 20_480) if b % 37 >= k]
         assert soup.invoke(queries[k]).to_table().column("b").to_pylist() == expected
     soup.check()
+
+
+def test_results_leave_the_room_that_producers_are_charged() -> None:
+    """Names of producers are charged to the same budget: results give way for them, as they do for tuples."""
+    kept = []
+    for producers in (0, 200):
+        soup = small("RETENTION 8192 ROWS", 660_000)
+        queries = [soup.register(f"SELECT b FROM s WHERE b % 37 >= {k}") for k in range(37)]
+        for number in range(producers):
+            soup.push("s", table(number, 1), producer=f"p{number}", number=0)
+        assert soup.admission.producer_bytes == producers * (PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES)
+        for start in range(1_000, 17_384, 512):
+            soup.push("s", table(start, 512))
+            soup.maintain()
+        view = soup.engine.snapshot().by_id[1]
+        kept.append(sum(entry.results.nbytes for entry in view.chunks[:-1]))
+        assert kept[-1] > 50_000, "an eighth is theirs in any case"
+        assert soup.invoke(queries[36]).to_table().num_rows == sum(b % 37 == 36 for b in range(17_384 - 8_192, 17_384))
+        soup.check()
+    assert kept[1] < kept[0] - 100_000
 
 
 def test_one_query_a_hundred_thousand_times_is_one_clause() -> None:
