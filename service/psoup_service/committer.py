@@ -3,8 +3,9 @@
     sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
                            these were prepared while g1 and g2 were on their way to the disk
 
-The slower the disk, the more commands share one wait for it. A store that has no room keeps nothing and says so: the
-groups wait then, what is new is refused, and both go on when there is room again. Any other error ends the stage.
+The slower the disk, the more commands share one wait for it. What else is to be written has its turn, too: transactions
+of maintenance (`pauses`), and what the store has put off (`settle`). A store that has no room keeps nothing and says
+so: the groups wait then, what is new is refused, and both go on when there is room. Any other error ends the stage.
 A store that is not durable has no wait to share, and is written by the sequencer's thread.
 """
 
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events import Event
+from psoup_service.pauses import Pause
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
 from psoup_service.wakeups import Outcome, deliver
@@ -33,13 +35,14 @@ _log = logging.getLogger(__name__)
 class Group:
     """Commands that were prepared together: what to answer, what to log with its room, and room to give back.
 
-    `large`: there is a large push in it.
+    `large`: there is a large push in it, or none at all but a `pause` for somebody, or for the store to settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     events: list[tuple[Event, int]] = field(default_factory=list)
     done: int = 0
     large: bool = False
+    pause: Pause | None = None
 
     @property
     def size(self) -> int:
@@ -72,6 +75,7 @@ class Committer(Stage):
         self._taken: list[Group] = []
         self._large = 0
         """Groups with large pushes that were put, and are not written."""
+        self._pausing = False
         self._ended = False
         self._full: ResourceExhausted | None = None
         self.groups = 0
@@ -80,11 +84,11 @@ class Committer(Stage):
     @property
     def writing(self) -> bool:
         """Whether groups are on their way to the disk, and it has room for them. From any thread."""
-        return bool(self._taken or self._groups) and self._full is None
+        return bool(self._taken or self._groups or self._pausing) and self._full is None
 
     @property
     def writing_large(self) -> bool:
-        """Whether a large push is among them. From any thread."""
+        """Whether a large push, or a pause, is among them. From any thread."""
         return self._large > 0 and self._full is None
 
     def check_room(self) -> None:
@@ -101,6 +105,8 @@ class Committer(Stage):
             return
         with self.condition:
             if not self._ended:
+                if self._full is not None:
+                    _waive([group])
                 self._large += group.large
                 self._groups.append(group)
                 self.condition.notify()
@@ -118,10 +124,22 @@ class Committer(Stage):
                 self._taken = list(self._groups)
                 self._groups.clear()
                 large = sum(group.large for group in self._taken)
+            taken, self._pausing = self._taken, any(group.large and not group.outcomes for group in self._taken)
             self._commit()
+            if self._pausing and not self._taken:
+                self._pause(taken)
             with self.condition:
                 self._large -= large
             self._written()
+
+    def _pause(self, taken: list[Group]) -> None:
+        """Others write, after what was taken with them."""
+        if self._store.due:
+            self._store.settle()
+        for group in taken:
+            if group.pause is not None:
+                group.pause.give()
+        self._pausing = False
 
     def wind_up(self) -> None:
         """Refuse what is left."""
@@ -142,7 +160,9 @@ class Committer(Stage):
         events = [event for group in self._taken for event, _ in group.events]
         if events and not self._append(events):
             return
-        taken, self._taken = self._taken, []
+        taken, self._taken = [group for group in self._taken if group.outcomes], []
+        if not taken:
+            return
         self.groups += 1
         self.events += len(events)
         self._room.leave(sum(len(group.outcomes) for group in taken), sum(group.done for group in taken))
@@ -168,11 +188,20 @@ class Committer(Stage):
 
     def _log_full(self, full: ResourceExhausted) -> None:
         first, self._full = self._full is None, full
+        with self.condition:
+            _waive([*self._taken, *self._groups])  # they may make room
         if first:
             _log.error("commands wait for room in the store: %s", full.message)
             self._written()
 
     def _refuse(self, groups: list[Group]) -> None:
+        _waive(groups)
         for group in groups:
             self._room.leave(len(group.outcomes), group.size)
             deliver([(answer, self._error()) for answer, _ in group.outcomes])
+
+
+def _waive(groups: list[Group]) -> None:
+    for group in groups:
+        if group.pause is not None:
+            group.pause.waive()

@@ -90,6 +90,7 @@ class Host(Generic[SnapshotT]):
         self._sequencer = Sequencer(
             admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail
         )
+        store.share(self._sequencer.pause)
         self._allowance = allowance or Allowance()
         self._readers = Readers(readers, self._allowance.cpu_s)
 

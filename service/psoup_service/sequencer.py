@@ -5,7 +5,7 @@
                                            (small pushes that follow each other: together, if none is refused;
                                            they wait for what is being written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
-             P7                            a large push is a group of its own, one at a time
+             P7                            a large push is a group of its own, one at a time; so is a pause
     binder   r6                            a registration that takes long is bound beside, and comes back to be decided
 
 It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
@@ -15,6 +15,7 @@ fails, nothing of the group is acknowledged and the stage ends: admission alread
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -37,6 +38,7 @@ from psoup_service.binder import Binder
 from psoup_service.committer import Committer, Group
 from psoup_service.jumps import Jumps
 from psoup_service.line import Line, Submission, is_large
+from psoup_service.pauses import Pause
 from psoup_service.pins import Pins
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage
@@ -84,6 +86,8 @@ class Sequencer(Stage):
         self._beside = 0
         """Submissions that the binder has."""
         self._line = Line()
+        self._pauses: deque[Pause] = deque()
+        """That were asked for; before the next large push."""
         self._group: list[Submission] = []
         self._ended = False
 
@@ -129,6 +133,20 @@ class Sequencer(Stage):
                 return
         self._refuse([submission])
 
+    def pause(self) -> Pause:
+        """A context in which no large push is written; small ones wait for it, and it for those that are there.
+
+        From any thread but those of this stage.
+        """
+        pause = Pause()
+        with self.condition:
+            if self._ended or self._thread.ident is None:
+                pause.waive()
+            else:
+                self._pauses.append(pause)
+                self.condition.notify()
+        return pause
+
     def _come_back(self, submission: Submission) -> None:
         """A submission has been bound, or given up; it has waited, and is next. From the binder's thread."""
         with self.condition:
@@ -149,12 +167,15 @@ class Sequencer(Stage):
     def has_work(self) -> bool:
         """Whether commands wait. A small push does so while something is written: others will be in its event."""
         if self._stopping:
-            return bool(self._line)
-        return self._may_take_quick() or self._line.may_take_large(self._committer.writing_large)
+            return bool(self._line or self._pauses)
+        return self._may_take_quick() or self._may_pause() or self._line.may_take_large(self._committer.writing_large)
 
     def _may_take_quick(self) -> bool:
         first = self._line.quick
         return first is not None and (self._stopping or not (self._committer.writing and is_small(first.command)))
+
+    def _may_pause(self) -> bool:
+        return bool(self._pauses or self._store.due) and (self._stopping or not self._committer.writing_large)
 
     def _written(self) -> None:
         with self.condition:
@@ -170,6 +191,8 @@ class Sequencer(Stage):
         with self.condition:
             self._ended = True
             left = [*self._group, *self._line.drain()]
+            while self._pauses:
+                self._pauses.popleft().waive()
         self._refuse(left)
         self._binder.stop(finish=False)
         self._committer.give_up()
@@ -180,7 +203,12 @@ class Sequencer(Stage):
         used = self._admission.used_bytes
         self._admission.give_back(self._pins.settle(used))
         self._prepare_group(self._quick_ones())
-        self._prepare_group(self._large_one())
+        if self._may_pause():
+            with self.condition:
+                pause = self._pauses.popleft() if self._pauses else None
+            self._committer.put(Group(large=True, pause=pause))
+        else:
+            self._prepare_group(self._large_one())
 
     def _quick_ones(self) -> Iterator[list[Submission]]:
         """What is prepared together, one after the other, until a group has taken long enough."""

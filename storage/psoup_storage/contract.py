@@ -13,7 +13,8 @@ is none: the store holds none of the events, and the same ones may be appended a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from psoup.archive import ArchivedChunk
@@ -92,6 +93,24 @@ class Store(Protocol):
 
         Only a durable store has a use for it. Raises whatever the medium raises, and ResourceExhausted without room:
         nothing has changed then. Any thread, beside `append`.
+        """
+        ...
+
+    def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
+        """From now on what `keep` writes is written in a `pause` each, a context in which nobody waits for an `append`
+        of many bytes; and what is put off is done by `settle`, when it is `due`.
+        """
+        ...
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to settle. O(1), any thread."""
+        ...
+
+    def settle(self) -> None:
+        """Put in its place what was logged, so that the log does not grow for ever; no event is lost without it.
+
+        As `append`: one thread at a time, and whatever it raises is an error of the medium. Some milliseconds.
         """
         ...
 

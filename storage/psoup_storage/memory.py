@@ -9,7 +9,8 @@ would only double the memory; it grows with what stands, not with what has happe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from sortedcontainers import SortedDict
@@ -69,6 +70,17 @@ class MemoryStore:
 
     def make_ready(self, event: Event) -> None:
         """Nothing: an event is kept as it is."""
+
+    def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
+        """Nothing is written beside."""
+
+    @property
+    def due(self) -> bool:
+        """Never: an event is in its place."""
+        return False
+
+    def settle(self) -> None:
+        """Nothing is put off."""
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events`; O(1) each. Raises Internal out of order, after a failure, and when closed."""

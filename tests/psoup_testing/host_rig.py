@@ -140,9 +140,9 @@ class RecordingStore(MemoryStore):
 class Rig:
     """A host with everything it is made of."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, store: RecordingStore | None = None, **settings: int) -> None:
         memory = settings.pop("memory_bytes", 2**30)
-        self.engine, self.store = RecordingEngine(), RecordingStore()
+        self.engine, self.store = RecordingEngine(), store or RecordingStore()
         self.admission = Admission(EngineConfig(memory_bytes=memory))
         self.clock = VirtualClock(5_000_000)
         self.host: Host[tuple[int, ...]] = Host(self.engine, self.admission, self.store, self.clock, **settings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,19 +87,27 @@ def test_history_whose_transaction_failed_keeps_its_files_until_the_next_start(t
 FAULTS = {"EIO": (EIO, False), "EIO, once": (EIO, True), "ENOSPC": (ENOSPC, False)}
 
 
+@pytest.mark.parametrize("settles", [False, True])
 @pytest.mark.parametrize("kind", FAULTS)
 def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, settles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T3: at the n-th write or sync, for n over the whole script; also if the disk is well again right after it."""
+    """T3: at the n-th write or sync, for n over the whole script; also if the disk is well again right after it.
+
+    `settles`: the log is moved to its place when it suits who appends.
+    """
     monkeypatch.setattr(database, "CHECKPOINT_BYTES", 64 * 1024)  # checkpoints fail too
     groups = groups_of_events(40, SEED)
     rows = [encode(event) for group in groups for event in group]
     with failing(-1, *FAULTS[kind]) as disk:
         store = DurableStore(tmp_path / "whole", vfs=disk.name)
-        opening = disk.count
+        opening, moved = disk.count, 0
+        if settles:
+            store.share(nullcontext)
         for group in groups:
             store.append(group)
+            moved += settle(store)
+        assert bool(moved) is settles
         total = disk.count
         store.close()
     for at in places(total, bounded=10):
@@ -108,7 +117,7 @@ def test_an_error_of_the_disk_stops_the_store_and_loses_nothing(
                 with pytest.raises((Internal, ResourceExhausted), match=r"cannot be|is full"):
                     DurableStore(path, vfs=disk.name)
             else:
-                acknowledged = append_until_it_fails(path, disk.name, groups)
+                acknowledged = append_until_it_fails(path, disk.name, groups, settles)
         found = kept(path)
         assert found == rows[: len(found)], at
         assert len(found) >= acknowledged, f"n = {at}: {acknowledged} events acknowledged, {len(found)} kept"
@@ -136,19 +145,30 @@ def test_a_disk_that_was_full_takes_events_again(tmp_path: Path, monkeypatch: py
     assert refused > 2
 
 
-def append_until_it_fails(path: Path, vfs: str, groups: list[list[Event]]) -> int:
+def settle(store: DurableStore) -> bool:
+    """Move the log to its place if that is due; whether it was."""
+    due = store.due
+    if due:
+        store.settle()
+    return due
+
+
+def append_until_it_fails(path: Path, vfs: str, groups: list[list[Event]], settles: bool) -> int:
     """How many events were acknowledged; after the error nothing is, whatever is tried."""
     store, acknowledged = DurableStore(path, vfs=vfs), 0
+    if settles:
+        store.share(nullcontext)
     for number, group in enumerate(groups):
         try:
             store.append(group)
+            acknowledged += len(group)
+            settle(store)
         except (Internal, ResourceExhausted) as problem:
             assert problem.reason in ("STORAGE_FAILED", "DISK_FULL")
             for later in groups[number:]:
                 with pytest.raises((Internal, ResourceExhausted), match=r"takes no events|is full|cannot be"):
                     store.append(later)
             break
-        acknowledged += len(group)
     else:
         raise AssertionError("the injected error was swallowed")
     store.close()

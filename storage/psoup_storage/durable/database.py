@@ -7,7 +7,8 @@
     stored what else is known of a stream's forgotten events
 
 One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
-which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors.
+which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors: behind a
+commit, or when it suits who commits (`settle`).
 After an error of the disk nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown
 then). Without room for a write nothing of it is kept, and it may be tried again; any other error in a transaction (a
 value that is too large, memory that ran out) undoes that one, and costs nobody else anything.
@@ -39,6 +40,9 @@ FORMAT = 7
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Frames in the write-ahead log after which they are moved to the database."""
+
+_POSTPONED = 4
+"""So many times as many are moved behind a commit, although somebody else was to choose when."""
 
 PAGE_BYTES = 16 * 1024
 """Of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step when it goes."""
@@ -104,6 +108,10 @@ class Database:
         self._lock = threading.RLock()
         self._frames = 0
         self._page_bytes = PAGE_BYTES
+        self._tried = 0
+        """Frames that found no room in the database."""
+        self.postpones = False
+        """Whether somebody calls `settle` when it is `due`."""
         self._synced = Synced(self._wal)
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
@@ -156,7 +164,8 @@ class Database:
                 inside = False
                 self._connection.execute("COMMIT")
                 self._synced.reached(self._frames)
-                self._checkpoint_if_due()
+                if self._waiting >= CHECKPOINT_BYTES * (_POSTPONED if self.postpones else 1):
+                    self._checkpoint()
             except apsw.FullError as problem:
                 self._roll_back()
                 if self._connection.in_transaction:
@@ -170,6 +179,21 @@ class Database:
                     self.failure = f"{type(problem).__name__}: {problem}"
                 if isinstance(problem, PSoupError):
                     raise
+                raise self._cannot("written", problem) from problem
+
+    @property
+    def due(self) -> bool:
+        """Whether the write-ahead log should be moved to the database."""
+        return self._waiting >= CHECKPOINT_BYTES and not self.failure
+
+    def settle(self) -> None:
+        """Move it. Raises Internal, and from then on, if the disk fails."""
+        with self._lock:
+            self.refuse_if_failed()
+            try:
+                self._checkpoint()
+            except BaseException as problem:
+                self.failure = f"{type(problem).__name__}: {problem}"
                 raise self._cannot("written", problem) from problem
 
     def refuse_if_failed(self) -> None:
@@ -275,13 +299,18 @@ class Database:
         self._frames = pages
         return apsw.SQLITE_OK
 
-    def _checkpoint_if_due(self) -> None:
-        """Without room for it the write-ahead log goes on: the next commit tries again."""
-        if self._frames * self._page_bytes >= CHECKPOINT_BYTES:
-            with suppress(apsw.FullError):
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-                self._frames = 0
-                self._synced.reset()
+    @property
+    def _waiting(self) -> int:
+        """Bytes of the write-ahead log that have not been moved, nor tried to."""
+        return (self._frames - self._tried) * self._page_bytes
+
+    def _checkpoint(self) -> None:
+        """Without room for it the write-ahead log goes on: it is tried again when that has grown."""
+        self._tried = self._frames
+        with suppress(apsw.FullError):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._frames = self._tried = 0
+            self._synced.reset()
 
     def _roll_back(self) -> None:
         """So that what can still be read is what was kept; writes nothing to the disk."""

@@ -15,7 +15,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import cast
 
@@ -112,6 +112,8 @@ class DurableStore:
         """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """Chunks that are in their folder and not yet attached, by stream and job."""
+        self.settle = self._database.settle
+        self._pause: Callable[[], AbstractContextManager[None]] = nullcontext
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS
@@ -184,6 +186,15 @@ class DurableStore:
         if self._departures.due:
             self._forget_departures()
 
+    def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
+        """See `Store`."""
+        self._pause, self._database.postpones = pause, True
+
+    @property
+    def due(self) -> bool:
+        """Whether the write-ahead log is long."""
+        return self._database.due
+
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk (`psoup.stems.chunk.Keep`); raises OSError or Internal if the disk fails.
 
@@ -191,30 +202,36 @@ class DurableStore:
         """
         row = self._chunks.write(stream, spec, chunk, self._stored.get(stream))
         try:
-            files, entry = self._admit(spec, chunk, row, oldest)
+            files, start = self._admit(int(chunk.times[0]), row, oldest)
         except ResourceExhausted:
             self._chunks.remove([row.file])
             raise
         self._stored[stream] = row
         self._chunk_bytes += row.bytes
         self._remove(files)
-        with suppress(ResourceExhausted):  # the log may as well forget when the next chunk is stored
-            self._forget(row)
-        return entry
+        with suppress(ResourceExhausted):
+            while start is not None:
+                with self._pause(), self._database.transaction() as connection:
+                    start = self._forget(connection, row, start)
+        return self._chunks.archived(spec, row) if spec.retention.archive and row.file not in files else None
 
-    def _admit(
-        self, spec: StreamSpec, chunk: ChunkView, row: ChunkRow, oldest: int
-    ) -> tuple[list[str], ArchivedChunk | None]:
-        """Make the file of `row` part of the data; returns the files that are not any more."""
-        stream = row.stream
-        with self._database.transaction() as connection:
-            if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (stream,)).get is not None:
-                return [row.file], None
-            connection.execute(_NEW_CHUNK, row)
-            first = int(chunk.times[0])
-            connection.execute(_FIRST, (stream, first))
-            files = forget_chunks(connection, stream, oldest)
-        return files, self._chunks.archived(spec, row) if spec.retention.archive else None
+    def _admit(self, first: int, row: ChunkRow, oldest: int) -> tuple[list[str], int | None]:
+        """Make the file of `row` part of the data; returns the files that are not any more, and what is left to forget.
+
+        `first`: the time of its first tuple. The log may as well forget when the next chunk is stored.
+        """
+        with self._pause():
+            with suppress(ResourceExhausted), self._database.transaction() as connection:
+                return self._add(connection, first, row, oldest), self._forget(connection, row, -(2**63))
+            with self._database.transaction() as connection:
+                return self._add(connection, first, row, oldest), None
+
+    def _add(self, connection: apsw.Connection, first: int, row: ChunkRow, oldest: int) -> list[str]:
+        if connection.execute("SELECT 1 FROM log WHERE stream = ? AND kind = 'drop'", (row.stream,)).get is not None:
+            return [row.file]
+        connection.execute(_NEW_CHUNK, row)
+        connection.execute(_FIRST, (row.stream, first))
+        return forget_chunks(connection, row.stream, oldest)
 
     def _forget_departures(self) -> None:
         """What was appended is safe, whatever becomes of this: it may be done with a later event."""
@@ -223,17 +240,17 @@ class DurableStore:
         except PSoupError as problem:
             _log.warning("what is gone stays in the log for now: %s", problem.message)
 
-    def _forget(self, row: ChunkRow) -> None:
-        """In small transactions: acknowledgements wait for one of them, not for all."""
-        start: int | None = -(2**63)
-        while start is not None:
-            with self._database.transaction() as connection:
-                start, count = forget_stored(connection, row, start)
-            self._forgotten[row.stream] += count
-        if self._forgotten[row.stream] >= forgetting.KEPT_ACKNOWLEDGEMENTS // 4:
-            with self._database.transaction() as connection:
-                forget_aged(connection, row.stream)
+    def _forget(self, connection: apsw.Connection, row: ChunkRow, start: int) -> int | None:
+        """A slice of what is stored, from the time `start`; returns where the next begins, if any.
+
+        Acknowledgements wait for one of them, not for all.
+        """
+        following, count = forget_stored(connection, row, start)
+        self._forgotten[row.stream] += count
+        if following is None and self._forgotten[row.stream] >= forgetting.KEPT_ACKNOWLEDGEMENTS // 4:
+            forget_aged(connection, row.stream)
             self._forgotten[row.stream] = 0
+        return following
 
     def read_ahead(self) -> None:
         """Begin to decode stored chunks, for the first `read`; see `Restoring`. Nothing may be appended before that."""

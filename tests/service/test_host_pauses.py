@@ -1,0 +1,142 @@
+"""What else is written to the log has the turn of a large push: small ones go before it, and it never waits long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from psoup.errors import ResourceExhausted
+from psoup.events import CreateStream, Event, Push, Pushed
+from psoup_service.line import LARGE_BYTES
+from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
+
+LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
+SMALL = pa.table({"x": [1]})
+
+
+class Durable(RecordingStore):
+    """A store that is written by the committer; `done` is what was written, in order."""
+
+    durable = True
+    due = False  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Note whether there was a large push."""
+        super().append(events)
+        large = any(isinstance(event, Pushed) and len(event.batch) > 1 for event in events)
+        self.done.append("large" if large else "small")
+
+    def settle(self) -> None:
+        """Note it."""
+        self.done.append("settle")
+        self.due = False  # type: ignore[misc]
+
+
+def asks(rig: Rig, store: Durable, ended: threading.Event) -> threading.Thread:
+    """Another thread that asks for a pause and works in it."""
+
+    def work() -> None:
+        with rig.host._sequencer.pause():
+            store.done.append("pause")
+        ended.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None:
+    async def scenario() -> None:
+        store = Durable()
+        rig = Rig(store)
+        rig.host.start()
+        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+        await rig.host.submit(CreateStream("CREATE STREAM t (x BIGINT)"))
+        store.done.clear()
+        ended = threading.Event()
+        with held(rig.store.gate):
+            rig.store.inside.clear()
+            calls = [asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
+            await happened(rig.store.inside)
+            calls += [asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
+            await asyncio.to_thread(int)
+            thread = asks(rig, store, ended)
+            while not rig.host._sequencer._pauses:
+                await asyncio.to_thread(int)
+            store.due = True  # type: ignore[misc]
+            calls += [asyncio.ensure_future(rig.host.submit(Push("t", SMALL)))]
+            await asyncio.to_thread(int)
+        await asyncio.gather(*calls)
+        thread.join(PATIENCE)
+        await asyncio.to_thread(rig.host.close)
+        assert store.done == ["large", "small", "settle", "pause", "large"]
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+
+
+def test_a_pause_is_given_at_once_where_nothing_is_written() -> None:
+    async def scenario() -> None:
+        store = Durable()
+        rig = Rig(store)
+        with rig.host._sequencer.pause():
+            store.done.append("before the start")
+        rig.host.start()
+        ended = threading.Event()
+        asks(rig, store, ended)
+        await happened(ended)
+        await asyncio.to_thread(rig.host.close)
+        with rig.host._sequencer.pause():
+            store.done.append("after the end")
+        assert store.done == ["before the start", "pause", "after the end"]
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+
+
+def test_a_pause_does_not_wait_for_room_in_the_store() -> None:
+    """What is done in it may be what makes the room."""
+
+    async def scenario() -> None:
+        store = Durable()
+        rig = Rig(store)
+        rig.host.start()
+        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+        full = threading.Event()
+        rig.store.problem = ResourceExhausted("no room", reason="DISK_FULL")
+        with held(rig.store.gate):
+            rig.store.inside.clear()
+            call = asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))
+            await happened(rig.store.inside)
+            asks(rig, store, full)
+        await happened(full)
+        later = threading.Event()
+        asks(rig, store, later)
+        await happened(later)
+        assert not call.done()
+        rig.store.problem = None
+        await call
+        await asyncio.to_thread(rig.host.close)
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+
+
+def test_a_host_that_ends_lets_whoever_asked_work() -> None:
+    async def scenario() -> None:
+        store = Durable()
+        rig = Rig(store)
+        rig.host.start()
+        with rig.host._sequencer.condition:
+            ended = [threading.Event() for _ in range(3)]
+            for one in ended:
+                asks(rig, store, one)
+        await asyncio.to_thread(rig.host.close)
+        for one in ended:
+            await happened(one)
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
