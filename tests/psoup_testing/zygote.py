@@ -2,7 +2,8 @@
 
     test ──"start DIR PORT"──> zygote (has imported and compiled everything) ──fork──> psoup_service.main.serve
          <──"ready ADDRESS"──────────────────────────────────────────────────────────────────┘
-         ──"kill"────────────> kill -9, wait until it is gone ──> "dead STATUS"
+         ──"kill"────────────> kill -9
+         <──"dead STATUS"───── whenever it has ended, whatever ended it
 
 The service is the real one, settings and all; only its start-up is shared. gRPC does not run in the zygote, so that it
 may fork. PSOUP_TEST_CHUNK_ROWS makes its chunks small, PSOUP_TEST_MEMORY_MIB limits what it may allocate, and with
@@ -26,6 +27,8 @@ class Zygote:
 
     def __init__(self, **environ: str) -> None:
         paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        if "PSOUP_TEST_MEMORY_MIB" in environ:  # of address space, of which the C library reserves 64 MiB a thread
+            environ["MALLOC_ARENA_MAX"] = "2"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "psoup_testing.zygote"],
             stdin=subprocess.PIPE,
@@ -51,30 +54,25 @@ class Zygote:
 
     def died(self) -> int:
         """Wait until the service has ended by itself; returns the exit status, as `os.waitpid` has it."""
-        self._say("wait")
         while not (line := self._hear()).startswith("dead"):
             assert line.startswith("ready"), line
         return int(line.split()[1])
 
     def ready(self) -> str:
         """The address of the service that was started, once it serves; AssertionError if it ended instead."""
-        word, _, address = self._hear().partition(" ")
-        assert word == "ready", address
-        return address
+        line = self._hear()
+        assert line.startswith("ready "), f"the service did not start: {line}"
+        return line.removeprefix("ready ")
 
     def kill(self) -> int:
         """Kill -9, and wait until it is gone; returns the exit status, as `os.waitpid` has it."""
         self._say("kill")
-        while not (line := self._hear()).startswith("dead"):
-            assert line.startswith("ready"), line
-        return int(line.split()[1])
+        return self.died()
 
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""
         self._say("stop")
-        while not (line := self._hear()).startswith("dead"):
-            assert line.startswith("ready"), line
-        return os.waitstatus_to_exitcode(int(line.split()[1]))
+        return os.waitstatus_to_exitcode(self.died())
 
     def _say(self, text: str) -> None:
         assert self._process.stdin is not None
@@ -118,9 +116,40 @@ def _serve(port: int, data_dir: str, quarantine: str) -> None:
     os._exit(serve(load(flags).settings, ready=lambda address: _tell(f"ready {address}"), quarantine=ids))
 
 
-def _end(child: int, number: signal.Signals) -> None:
-    os.kill(child, number)
-    _tell(f"dead {os.waitpid(child, 0)[1]}")
+class _Nursery:
+    """The service that runs, if there is one. Its end is told when it comes."""
+
+    def __init__(self) -> None:
+        self.child = 0
+        signal.signal(signal.SIGCHLD, self._ended)
+
+    def start(self, port: int, data_dir: str, quarantine: str) -> None:
+        """Fork it; if it ends at once, that waits until it is known."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        self.child = os.fork()
+        if not self.child:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        if not self.child:
+            _serve(port, data_dir, quarantine)
+
+    def end(self) -> None:
+        """Kill -9, and wait until it is gone; nobody is told."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if self.child:
+            os.kill(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it has not ended."""
+        if self.child:
+            os.kill(self.child, number)
+
+    def _ended(self, number: int, frame: object) -> None:
+        ended, status = os.waitpid(self.child, os.WNOHANG) if self.child else (0, 0)
+        if ended:
+            self.child = 0
+            _tell(f"dead {status}")
 
 
 def main() -> None:
@@ -129,24 +158,17 @@ def main() -> None:
     from psoup_service.warmup import warm_up
 
     warm_up()
-    child = 0
+    nursery = _Nursery()
     for line in sys.stdin:
         command, *rest = line.split(maxsplit=2)
         if command == "start":
-            child = os.fork()
-            if not child:
-                data_dir, _, quarantine = rest[1].rstrip("\n").partition("\t")
-                _serve(int(rest[0]), data_dir, quarantine)
-        elif command == "wait":
-            _tell(f"dead {os.waitpid(child, 0)[1]}")
-            child = 0
+            data_dir, _, quarantine = rest[1].rstrip("\n").partition("\t")
+            nursery.start(int(rest[0]), data_dir, quarantine)
         elif command in ("kill", "stop"):
-            _end(child, signal.SIGKILL if command == "kill" else signal.SIGTERM)
-            child = 0
+            nursery.send(signal.SIGKILL if command == "kill" else signal.SIGTERM)
         elif command == "end":
             break
-    if child:
-        _end(child, signal.SIGKILL)
+    nursery.end()
 
 
 if __name__ == "__main__":
