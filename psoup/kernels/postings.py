@@ -67,7 +67,7 @@ def reach(
     return size, found, tests
 
 
-@inner
+@njit(cache=True, nogil=True, inline="always")
 def _keep(hit, size, entries, first, t, bits, out, place):
     """Write the keys of the entries that hit; returns the place behind them. hit: uint8[>= size + LANES]."""
     hit[size : size + LANES] = 0
