@@ -38,22 +38,21 @@ SLOWEST = 256 * 1024
 
 _UNCOUNTED = 2**62
 
-_MESSAGE_BYTES, _MESSAGES = 16 * 1024 * 1024, 3
-"""Memory that is touched ahead: for the longest message twice, as gRPC copies it, and for one that is handled."""
+_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Memory that is touched ahead: the longest message. gRPC holds it twice for a moment."""
 _KEPT_BYTES = 31 * 1024 * 1024
 """The C library keeps blocks of up to the largest size that was ever given back, if that is below 32 MiB."""
 
 
 def touch_memory() -> None:
-    """Have the memory for long messages ready on this thread, the loop's: gRPC copies a message on it.
+    """Have some memory for long messages ready on this thread, the loop's: gRPC copies a message on it.
 
-    To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 8 ms more on an idle machine, and 70
-    where others keep the system busy. Some 15 ms, once.
+    To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 6 ms more on an idle machine, and far
+    more where others keep the system busy. Half of that is spared here, once; later messages take what others left.
     """
     bytearray(_KEPT_BYTES)  # and so what is given back below stays
-    blocks = [bytearray(_MESSAGE_BYTES) for _ in range(_MESSAGES)]
-    for block in blocks:
-        block[:: mmap.PAGESIZE] = bytes(_MESSAGE_BYTES // mmap.PAGESIZE)
+    block = bytearray(_MESSAGE_BYTES)
+    block[:: mmap.PAGESIZE] = bytes(_MESSAGE_BYTES // mmap.PAGESIZE)
 
 
 class Waiting:
