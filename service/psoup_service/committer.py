@@ -91,6 +91,11 @@ class Committer(Stage):
         """Whether a large push, or a pause, is among them. From any thread."""
         return self._large > 0 and self._full is None
 
+    @property
+    def due(self) -> bool:
+        """Whether the store has something to settle, and room to do so. From any thread."""
+        return self._store.due and self._full is None
+
     def check_room(self) -> None:
         """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
         full = self._full
@@ -133,12 +138,14 @@ class Committer(Stage):
             self._written()
 
     def _pause(self, taken: list[Group]) -> None:
-        """Others write, after what was taken with them."""
-        if self._store.due:
-            self._store.settle()
-        for group in taken:
-            if group.pause is not None:
-                group.pause.give()
+        """Others write, after what was taken with them; whatever becomes of the store, nobody waits for a pause."""
+        try:
+            if self._store.due:
+                self._store.settle()
+        finally:
+            for group in taken:
+                if group.pause is not None:
+                    group.pause.give()
         self._pausing = False
 
     def wind_up(self) -> None:

@@ -175,7 +175,7 @@ class Sequencer(Stage):
         return first is not None and (self._stopping or not (self._committer.writing and is_small(first.command)))
 
     def _may_pause(self) -> bool:
-        return bool(self._pauses or self._store.due) and (self._stopping or not self._committer.writing_large)
+        return bool(self._pauses or self._committer.due) and (self._stopping or not self._committer.writing_large)
 
     def _written(self) -> None:
         with self.condition:

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pytest
 
-from psoup.errors import ResourceExhausted
+from psoup.errors import Internal, ResourceExhausted
 from psoup.events import CreateStream, Event, Push, Pushed
 from psoup_service.line import LARGE_BYTES
 from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
@@ -138,5 +139,63 @@ def test_a_host_that_ends_lets_whoever_asked_work() -> None:
         await asyncio.to_thread(rig.host.close)
         for one in ended:
             await happened(one)
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+
+
+def test_what_is_due_waits_for_room_in_the_store() -> None:
+    """To ask for it again and again would keep the sequencer busy, and pile up what it asked for."""
+
+    async def scenario() -> None:
+        store = Durable()
+        rig = Rig(store)
+        rig.host.start()
+        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+        committer = rig.host._sequencer._committer
+        with held(rig.store.gate):
+            rig.store.inside.clear()
+            call = asyncio.ensure_future(rig.host.submit(Push("s", SMALL)))
+            await happened(rig.store.inside)
+            rig.store.problem = ResourceExhausted("no room", reason="DISK_FULL")
+        while committer._full is None:
+            await asyncio.to_thread(int)
+        store.due = True  # type: ignore[misc]
+        for _ in range(20):  # each is refused, after the sequencer has looked at what there is to do
+            with pytest.raises(ResourceExhausted):
+                await rig.host.submit(Push("s", SMALL))
+        assert not committer._groups
+        rig.store.problem = None
+        await call
+        while store.due:
+            await asyncio.to_thread(int)
+        await asyncio.to_thread(rig.host.close)
+        assert store.done[-1] == "settle"
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+
+
+def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
+    class Failing(Durable):
+        def settle(self) -> None:
+            """The disk fails."""
+            raise Internal("the disk")
+
+    async def scenario() -> None:
+        store = Failing()
+        rig = Rig(store)
+        rig.host.start()
+        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+        ended = threading.Event()
+        with held(rig.store.gate):
+            rig.store.inside.clear()
+            call = asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))
+            await happened(rig.store.inside)
+            asks(rig, store, ended)
+            while not rig.host._sequencer._pauses:
+                await asyncio.to_thread(int)
+            store.due = True  # type: ignore[misc]
+        await call
+        await happened(ended)
+        await asyncio.to_thread(rig.host.close)
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
