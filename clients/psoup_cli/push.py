@@ -81,19 +81,8 @@ def push(
     Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken. The exit code
     is 5 if rows were refused and none was taken.
     """
-    try:
-        kind = format_of(file, format.value if format else None)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
-    if file != "-" and not Path(file).is_file():
-        raise typer.BadParameter(f"{file} is no file")
-    if batch_id is not None and not whole:
-        raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
-    if batch_id == "":
-        raise typer.BadParameter("--id is empty; name the file, or leave --id out")
-    if since is not None and batch_id is None:
-        raise typer.BadParameter("--since is said of a name; give --whole and --id too")
-    source = _Source(file, kind, ("", *(null or ())))
+    _check_name(batch_id, whole, since)
+    source = _Source(file, _kind(file, format), ("", *(null or ())))
     with connect(address, timeout) as client:
         if whole:
             begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
@@ -101,6 +90,27 @@ def push(
         else:
             result = _push_file(source, client, stream)
     _tell(source, result, as_json)
+
+
+def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
+    """Raise BadParameter for options that say nothing without another."""
+    if batch_id is not None and not whole:
+        raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
+    if batch_id == "":
+        raise typer.BadParameter("--id is empty; name the file, or leave --id out")
+    if since is not None and batch_id is None:
+        raise typer.BadParameter("--since is said of a name; give --whole and --id too")
+
+
+def _kind(file: str, given: FileFormat | None) -> str:
+    """What a file is; raises BadParameter if nobody can tell, or if it is not there."""
+    try:
+        kind = format_of(file, given.value if given else None)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+    if file != "-" and not Path(file).is_file():
+        raise typer.BadParameter(f"{file} is no file")
+    return kind
 
 
 def _tell(source: _Source, result: PushResult, as_json: bool) -> None:

@@ -52,8 +52,11 @@ class _Line:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def put(self, sender: Hashable, size: int, job: _Job) -> None:
-        """Have a job done in its turn."""
+        """Have a job done in its turn; after `close` it is cancelled."""
         with self._condition:
+            if self._closed:
+                job.answer.cancel()
+                return
             if self._thread.ident is None:
                 self._thread.start()
             start = max(self._now, self._last.get(sender, 0))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, ResourceExhausted
-from psoup.events import CreateStream, Event, Push, Pushed
+from psoup.events import Acknowledgement, CreateStream, Event, Push, Pushed
 from psoup_service.line import LARGE_BYTES
 from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
 
@@ -53,39 +54,67 @@ def asks(rig: Rig, store: Durable, ended: threading.Event) -> threading.Thread:
     return thread
 
 
-def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None:
-    async def scenario() -> None:
-        store = Durable()
+Call = asyncio.Future[Acknowledgement]
+Scenario = Callable[[Rig, Durable], Awaitable[None]]
+
+
+def play(scenario: Scenario, store: Durable | None = None) -> None:
+    """Play a scenario on a host of its own, which it starts, and close that."""
+    store = store or Durable()
+
+    async def whole() -> None:
         rig = Rig(store)
-        rig.host.start()
-        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
-        await rig.host.submit(CreateStream("CREATE STREAM t (x BIGINT)"))
+        await scenario(rig, store)
+        await asyncio.to_thread(rig.host.close)
+
+    asyncio.run(asyncio.wait_for(whole(), PATIENCE))
+
+
+async def start(rig: Rig, *streams: str) -> None:
+    """Start the host and create streams of one number."""
+    rig.host.start()
+    for stream in streams:
+        await rig.host.submit(CreateStream(f"CREATE STREAM {stream} (x BIGINT)"))
+
+
+@asynccontextmanager
+async def writing(rig: Rig, batch: pa.Table) -> AsyncIterator[Call]:
+    """A push to the stream s, which is being written for as long as the block takes."""
+    with held(rig.store.gate):
+        rig.store.inside.clear()
+        call = asyncio.ensure_future(rig.host.submit(Push("s", batch)))
+        await happened(rig.store.inside)
+        yield call
+
+
+async def come_to_pass(there: Callable[[], object]) -> None:
+    """Return once it is so."""
+    while not there():
+        await asyncio.to_thread(int)
+
+
+def test_between_a_large_push_and_a_pause_small_pushes_have_their_turn() -> None:
+    async def scenario(rig: Rig, store: Durable) -> None:
+        await start(rig, "s", "t")
         store.done.clear()
         ended = threading.Event()
-        with held(rig.store.gate):
-            rig.store.inside.clear()
-            calls = [asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
-            await happened(rig.store.inside)
-            calls += [asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
+        async with writing(rig, LARGE) as call:
+            calls = [call, asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))]
             await asyncio.to_thread(int)
             thread = asks(rig, store, ended)
-            while not rig.host._sequencer._pauses:
-                await asyncio.to_thread(int)
+            await come_to_pass(lambda: rig.host._sequencer._pauses)
             store.due = True  # type: ignore[misc]
             calls += [asyncio.ensure_future(rig.host.submit(Push("t", SMALL)))]
             await asyncio.to_thread(int)
         await asyncio.gather(*calls)
         thread.join(PATIENCE)
-        await asyncio.to_thread(rig.host.close)
         assert store.done == ["large", "small", "settle", "pause", "large"]
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    play(scenario)
 
 
 def test_a_pause_is_given_at_once_where_nothing_is_written() -> None:
-    async def scenario() -> None:
-        store = Durable()
-        rig = Rig(store)
+    async def scenario(rig: Rig, store: Durable) -> None:
         with rig.host._sequencer.pause():
             store.done.append("before the start")
         rig.host.start()
@@ -97,40 +126,30 @@ def test_a_pause_is_given_at_once_where_nothing_is_written() -> None:
             store.done.append("after the end")
         assert store.done == ["before the start", "pause", "after the end"]
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    play(scenario)
 
 
 def test_a_pause_does_not_wait_for_room_in_the_store() -> None:
     """What is done in it may be what makes the room."""
 
-    async def scenario() -> None:
-        store = Durable()
-        rig = Rig(store)
-        rig.host.start()
-        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
-        full = threading.Event()
+    async def scenario(rig: Rig, store: Durable) -> None:
+        await start(rig, "s")
+        full, later = threading.Event(), threading.Event()
         rig.store.problem = ResourceExhausted("no room", reason="DISK_FULL")
-        with held(rig.store.gate):
-            rig.store.inside.clear()
-            call = asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))
-            await happened(rig.store.inside)
+        async with writing(rig, LARGE) as call:
             asks(rig, store, full)
         await happened(full)
-        later = threading.Event()
         asks(rig, store, later)
         await happened(later)
         assert not call.done()
         rig.store.problem = None
         await call
-        await asyncio.to_thread(rig.host.close)
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    play(scenario)
 
 
 def test_a_host_that_ends_lets_whoever_asked_work() -> None:
-    async def scenario() -> None:
-        store = Durable()
-        rig = Rig(store)
+    async def scenario(rig: Rig, store: Durable) -> None:
         rig.host.start()
         with rig.host._sequencer.condition:
             ended = [threading.Event() for _ in range(3)]
@@ -140,25 +159,18 @@ def test_a_host_that_ends_lets_whoever_asked_work() -> None:
         for one in ended:
             await happened(one)
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    play(scenario)
 
 
 def test_what_is_due_waits_for_room_in_the_store() -> None:
     """To ask for it again and again would keep the sequencer busy, and pile up what it asked for."""
 
-    async def scenario() -> None:
-        store = Durable()
-        rig = Rig(store)
-        rig.host.start()
-        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+    async def scenario(rig: Rig, store: Durable) -> None:
+        await start(rig, "s")
         committer = rig.host._sequencer._committer
-        with held(rig.store.gate):
-            rig.store.inside.clear()
-            call = asyncio.ensure_future(rig.host.submit(Push("s", SMALL)))
-            await happened(rig.store.inside)
+        async with writing(rig, SMALL) as call:
             rig.store.problem = ResourceExhausted("no room", reason="DISK_FULL")
-        while committer._full is None:
-            await asyncio.to_thread(int)
+        await come_to_pass(lambda: committer._full is not None)
         store.due = True  # type: ignore[misc]
         for _ in range(20):  # each is refused, after the sequencer has looked at what there is to do
             with pytest.raises(ResourceExhausted):
@@ -166,12 +178,11 @@ def test_what_is_due_waits_for_room_in_the_store() -> None:
         assert not committer._groups
         rig.store.problem = None
         await call
-        while store.due:
-            await asyncio.to_thread(int)
+        await come_to_pass(lambda: not store.due)
         await asyncio.to_thread(rig.host.close)
         assert store.done[-1] == "settle"
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    play(scenario)
 
 
 def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
@@ -180,22 +191,14 @@ def test_a_store_that_fails_to_settle_keeps_nobody_waiting() -> None:
             """The disk fails."""
             raise Internal("the disk")
 
-    async def scenario() -> None:
-        store = Failing()
-        rig = Rig(store)
-        rig.host.start()
-        await rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)"))
+    async def scenario(rig: Rig, store: Durable) -> None:
+        await start(rig, "s")
         ended = threading.Event()
-        with held(rig.store.gate):
-            rig.store.inside.clear()
-            call = asyncio.ensure_future(rig.host.submit(Push("s", LARGE)))
-            await happened(rig.store.inside)
+        async with writing(rig, LARGE) as call:
             asks(rig, store, ended)
-            while not rig.host._sequencer._pauses:
-                await asyncio.to_thread(int)
+            await come_to_pass(lambda: rig.host._sequencer._pauses)
             store.due = True  # type: ignore[misc]
         await call
         await happened(ended)
-        await asyncio.to_thread(rig.host.close)
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
+    play(scenario, Failing())

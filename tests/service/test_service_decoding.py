@@ -293,3 +293,18 @@ def test_whose_turn_it_is_goes_by_bytes() -> None:
 
     asyncio.run(script())
     assert order == ["greedy", "modest", "late", "modest", "modest", "greedy", "greedy", "greedy"]
+
+
+def test_what_comes_after_the_end_is_cancelled() -> None:
+    given_back = list[str]()
+
+    async def script() -> None:
+        decoders = Decoders()
+        assert await decoders.run("one", 1, lambda: "done") == "done"
+        decoders.close()
+        for size in (1, QUICK_BYTES + 1):  # of the thread that has worked, and of the one that never began
+            with pytest.raises(asyncio.CancelledError):
+                await decoders.run("one", size, lambda: "done", dropped=lambda: given_back.append("room"))
+
+    asyncio.run(asyncio.wait_for(script(), 20))
+    assert given_back == ["room", "room"]
