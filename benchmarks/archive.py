@@ -32,10 +32,10 @@ from psoup.admission import Admission
 from psoup.answer import invoke
 from psoup.columns import Column
 from psoup.config import EngineConfig
-from psoup.engine import Engine
-from psoup.events import CreateStream, Register
+from psoup.data.chunk import ChunkView
+from psoup.engine.engine import Engine
+from psoup.events.commands import CreateStream, Register
 from psoup.model import BIGINT, SECOND
-from psoup.stems.chunk import ChunkView
 from psoup_service.runner import TaskPool
 from psoup_service.warmup import warm_up
 from psoup_storage import DurableStore

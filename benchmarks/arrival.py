@@ -24,9 +24,9 @@ from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
 from benchmarks.run import Run
 from benchmarks.workload import ATTRIBUTES, CREATE, DOMAIN, STREAM, Columns, Query, batches, make_columns, make_queries
+from psoup.engine.maintenance.maintenance import Installable
 from psoup.local import LocalPSoup
-from psoup.maintenance import Installable
-from psoup.stems.piece import Runner, Task, serial
+from psoup.runner import Runner, Task, serial
 from psoup_service.runner import TaskPool
 
 BATCH = 4_096

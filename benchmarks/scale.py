@@ -25,7 +25,7 @@ from benchmarks.measure import Rate, Row, Sample, Target, beside, in_turns
 from benchmarks.peers import Missing, made, pathway
 from benchmarks.peers.join import Integers, NumPyBySymbol, Peer, range_joins, symbol_joins
 from benchmarks.run import Run
-from psoup.events import Push
+from psoup.events.commands import Push
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 

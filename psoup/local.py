@@ -22,29 +22,31 @@ from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.data.chunk import Keep
+from psoup.engine.engine import Engine
 from psoup.errors import ResourceExhausted
-from psoup.events import (
+from psoup.events.acknowledgements import (
     Acknowledgement,
+    Prepared,
+    PushAcknowledgement,
+    QueriesAcknowledgement,
+    QueryAcknowledgement,
+)
+from psoup.events.commands import (
     AlterStream,
     Command,
     CreateStream,
     DropStream,
     Heartbeat,
-    Prepared,
     Push,
-    PushAcknowledgement,
-    QueriesAcknowledgement,
-    QueryAcknowledgement,
     Register,
     RegisterMany,
     Unregister,
 )
 from psoup.model import DEFAULT_TENANT
-from psoup.query import Parameter
+from psoup.plan.standing import Parameter
+from psoup.runner import Runner, serial
 from psoup.sql import is_create, window_clause
-from psoup.stems.chunk import Keep
-from psoup.stems.piece import Runner, serial
 
 
 class LocalPSoup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from psoup.beforehand import Beforehand
+from psoup.matching.outside import Beforehand
 from psoup.sql import create_stream
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from pyspark import daemon
 
-from psoup.beforehand import Beforehand
 from psoup.columns import Batch, Column
+from psoup.data.chunk import ChunkView
+from psoup.matching.outside import Beforehand
 from psoup.model import BIGINT
 from psoup.sql import create_stream
-from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.chunks import encode_chunk
 
 

@@ -19,9 +19,9 @@ from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.heartbeats import decide_heartbeat, latest_time
-from psoup.admission.owners import Owners
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.pushes import decide_push
+from psoup.admission.query_streams import Owners
 from psoup.admission.registration import Place, check_block, decide_register, decide_register_many
 from psoup.admission.windows import check_archive
 from psoup.config import EngineConfig
@@ -30,32 +30,32 @@ from psoup.errors import (
     NotFound,
     PSoupError,
 )
-from psoup.events import (
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement, QueryAcknowledgement, StreamAcknowledgement
+from psoup.events.commands import (
     AlterStream,
+    Attach,
     Command,
     CreateStream,
     DropStream,
-    Event,
     Heartbeat,
-    Prepared,
     Push,
-    PushAcknowledgement,
-    Pushed,
-    QueryAcknowledgement,
     Recall,
     Register,
+    RegisterMany,
+    Unregister,
+)
+from psoup.events.events import (
+    Attached,
+    Event,
+    Pushed,
     Registered,
     RegisteredMany,
-    RegisterMany,
-    StreamAcknowledgement,
     StreamAltered,
     StreamCreated,
     StreamDropped,
-    Unregister,
     Unregistered,
     WatermarkRaised,
 )
-from psoup.history import Attach, Attached
 
 
 def _anything(event: Event) -> None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from psoup.archive import ArchivedChunk, Zone
+from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.stored import Stored
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
-from psoup.events import AttachAcknowledgement, Prepared, Pushed, Stored
+from psoup.events.acknowledgements import AttachAcknowledgement, Prepared
+from psoup.events.commands import Attach, Extent
+from psoup.events.events import Attached, Pushed
 from psoup.expressions.tree import ID_INDEX
-from psoup.history import Attach, Attached, Extent
 from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
 

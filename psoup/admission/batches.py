@@ -19,7 +19,7 @@ import pyarrow as pa
 from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
-from psoup.events import Refused
+from psoup.events.events import Refused
 from psoup.model import Kind, StreamSpec
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1

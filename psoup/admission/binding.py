@@ -20,16 +20,17 @@ import pyarrow as pa
 from psoup.admission.budget import Budget, block_charge, text_charge
 from psoup.admission.catalog import Tenant
 from psoup.admission.windows import check_window
-from psoup.collector import without_collector
+from psoup.clauses.factor_table import Preparation
 from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
-from psoup.events import Command, Register, RegisterMany
+from psoup.events.commands import Command, Register, RegisterMany
+from psoup.gc_pause import without_collector
 from psoup.model import StreamSpec
-from psoup.query import Parameter, StandingQuery
+from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql import Template, prepare
-from psoup.sql.bound import BoundBlock
 from psoup.sql.budget import check_budget
-from psoup.sql.values import (
+from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.values import (
     Columns,
     column_bytes,
     columns_of_rows,
@@ -37,7 +38,6 @@ from psoup.sql.values import (
     numbers_of_text,
     rows_of_columns,
 )
-from psoup.stems.factor_table import Preparation
 
 LONG_TEXT = 256
 """Characters of statements from which on binding them takes longer than giving them to another thread: a form that was

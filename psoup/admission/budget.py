@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from psoup.errors import ResourceExhausted
-from psoup.events import Registered, RegisteredMany
+from psoup.events.events import Registered, RegisteredMany
 from psoup.model import StreamSpec
-from psoup.query import StandingQuery
-from psoup.sql.bound import BoundBlock
+from psoup.plan.standing import StandingQuery
+from psoup.sql.templates.block import BoundBlock
 
 ROW_BYTES = 400
 """A query made of a template and a row of short values: its columns, its part of the index and of the names."""

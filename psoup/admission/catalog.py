@@ -17,7 +17,7 @@ from psoup.admission.requests import Requests
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
 from psoup.sql import Template
-from psoup.sql.forms import Forms
+from psoup.sql.templates.forms import Forms
 
 _NAMES_COMPARED = 256
 """Names looked at for a suggestion: a tenant with many streams must not make a misspelling dear."""

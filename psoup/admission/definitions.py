@@ -12,7 +12,8 @@ from dataclasses import replace
 from psoup.admission.catalog import StreamState, Tenant
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
-from psoup.events import AlterStream, CreateStream, DropStream, StreamAltered, StreamCreated
+from psoup.events.commands import AlterStream, CreateStream, DropStream
+from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import StreamSpec
 from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
 from psoup.sql.windows import describe_duration

@@ -13,7 +13,9 @@ from psoup.admission.attachment import check_heartbeat
 from psoup.admission.catalog import StreamState
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
-from psoup.events import Heartbeat, HeartbeatAcknowledgement, Prepared, WatermarkRaised
+from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared
+from psoup.events.commands import Heartbeat
+from psoup.events.events import WatermarkRaised
 from psoup.model import StreamSpec, time_text
 
 

@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, ResourceExhausted
-from psoup.events import STAGED, Push, PushAcknowledgement, Pushed, Recall
+from psoup.events.acknowledgements import PushAcknowledgement
+from psoup.events.commands import STAGED, Push, Recall
+from psoup.events.events import Pushed
 
 MAX_NAME_BYTES = 256
 PRODUCER_BYTES, ACKNOWLEDGEMENT_BYTES = 1_000, 300

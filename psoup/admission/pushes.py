@@ -10,7 +10,9 @@ from psoup.admission.heartbeats import latest_time
 from psoup.admission.producers import check_identity
 from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
-from psoup.events import STAGED, Prepared, Push, PushAcknowledgement, Pushed, Refused
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement
+from psoup.events.commands import STAGED, Push
+from psoup.events.events import Pushed, Refused
 
 
 def decide_push(

@@ -16,20 +16,14 @@ import pyarrow as pa
 from psoup.admission.binding import Binding
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import Tenant
-from psoup.admission.owners import Owners
+from psoup.admission.query_streams import Owners
 from psoup.admission.requests import is_text
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput
-from psoup.events import (
-    Prepared,
-    QueriesAcknowledgement,
-    QueryAcknowledgement,
-    Register,
-    Registered,
-    RegisteredMany,
-    RegisterMany,
-)
-from psoup.sql.bound import BoundBlock
+from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement
+from psoup.events.commands import Register, RegisterMany
+from psoup.events.events import Registered, RegisteredMany
+from psoup.sql.templates.block import BoundBlock
 
 
 class Place(NamedTuple):

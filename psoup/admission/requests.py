@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from sortedcontainers import SortedDict
 
-from psoup.admission.owners import Owners
+from psoup.admission.query_streams import Owners
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput
-from psoup.events import Registered, RegisteredMany
+from psoup.events.events import Registered, RegisteredMany
 from psoup.wording import counted, verb
 
 MAX_REQUEST_ID_BYTES = 256

@@ -16,7 +16,8 @@ from typing import TypeGuard
 import pyarrow as pa
 
 from psoup.errors import InvalidBatch
-from psoup.events import Command, Push, PushAcknowledgement
+from psoup.events.acknowledgements import PushAcknowledgement
+from psoup.events.commands import Command, Push
 
 SMALL_ROWS = 64
 """Rows of a push up to which it is worth joining: from about here on preparing a row takes longer than copying it."""

@@ -16,8 +16,8 @@ from psoup.answer.explain import Explanation, FactorExplanation, explain
 from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.message import Message
-from psoup.answer.records import QueryRecord
-from psoup.answer.snapshot import Snapshot
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
 
 __all__ = [
     "ORDERS",

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from psoup.answer.snapshot import Snapshot, StreamView
-from psoup.archive import ENTRY_BYTES
 from psoup.columns import Array
-from psoup.stems.chunk import ChunkView
+from psoup.data.archived import ENTRY_BYTES
+from psoup.data.chunk import ChunkView
+from psoup.published.snapshot import Snapshot, StreamView
 
 _SAMPLE = 64
 """Records that are measured; the others are taken to be like them."""

@@ -15,21 +15,22 @@ from itertools import islice
 import numpy as np
 
 from psoup.answer.matches import chunk_matches, search_of
-from psoup.answer.members import Members, since
-from psoup.answer.records import ClauseRecord
-from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.data.piece import Piece
+from psoup.data.windows import retention_edge
 from psoup.errors import OutOfRange
+from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
+from psoup.matching.new_tuples import probe
+from psoup.published.members import Members, since
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
-from psoup.stems.evaluation import every_row
-from psoup.stems.piece import Piece
-from psoup.stems.query_stem import QuerySteM
-from psoup.stems.windows import retention_edge
 
 _TOGETHER, _LEAST = 4_194_304, 64
 """Words of bits that are looked at together, and tuples whatever they are: some hundredths of a second."""
@@ -202,6 +203,6 @@ def _evaluated(
     times = data.take(TIME_INDEX, offsets).values
     wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
     compute = every_row(wary=wary if len(view.outside.ids) else ())
-    index.probe(Piece(columns, data.first_id + offsets, times, 0), results, compute=compute)
+    probe(index, Piece(columns, data.first_id + offsets, times, 0), results, compute=compute)
     seen = results.view(len(offsets), np.arange(len(clauses), dtype=np.int64))
     return open_pairs_at(seen, np.arange(len(offsets), dtype=np.int64))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.columns import Array
+from psoup.data.windows import WindowRange
 from psoup.model import Anchor, WindowClause
-from psoup.stems.windows import WindowRange
+from psoup.published.snapshot import Snapshot, StreamView
 
 
 class Completeness(NamedTuple):

@@ -21,13 +21,13 @@ from itertools import islice
 import numpy as np
 
 from psoup.answer.matches import chunk_matches
-from psoup.answer.members import since
-from psoup.answer.records import ClauseRecord
-from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.clauses.costs import SlotCosts
 from psoup.columns import Array
 from psoup.errors import InvalidInput
+from psoup.published.members import since
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sizes import column_size, sizes_by_slot
-from psoup.stems.costs import SlotCosts
 from psoup.wording import counted, verb
 
 ORDERS = ("cpu", "candidates", "matched", "bytes")

@@ -2,7 +2,8 @@
 
     on disk   |covered|covered| not   | not   |covered|      Span(begin, end, 2 chunks, their tuples)
 
-Where nothing has been evaluated, whoever asks evaluates, within a budget; or a job does, once (`psoup.beforehand`).
+Where nothing has been evaluated, whoever asks evaluates, within a budget; or a job does, once
+(`psoup.matching.outside`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.answer.matches import is_kept
-from psoup.answer.members import since
-from psoup.answer.records import ClauseRecord
-from psoup.answer.snapshot import ChunkEntry, StreamView
-from psoup.archive import ArchivedChunk
 from psoup.columns import Array
+from psoup.data.archived import ArchivedChunk
 from psoup.model import time_text
+from psoup.published.members import since
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.wording import counted
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psoup.answer.records import QueryRecord
-from psoup.answer.snapshot import Snapshot, StreamView
-from psoup.archive import ENTRY_BYTES
+from psoup.data.archived import ENTRY_BYTES
 from psoup.model import StreamSpec
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024

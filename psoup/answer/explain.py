@@ -12,19 +12,19 @@ from psoup.answer.archive_work import ArchiveWork
 from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.coverage import Span, form_of, spans
 from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
-from psoup.answer.records import ClauseRecord
-from psoup.answer.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.clauses.quarantine import Reason
 from psoup.columns import key_float
 from psoup.config import TextLimits
+from psoup.data.windows import WindowRange, apply_window
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
+from psoup.matching.search import Search
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
-from psoup.query import Factor, Term
+from psoup.plan.factors import Factor, Term
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.sql import describe_window
-from psoup.stems.quarantine import Reason
-from psoup.stems.search import Search
-from psoup.stems.windows import WindowRange, apply_window
 from psoup.wording import counted, verb
 
 

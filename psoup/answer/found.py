@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.answer.matches import ChunkMatches
-from psoup.archive import Chunk
 from psoup.columns import Array
+from psoup.data.archived import Chunk
 
 _FEW = 4_096
 """Rows up to which 2 bytes for each are fewer than a bit for each row of a full chunk."""

@@ -16,9 +16,9 @@ import numpy as np
 from psoup.answer.found import Matches
 from psoup.answer.ordering import sorted_by
 from psoup.answer.outputs import Group, computed_at_once
-from psoup.archive import Chunk
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
+from psoup.data.archived import Chunk
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.reading import ReadBudget

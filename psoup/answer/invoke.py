@@ -20,18 +20,18 @@ from psoup.answer.gathering import by_ids, groups, ids_of
 from psoup.answer.matches import matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.outputs import Group, computed
-from psoup.answer.records import QueryRecord
-from psoup.answer.snapshot import Snapshot
 from psoup.answer.sorting import Sorting, over_rows
-from psoup.archive import Chunk
 from psoup.columns import Column, arrow_type
 from psoup.config import TextLimits
+from psoup.data.archived import Chunk
+from psoup.data.chunk import ChunkView
+from psoup.data.windows import apply_window, as_of_window, refuse_truncation
 from psoup.errors import OutOfRange
 from psoup.expressions.tree import Expr
 from psoup.model import Kind, WindowClause, time_text
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
-from psoup.stems.chunk import ChunkView
-from psoup.stems.windows import apply_window, as_of_window, refuse_truncation
 
 _MAX_ROWS = 65_536
 _DISK_ROWS = 16_384

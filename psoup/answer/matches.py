@@ -14,18 +14,18 @@ from itertools import islice
 import numpy as np
 
 from psoup.answer.archive_work import ArchiveWork
-from psoup.answer.members import since
-from psoup.answer.records import ClauseRecord
-from psoup.answer.snapshot import ChunkEntry, StreamView
-from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array
 from psoup.config import TextLimits
+from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.expressions.tree import Expr
+from psoup.matching.search import Search
+from psoup.published.members import since
+from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.gaps import WHOLE
-from psoup.stems.piece import Runner, Task, serial, threads_of
-from psoup.stems.search import Search
+from psoup.runner import Runner, Task, serial, threads_of
 
 _SHARED_FROM = 8
 """Chunks to be searched from which on several threads are worth their start."""

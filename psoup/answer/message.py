@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from psoup.answer.flat import Flat
 from psoup.columns import Array, arrow_type
+from psoup.data.chunk import ChunkView
 from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
 from psoup.model import DataType, Kind
-from psoup.query import Output
-from psoup.stems.chunk import ChunkView
+from psoup.plan.standing import Output
 
 _KINDS = {
     Kind.BOOLEAN: BITS,

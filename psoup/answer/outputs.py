@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from psoup.archive import ArchivedChunk, Chunk
 from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
+from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import Scope, TooMuchText
+from psoup.expressions.guarded import every_value
 from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind
 from psoup.reading import ReadBudget
-from psoup.stems.evaluation import every_value
 
 _NOT_READ = empty_column(BIGINT)
 

@@ -18,7 +18,7 @@ from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.columns import Array, Column, concat_columns
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
-from psoup.query import StandingQuery
+from psoup.plan.standing import StandingQuery
 from psoup.reading import ReadBudget
 
 _REDUCED_FROM = 262_144

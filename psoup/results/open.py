@@ -2,7 +2,7 @@
 
     rows   uint64[B, R, W]   one row of bits for each clause that matches often; a block of tuples after the other, in
                              each block row after row: `psoup.kernels.rows`
-    runs   `psoup.runs`      what the other clauses matched, in the order the tuples came; merged by size
+    runs   `psoup.results.runs`      what the other clauses matched, in the order the tuples came; merged by size
 
 A piece of tuples is written to one block or two, which lie side by side: in rows of the whole chunk it would touch a
 page of memory for each clause, and twice the time. Sealing puts the blocks of a clause together.
@@ -24,7 +24,7 @@ from psoup.kernels.rows import count_rows, set_bits
 from psoup.kernels.runs import busy_slots, find_pairs
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
-from psoup.runs import Run, grouped, together
+from psoup.results.runs import Run, grouped, together
 
 _FIRST_ROWS = 16
 _TIER = 16

@@ -24,7 +24,7 @@ from psoup.kernels.order import order_keys
 from psoup.kernels.rows import gather_rows, rows_to_offsets, set_bits
 from psoup.results.open import OpenView
 from psoup.results.room import RowRoom
-from psoup.runs import by_slot
+from psoup.results.runs import by_slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, alter_statement, create_statement
 from psoup.sql.statement import alter_stream, create_stream, is_create, prepare, standing_query, window_clause
-from psoup.sql.template import Template
+from psoup.sql.templates.template import Template
 from psoup.sql.windows import describe_duration, describe_window
 
 __all__ = [

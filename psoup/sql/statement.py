@@ -15,16 +15,16 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.model import StreamSpec, WindowClause
-from psoup.query import StandingQuery
+from psoup.plan.standing import StandingQuery
 from psoup.sql.ddl import Alteration, alteration, stream_spec
 from psoup.sql.dialect import PSoup
 from psoup.sql.guards import tokens_of
-from psoup.sql.parameters import find_holes
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import Source, nearest
 from psoup.sql.syntax import AlterStream, Bounds, CreateStream, PlacedError, Refusal, TooComplex
-from psoup.sql.template import Template, template_of
+from psoup.sql.templates.holes import find_holes
+from psoup.sql.templates.template import Template, template_of
 from psoup.sql.vague import refuse_vague
 from psoup.sql.windows import window
 

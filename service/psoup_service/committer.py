@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup.events import Event
+from psoup.events.events import Event
 from psoup_service.pauses import Pause
 from psoup_service.room import Room
 from psoup_service.stage import Failure, Stage

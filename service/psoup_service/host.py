@@ -23,10 +23,12 @@ from typing import Generic, TypeVar
 from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
-from psoup.events import Acknowledgement, Command, Event, Pushed
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command
+from psoup.events.events import Event, Pushed
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
-from psoup.stems.piece import Runner, serial
+from psoup.runner import Runner, serial
 from psoup.wording import counted, verb
 from psoup_service.allowance import Allowance
 from psoup_service.line import Submission

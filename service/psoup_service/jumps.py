@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 
-from psoup.events import Command, Event, Pushed, WatermarkRaised
-from psoup.history import Attached
+from psoup.events.commands import Command
+from psoup.events.events import Attached, Event, Pushed, WatermarkRaised
 from psoup.model import SECOND, time_text
 
 JUMP = 60 * SECOND

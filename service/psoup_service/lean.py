@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 
 import pyarrow as pa
 
-from psoup.collector import without_collector
+from psoup.gc_pause import without_collector
 from psoup_service.turns import ShortTurns
 
 

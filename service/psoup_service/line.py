@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from psoup.admission.binding import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
-from psoup.events import Acknowledgement, Command, Heartbeat, Push, Recall
-from psoup.history import Attach
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Attach, Command, Heartbeat, Push, Recall
 
 LARGE_BYTES = 1024 * 1024
 """The room that a push takes, from which on it is large."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from psoup.cover_task import evaluating
-from psoup.stems.piece import Runner, serial
+from psoup.engine.maintenance.cover import evaluating
+from psoup.runner import Runner, serial
 from psoup_service.ports import TaskPort
 from psoup_service.precautions import Guard
 from psoup_service.stage import Failure, Stage

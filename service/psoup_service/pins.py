@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from psoup.archive import Chunk
+from psoup.data.archived import Chunk
 from psoup.errors import PSoupError, ResourceExhausted
 
 SHARE = 8

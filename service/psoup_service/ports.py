@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
-from psoup.events import Effects, Event
-from psoup.stems.piece import Runner, serial
-from psoup.stems.quarantine import LeftIndex, Precautions
+from psoup.clauses.quarantine import LeftIndex, Precautions
+from psoup.events.acknowledgements import Effects
+from psoup.events.events import Event
+from psoup.runner import Runner, serial
 
 SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 

@@ -17,8 +17,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from psoup.clauses.quarantine import LeftIndex, Place, Precautions
 from psoup.errors import NotFound
-from psoup.stems.quarantine import LeftIndex, Place, Precautions
 from psoup_service.ids import Ids
 from psoup_storage.contract import Store
 

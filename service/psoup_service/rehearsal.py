@@ -22,16 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from psoup.clauses.quarantine import LeftIndex, Place, Precautions, shape_of
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
-from psoup.cover_task import evaluating
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
+from psoup.engine.maintenance.cover import evaluating
 from psoup.errors import InvalidInput, PSoupError
-from psoup.events import Event, Pushed, Registered, RegisteredMany, StreamCreated
+from psoup.events.events import Event, Pushed, Registered, RegisteredMany, StreamCreated
+from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.sql.bound import BoundBlock
-from psoup.stems.evaluation import guarded
-from psoup.stems.quarantine import LeftIndex, Place, Precautions, shape_of
+from psoup.sql.templates.block import BoundBlock
 from psoup_service.ids import Ids
 from psoup_service.precautions import Guard
 from psoup_service.warmup import warm_up

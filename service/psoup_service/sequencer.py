@@ -24,16 +24,8 @@ from psoup.admission.binding import Binding
 from psoup.admission.together import is_small, join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
-from psoup.events import (
-    Command,
-    CreateStream,
-    Prepared,
-    Push,
-    PushAcknowledgement,
-    Register,
-    RegisterMany,
-)
-from psoup.history import Attach
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement
+from psoup.events.commands import Attach, Command, CreateStream, Push, Register, RegisterMany
 from psoup_service.binder import Binder
 from psoup_service.committer import Committer, Group
 from psoup_service.jumps import Jumps

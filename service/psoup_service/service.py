@@ -21,7 +21,7 @@ from grpc_reflection.v1alpha import reflection
 from psoup.admission import Admission
 from psoup.answer import Snapshot, bill
 from psoup.clock import Clock
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import Internal, InvalidInput
 from psoup_proto.v1 import (
     attach_pb2_grpc,

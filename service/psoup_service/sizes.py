@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psoup.events import Command, CreateStream, Push, Register, RegisterMany
+from psoup.events.commands import Command, CreateStream, Push, Register, RegisterMany
 
 COMMAND_BYTES = 1_000
 """Room that a command takes beside its tuples and its text."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from psoup.answer import ordering
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.stems import arrival, search
+from psoup.matching import new_tuples, search
 from psoup_service.clock import SystemClock
 
 _STREAM = (
@@ -58,7 +58,7 @@ def _settle() -> None:
 
 def _run_everything() -> int:
     """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
-    arrival.compile_kernels()
+    new_tuples.compile_kernels()
     search.compile_kernels()
     ordering.compile_kernels()
     soup = LocalPSoup(EngineConfig(chunk_rows=256), SystemClock())

@@ -18,8 +18,8 @@ from typing import Any
 from sortedcontainers import SortedDict
 
 from psoup.errors import PSoupError
-from psoup.events import Event, Pushed, RegisteredMany
-from psoup.stems.piece import Runner, serial
+from psoup.events.events import Event, Pushed, RegisteredMany
+from psoup.runner import Runner, serial
 from psoup_service.maintainer import Maintainer
 from psoup_service.ports import EnginePort
 from psoup_service.precautions import Guard

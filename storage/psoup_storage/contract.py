@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from psoup.archive import ArchivedChunk
-from psoup.events import Event
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk import ChunkView
+from psoup.events.events import Event
 from psoup.model import StreamSpec
-from psoup.stems.chunk import ChunkView
 
 
 def new_incarnation() -> str:
@@ -89,7 +89,7 @@ class Store(Protocol):
         ...
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
-        """Store a closed chunk, so that its tuples need not be replayed; see `psoup.stems.chunk.Keep`.
+        """Store a closed chunk, so that its tuples need not be replayed; see `psoup.data.chunk.Keep`.
 
         Only a durable store has a use for it. Raises whatever the medium raises, and ResourceExhausted without room:
         nothing has changed then. Any thread, beside `append`.

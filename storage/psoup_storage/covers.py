@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from psoup.beforehand import Beforehand
 from psoup.columns import Array
+from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
+from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
-from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.archive import damaged
 from psoup_storage.durable.chunks import decode_chunk
 from psoup_storage.history import read_facts, write_facts

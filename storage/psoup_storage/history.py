@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from psoup.beforehand import Beforehand, Found
 from psoup.columns import Batch
-from psoup.history import Extent
+from psoup.data.chunk import ChunkView
+from psoup.events.commands import Extent
+from psoup.matching.outside import Beforehand, Found
 from psoup.model import StreamSpec
-from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.chunks import archive_facts, encode_chunk
 from psoup_storage.durable.directory import sync_directory
 from psoup_storage.job_folder import JobFolder, bad_history

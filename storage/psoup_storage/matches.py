@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from psoup.beforehand import Found
 from psoup.columns import Array
+from psoup.matching.outside import Found
 
 SUFFIX = ".matches"
 _MAGIC = 0x31686374614D5350

@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from sortedcontainers import SortedDict
 
+from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
-from psoup.events import (
+from psoup.events.events import (
     Event,
     Pushed,
     Registered,
@@ -28,8 +29,7 @@ from psoup.events import (
     WatermarkRaised,
 )
 from psoup.model import StreamSpec
-from psoup.sql.bound import BoundBlock
-from psoup.stems.chunk import ChunkView
+from psoup.sql.templates.block import BoundBlock
 from psoup_storage.contract import new_incarnation
 
 _EVENT_BYTES = 500

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from psoup.admission.producers import Producers
-from psoup.events import PushAcknowledgement
+from psoup.events.acknowledgements import PushAcknowledgement
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks, codec, database
 from psoup_testing import acknowledged, lives

@@ -16,9 +16,10 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import FailedPrecondition
-from psoup.events import CreateStream, Event, Push, Register
+from psoup.events.commands import CreateStream, Push, Register
+from psoup.events.events import Event
 from psoup_testing.acknowledged import batch_rows, problems
 from psoup_testing.budget import SCALE, SEED, replayable
 

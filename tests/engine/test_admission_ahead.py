@@ -8,7 +8,9 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, OutOfRange, SqlError
-from psoup.events import AlterStream, CreateStream, Heartbeat, PushAcknowledgement, StreamAltered, StreamCreated
+from psoup.events.acknowledgements import PushAcknowledgement
+from psoup.events.commands import AlterStream, CreateStream, Heartbeat
+from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import SECOND
 from psoup.sql import alter_statement, alter_stream, create_statement, create_stream
 from psoup_service.jumps import Jumps

@@ -6,7 +6,9 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, Conflict, FailedPrecondition, InvalidInput, NotFound, OutOfRange, SqlError
-from psoup.events import Push, QueriesAcknowledgement, RegisterMany, Unregistered
+from psoup.events.acknowledgements import QueriesAcknowledgement
+from psoup.events.commands import Push, RegisterMany
+from psoup.events.events import Unregistered
 from psoup_testing.gate import Gate, rows
 
 STREAM = "CREATE STREAM Trades (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"

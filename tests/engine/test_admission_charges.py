@@ -17,7 +17,7 @@ from psoup.admission.budget import (
 )
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.events import AlterStream, Register, RegisterMany
+from psoup.events.commands import AlterStream, Register, RegisterMany
 from psoup_testing.gate import Gate
 
 

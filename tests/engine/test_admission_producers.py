@@ -7,7 +7,7 @@ import pytest
 from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, FailedPrecondition, InvalidBatch, InvalidInput, PSoupError, ResourceExhausted
-from psoup.events import Push, Recall
+from psoup.events.commands import Push, Recall
 from psoup.model import SECOND
 from psoup_testing.gate import Gate, rows
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
-from psoup.events import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
 from psoup.model import SECOND
 from psoup_testing.gate import Gate, rows
 

@@ -7,7 +7,7 @@ import pytest
 
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
-from psoup.events import Heartbeat
+from psoup.events.commands import Heartbeat
 from psoup.model import SECOND
 from psoup_testing.gate import Gate
 

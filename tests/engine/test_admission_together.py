@@ -10,7 +10,8 @@ from psoup.admission import Admission
 from psoup.admission.together import join, may_join, share
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, ResourceExhausted
-from psoup.events import CreateStream, Heartbeat, Push, Pushed
+from psoup.events.commands import CreateStream, Heartbeat, Push
+from psoup.events.events import Pushed
 
 NOW = 10_000_000
 TEXT = "CREATE STREAM s (x BIGINT, t TEXT)"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psoup.columns import Batch, columns_from_arrow
+from psoup.data.chunk import OpenChunk
+from psoup.data.reorder import ReorderBuffer
 from psoup.model import BIGINT, TEXT, Attribute, Schema
-from psoup.stems.chunk import OpenChunk
-from psoup.stems.reorder import ReorderBuffer
 
 SCHEMA = Schema((Attribute("number", BIGINT), Attribute("word", TEXT)))
 ROWS = st.lists(st.tuples(st.none() | st.integers(-5, 5), st.none() | st.text(max_size=4)), max_size=7)

@@ -5,10 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup import covering
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.stems.query_stem import Subset
+from psoup.matching import old_tuples
 
 VALUES = [n * 37 % 101 for n in range(320)]
 
@@ -18,13 +17,13 @@ def test_pieces_are_large_unless_their_bitmaps_would_be(
     monkeypatch: pytest.MonkeyPatch, allowed: int, expected: list[int]
 ) -> None:
     sizes = list[int]()
-    probe = Subset.probe
+    probe = old_tuples.probe
 
-    def counted(self: Subset, piece: Any, *args: Any, **more: Any) -> dict[int, str]:
+    def counted(clauses: Any, piece: Any, *args: Any, **more: Any) -> dict[int, str]:
         sizes.append(len(piece))
-        return probe(self, piece, *args, **more)
+        return probe(clauses, piece, *args, **more)
 
-    monkeypatch.setattr(covering, "_BITMAPS", allowed)
+    monkeypatch.setattr(old_tuples, "_BITMAPS", allowed)
     soup = LocalPSoup(EngineConfig(chunk_rows=256, piece_rows=64))
     soup.execute("CREATE STREAM s (x BIGINT)")
     soup.push("s", pa.table({"x": VALUES}))
@@ -32,7 +31,7 @@ def test_pieces_are_large_unless_their_bitmaps_would_be(
     queries = soup.register_many(
         [f"SELECT x FROM s WHERE x >= {low} AND x < {low + 9} BEGIN (START)" for low in range(90)]
     )
-    monkeypatch.setattr(Subset, "probe", counted)
+    monkeypatch.setattr(old_tuples, "probe", counted)
     soup.maintain()
     assert sizes == expected
     soup.engine.check()

@@ -19,16 +19,16 @@ import pytest
 
 from psoup.columns import Column, arrow_type
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
-from psoup.events import Event
+from psoup.events.events import Event
+from psoup.expressions import guarded as evaluation
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup.stems import evaluation
 from psoup_testing.budget import Budget, replayable
 from psoup_testing.expression_oracle import arrow_array
 

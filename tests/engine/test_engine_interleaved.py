@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import EngineConfig
-from psoup.events import Command, Prepared, Push, Register, RegisterMany, Unregister
+from psoup.events.acknowledgements import Prepared
+from psoup.events.commands import Command, Push, Register, RegisterMany, Unregister
 from psoup.local import LocalPSoup
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=2)

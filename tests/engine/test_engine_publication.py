@@ -14,15 +14,17 @@ from hypothesis import note
 from psoup.admission import Admission
 from psoup.answer.by_tuple import matches
 from psoup.answer.invoke import invoke
-from psoup.answer.snapshot import Snapshot
 from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
-from psoup.engine import Engine
-from psoup.events import CreateStream, Push, Pushed, Refused, Register, Registered
+from psoup.engine.engine import Engine
+from psoup.events.commands import CreateStream, Push, Register
+from psoup.events.events import Pushed, Refused, Registered
 from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
-from psoup.query import Factor, Interval, Output, StandingQuery, Term
+from psoup.plan.factors import Factor, Interval, Term
+from psoup.plan.standing import Output, StandingQuery
+from psoup.published.snapshot import Snapshot
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.calls import calls_of
 from psoup_testing.duel import rows_of

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import invoke
+from psoup.clauses.quarantine import Place, Precautions, shape_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.cover_task import evaluating
-from psoup.engine import Engine
-from psoup.events import Event
+from psoup.engine.engine import Engine
+from psoup.engine.maintenance.cover import evaluating
+from psoup.events.events import Event
+from psoup.expressions.guarded import reason_of
 from psoup.model import DEFAULT_TENANT
 from psoup.results.gaps import NO_GAPS, WHOLE
-from psoup.stems.evaluation import reason_of
-from psoup.stems.quarantine import Place, Precautions, shape_of
 from psoup_testing.raising import poison, raising
 from psoup_testing.recording import RecordingPSoup
 

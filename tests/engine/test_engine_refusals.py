@@ -8,9 +8,9 @@ import pytest
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.data.refusals import KEPT, Refusals
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup.stems.refusals import KEPT, Refusals
 
 
 def times(*values: int) -> np.ndarray:  # type: ignore[type-arg]

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
+from psoup.clauses.factor_table import PreparedQueries
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import Conflict, InvalidInput, OutOfRange, SqlError
-from psoup.events import QueriesAcknowledgement, RegisterMany
+from psoup.events.acknowledgements import QueriesAcknowledgement
+from psoup.events.commands import RegisterMany
 from psoup.local import LocalPSoup
-from psoup.stems.factor_table import PreparedQueries
 from psoup_testing.gate import Gate
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)

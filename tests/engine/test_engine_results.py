@@ -12,8 +12,8 @@ from psoup.config import EngineConfig
 from psoup.kernels.rows import set_bits
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
+from psoup.results.runs import ONE_BLOCK, grouped
 from psoup.results.sealed import merge_packs, seal
-from psoup.runs import ONE_BLOCK, grouped
 
 ROWS = 128
 SLOTS = 6

@@ -13,12 +13,12 @@ from psoup.admission.budget import TEXT_BYTES
 from psoup.answer.describe import describe_stream
 from psoup.columns import Batch, Column, concat_batches
 from psoup.config import EngineConfig
+from psoup.data import reorder
+from psoup.data.reorder import ReorderBuffer
 from psoup.errors import InvalidInput, ResourceExhausted
-from psoup.events import Command, CreateStream, DropStream, Push, Register, Unregister
+from psoup.events.commands import Command, CreateStream, DropStream, Push, Register, Unregister
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, SECOND
-from psoup.stems import reorder
-from psoup.stems.reorder import ReorderBuffer
 from psoup_testing.calls import calls_of
 
 SMALL = EngineConfig(chunk_rows=64)
@@ -172,7 +172,7 @@ def test_maintenance_of_one_stream_does_not_wait_for_that_of_another() -> None:
 
 
 def test_many_clauses_are_covered_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup.cover_task.COVER_AT_ONCE", 7)
+    monkeypatch.setattr("psoup.engine.maintenance.cover.COVER_AT_ONCE", 7)
     soup = made()
     soup.push("s", table(range(130)))
     queries = [soup.register(f"SELECT a FROM s WHERE a % 9 < {n % 9} AND a > {n}") for n in range(20)]
@@ -274,7 +274,7 @@ def test_a_closed_chunk_whose_zones_exclude_a_clause_is_not_scanned(
     query = soup.register(f"SELECT a FROM s WHERE {where}")
     scanned: list[object] = []
     for name in ("scan", "codes_mask"):
-        monkeypatch.setattr(sys.modules["psoup.stems.search"], name, lambda *args: scanned.append(args))
+        monkeypatch.setattr(sys.modules["psoup.matching.search"], name, lambda *args: scanned.append(args))
     found = soup.invoke(query).to_table().column("a").to_pylist()
     assert (found, scanned) == ([*range(64, 70)] if where == "a > 63" else [], [])
 

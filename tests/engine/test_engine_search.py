@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from psoup.columns import Column
+from psoup.data.chunk import ChunkView
+from psoup.data.narrow import narrow
+from psoup.data.zones import narrow_all, narrowed
 from psoup.expressions.tree import AttributeRef
+from psoup.matching.scan import scan
+from psoup.matching.search import Search
 from psoup.model import BIGINT, DOUBLE
-from psoup.query import Factor, Interval, Term
-from psoup.stems.chunk import ChunkView
-from psoup.stems.narrow import narrow
-from psoup.stems.scan import scan
-from psoup.stems.search import Search
-from psoup.stems.zones import narrow_all, narrowed
+from psoup.plan.factors import Factor, Interval, Term
 from psoup_testing.stems import random_factors, random_piece
 
 

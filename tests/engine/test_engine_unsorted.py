@@ -111,8 +111,9 @@ def test_kernels_and_what_calls_them_sort_by_no_method() -> None:
     """`array.sort()` cannot be watched: it is looked for in the text of what runs on these paths."""
     engine = Path(psoup.kernels.__file__).parent.parent
     files = list((engine / "kernels").glob("*.py"))
-    files += [engine / "runs.py", *(path for path in (engine / "results").glob("*.py") if path.stem != "gaps")]
-    files += [engine / "stems" / f"{name}.py" for name in ("arrival", "join", "reorder", "piece", "chunk", "values")]
+    files += [path for path in (engine / "results").glob("*.py") if path.stem != "gaps"]
+    files += [engine / "matching" / f"{name}.py" for name in ("new_tuples", "shard", "emission")]
+    files += [engine / "data" / f"{name}.py" for name in ("reorder", "piece", "chunk", "values")]
     for path in files:
         tree = ast.parse(path.read_text())
         checks = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "check"]

@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 
 import pytest
 
+from psoup.data.windows import Timeline, apply_window, as_of_window, refuse_truncation, retention_edge
 from psoup.errors import OutOfRange
 from psoup.model import NOW, START, Anchor, Bound, Retention, WindowClause
-from psoup.stems.windows import Timeline, apply_window, as_of_window, refuse_truncation, retention_edge
 
 #        IDs 3  4  5  6  7  8  9
 TIMES = [10, 12, 12, 13, 20, 20, 25]

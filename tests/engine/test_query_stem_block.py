@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from psoup.clauses.factor_table import FactorTable
+from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
 from psoup.errors import Internal
 from psoup.expressions.tree import AttributeRef
 from psoup.model import BIGINT, TEXT, Attribute, Schema
-from psoup.query import Factor, Interval, Term
-from psoup.stems.factor_table import FactorTable
-from psoup.stems.query_stem import QuerySteM
+from psoup.plan.factors import Factor, Interval, Term
 
 SCHEMA = Schema((Attribute("a", BIGINT), Attribute("t", TEXT)))
 A, T = AttributeRef(BIGINT, 0, "a"), AttributeRef(TEXT, 1, "t")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from psoup.clauses.names import ClauseNames
+from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
-from psoup.query import Factor
+from psoup.plan.factors import Factor
 from psoup.sql import standing_query
-from psoup.stems.names import ClauseNames
-from psoup.stems.query_stem import QuerySteM
 from psoup_testing.blocks import SPEC, block_of, conditions
 
 CONFIG = EngineConfig(delta_queries=8)

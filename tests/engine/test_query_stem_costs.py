@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from psoup.clauses.posting_lists import Layout
+from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Column
 from psoup.config import EngineConfig
+from psoup.data.piece import Piece
 from psoup.expressions.tree import AttributeRef
+from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT, Attribute, Schema
-from psoup.query import Factor, Interval, Term
+from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
-from psoup.stems.piece import Piece
-from psoup.stems.posting_lists import Layout
-from psoup.stems.query_stem import QuerySteM
 
 A, B = AttributeRef(BIGINT, 0, "a"), AttributeRef(BIGINT, 1, "b")
 SCHEMA = Schema((Attribute("a", BIGINT, True), Attribute("b", BIGINT, True)))
@@ -30,8 +31,8 @@ def piece_of(a: list[int], b: list[int], start: int = 0) -> Piece:
     return Piece(columns, ids, ids, start)
 
 
-def probe(stem: QuerySteM, piece: Piece) -> None:
-    stem.probe(piece, OpenResults(CONFIG, 1_024))
+def meet(stem: QuerySteM, piece: Piece) -> None:
+    probe(stem, piece, OpenResults(CONFIG, 1_024))
 
 
 def test_what_is_looked_at_is_what_passes_the_most_selective_factor() -> None:
@@ -39,7 +40,7 @@ def test_what_is_looked_at_is_what_passes_the_most_selective_factor() -> None:
     stem.add(0, (in_range(A, 0, 4), in_range(B, 0, 900)))
     stem.add(1, (in_range(A, 0, 900),))
     stem.add(2, (in_range(A, 5_000, 6_000),))
-    probe(stem, piece_of(list(range(1_000)), list(range(1_000))))
+    meet(stem, piece_of(list(range(1_000)), list(range(1_000))))
     costs = stem.costs.read()
     assert costs.tuples[:3].tolist() == [1_000] * 3
     assert costs.candidates[:3].tolist() == [4, 1_000, 0]
@@ -53,7 +54,7 @@ def test_clauses_in_lists_are_counted_by_the_tuples_of_their_cells(merged: bool)
     rng = np.random.default_rng(1)
     a = rng.integers(0, 250, 700)
     for start in range(0, 700, 100):
-        probe(stem, piece_of(a[start : start + 100].tolist(), [0] * 100, start))
+        meet(stem, piece_of(a[start : start + 100].tolist(), [0] * 100, start))
         if merged:
             stem.add(500 + start, (in_range(B, start, start + 1),))
             stem.install(stem.merge_task(everything=True).compute())
@@ -68,7 +69,7 @@ def test_clauses_in_lists_are_counted_by_the_tuples_of_their_cells(merged: bool)
 def test_a_slot_that_is_used_again_begins_anew() -> None:
     stem = QuerySteM(SCHEMA, CONFIG)
     stem.add(0, (in_range(A, 0, 900),))
-    probe(stem, piece_of(list(range(100)), [0] * 100))
+    meet(stem, piece_of(list(range(100)), [0] * 100))
     owners = np.array([5])
     stem.costs.gone([(np.array([4, 5]), np.array([2, 7]))])
     assert stem.costs.read(owners).matched[0] == 7
@@ -77,6 +78,6 @@ def test_a_slot_that_is_used_again_begins_anew() -> None:
     assert stem.costs.read(owners).matched[0] == 7
     stem.remove(0)
     stem.add(0, (in_range(A, 50, 52),))
-    probe(stem, piece_of(list(range(100)), [0] * 100, 100))
+    meet(stem, piece_of(list(range(100)), [0] * 100, 100))
     costs = stem.costs.read()
     assert (costs.tuples[0], costs.candidates[0], costs.matched[0]) == (100, 2, 0)

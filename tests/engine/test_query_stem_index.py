@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.clauses.describe import expr_text
+from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
 from psoup.errors import Internal
-from psoup.query import Factor, Interval, Term
-from psoup.stems.describe import expr_text
-from psoup.stems.query_stem import QuerySteM
+from psoup.plan.factors import Factor, Interval, Term
 from psoup_testing.stems import A_MINUS_B, ATTRIBUTES, REFS, SCHEMA, random_factors
 
 CONFIG = EngineConfig(delta_queries=8)

@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psoup.clauses.posting_lists import Layout
+from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Column
 from psoup.config import EngineConfig
+from psoup.data.piece import Piece
 from psoup.errors import Internal
 from psoup.kernels.arrive import count_and_plan
 from psoup.kernels.codes import count_some
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
 from psoup.kernels.runs import group_keys, group_pairs, keys_to_rows
+from psoup.matching import emission
+from psoup.matching.new_tuples import compile_kernels, probe
 from psoup.model import BIGINT
-from psoup.query import Factor, Interval, Term
+from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
-from psoup.stems import emission
-from psoup.stems.arrival import compile_kernels
-from psoup.stems.piece import Piece, Runner, serial
-from psoup.stems.posting_lists import Layout
-from psoup.stems.query_stem import QuerySteM
+from psoup.runner import Runner, serial
 from psoup_testing.calls import calls_of
 from psoup_testing.shards import Shards
 from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
@@ -79,7 +80,7 @@ def test_probe_agrees_with_the_naive_evaluator(seed: int, layout: Layout, config
         if pending and rng.random() < 0.6:
             stem.install(pending.pop(rng.randrange(len(pending))).compute())
         piece = random_piece(rng, min(CHUNK - start, rng.choice([1, 3, 63, 64, 65, 130])), start)
-        stem.probe(piece, results, run)
+        probe(stem, piece, results, run)
         for slot, factors in clauses.items():
             expected[slot] += [start + row for row in naive_matches(factors, piece)]
         start += len(piece)
@@ -105,7 +106,7 @@ def test_subset_covers_like_the_whole(seed: int) -> None:
     chosen = np.array([*rng.sample(range(60), 20), 7, 300], np.int64)
     results, piece = OpenResults(config, 64), random_piece(rng, 200, 0)
     subset = stem.subset(chosen)
-    subset.probe(piece, results)
+    probe(subset, piece, results)
     assert subset.slots.tolist() == sorted(set(chosen.tolist()) - {7, 300})
     for slot, factors in clauses.items():
         wanted = naive_matches(factors, piece) if slot in subset.slots else []
@@ -119,7 +120,7 @@ def test_errors_are_counted_once_a_tuple() -> None:
         stem.add(slot, (Factor((Term(B_HUGE, (Interval(None, None),), True),)),))
     piece = random_piece(random.Random(3), 200, 0)
     huge = int(np.count_nonzero(piece.columns[1].values >= 2))
-    stem.probe(piece, results)
+    probe(stem, piece, results)
     (attribute,) = stem.attributes_of(1).tolist()
     assert results.errors == {attribute: huge}
     assert stem.attributes[attribute] == B_HUGE
@@ -156,7 +157,7 @@ def test_pieces_of_full_size(generous: int, block_rows: int) -> None:
     for stop in (4133, 8229, 8300, 9000):
         ids = np.arange(start, stop)
         columns = tuple(Column(BIGINT, values[start:stop]) for values in (a, b))
-        stem.probe(Piece(columns, ids, ids, start), results, shards)
+        probe(stem, Piece(columns, ids, ids, start), results, shards)
         start = stop
     results.check(9000)
     assert shards.shared > 4, "four pieces, and rows for the first"
@@ -189,7 +190,7 @@ def test_lists_of_points_values_and_ranges(rows: int, shards: Runner) -> None:
         stem.remove(slot)
     for start in range(0, 5000, rows):
         ids = np.arange(start, min(start + rows, 5000))
-        stem.probe(Piece((Column(BIGINT, a[ids]), Column(BIGINT, b[ids])), ids, ids, start), results, shards)
+        probe(stem, Piece((Column(BIGINT, a[ids]), Column(BIGINT, b[ids])), ids, ids, start), results, shards)
     results.check(5000)
     for slot, (ranges, low, high) in enumerate(spans):
         within = np.any([(x <= a) & (a < y) for x, y in ranges], axis=0) if slot % 100 else a < 5000
@@ -211,7 +212,7 @@ def test_kernels_compiled_beforehand_are_those_that_large_indexes_run() -> None:
     before = [len(kernel.signatures) for kernel in kernels]
     for start in range(40):
         ids = np.arange(start, start + 1)
-        stem.probe(Piece((Column(BIGINT, ids * 2), Column(BIGINT, ids)), ids, ids, start), results)
+        probe(stem, Piece((Column(BIGINT, ids * 2), Column(BIGINT, ids)), ids, ids, start), results)
     assert matches_of(results, 0, 40) == list(range(4, 40)) and matches_of(results, 5, 40) == [5]
     assert [len(kernel.signatures) for kernel in kernels] == before
 
@@ -224,7 +225,7 @@ def test_a_clause_that_matches_everything_gets_a_row_from_small_pieces_too() -> 
     column = Column(BIGINT, np.arange(6000) % 400)
     for start in range(6000):
         ids = np.arange(start, start + 1)
-        stem.probe(Piece((column.slice(start, start + 1), column), ids, ids, start), results)
+        probe(stem, Piece((column.slice(start, start + 1), column), ids, ids, start), results)
         if start == 4500:
             before = results.view(4500, np.zeros(0, np.int64))
     results.check(6000)
@@ -252,7 +253,7 @@ def test_clauses_that_see_every_piece_are_planned_once(
         stem.add(slot, (_between(0, slot, slot + 1) if slot % 2 else _between(1, 0, 10 * slot),))
     assert stem.install(stem.merge_task().compute())
     values, ids = np.arange(640) % 400, np.arange(640)
-    stem.probe(Piece((Column(BIGINT, values), Column(BIGINT, values)), ids, ids, 0), results, Shards(3))
+    probe(stem, Piece((Column(BIGINT, values), Column(BIGINT, values)), ids, ids, 0), results, Shards(3))
     assert planned == plans
     results.check(640)
     for slot in range(40):
@@ -271,8 +272,8 @@ def _calls_of_probe(clauses: int) -> int:
     assert stem.install(stem.merge_task(everything=True).compute())
     ids = np.arange(4096)
     columns = tuple(Column(BIGINT, rng.integers(0, 100, 4096)) for _ in range(2))
-    stem.probe(Piece(columns, ids, ids, 0), results)
-    return calls_of(lambda: stem.probe(Piece(columns, ids, ids, 4096), results))
+    probe(stem, Piece(columns, ids, ids, 0), results)
+    return calls_of(lambda: probe(stem, Piece(columns, ids, ids, 4096), results))
 
 
 def test_python_calls_do_not_depend_on_the_number_of_clauses() -> None:
@@ -295,7 +296,7 @@ def test_a_piece_that_is_soon_done_stays_whole(tuples: int, clauses: int, tasks:
     ids = np.arange(tuples)
     columns = tuple(Column(BIGINT, rng.integers(0, 100, tuples)) for _ in range(2))
     results.ensure_rows(np.arange(600))
-    stem.probe(Piece(columns, ids, ids, 0), results, run)
+    probe(stem, Piece(columns, ids, ids, 0), results, run)
     assert run.shared == tasks
 
 

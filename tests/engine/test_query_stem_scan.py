@@ -7,13 +7,14 @@ import random
 import numpy as np
 import pytest
 
+from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
+from psoup.data.piece import Piece
+from psoup.matching.new_tuples import probe
+from psoup.matching.scan import Zone, scan, zone_excludes
 from psoup.model import TEXT
-from psoup.query import Factor, Interval, Term
+from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
-from psoup.stems.piece import Piece
-from psoup.stems.query_stem import QuerySteM
-from psoup.stems.scan import Zone, scan, zone_excludes
 from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece, row_keys
 
 
@@ -64,7 +65,7 @@ def test_errors_are_counted_as_on_arrival() -> None:
     factors = (Factor((Term(REFS[0], (Interval(1000, 2000),)),)), Factor((Term(B_HUGE, (Interval(0, None),)),)))
     stem, results = QuerySteM(SCHEMA, EngineConfig()), OpenResults(EngineConfig(), 4)
     stem.add(0, factors)
-    stem.probe(piece, results)
+    probe(stem, piece, results)
     assert scan(factors, piece.columns, piece.ids, piece.times).errors == sum(results.errors.values()) > 0
 
 

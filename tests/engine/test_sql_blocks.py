@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from psoup.errors import InvalidInput
 from psoup.model import Kind
-from psoup.query import ClauseColumns, Edges, Factor, Interval, Key, Term
+from psoup.plan.factors import Factor, Interval, Key, Term
+from psoup.plan.many import ClauseColumns, Edges
 from psoup.sql import prepare
-from psoup.sql.intervals import ends
-from psoup.sql.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
+from psoup.sql.templates.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
+from psoup.sql.where.intervals import ends
 from psoup_testing.blocks import block_of, conditions, lookup
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import SqlError
-from psoup.events import RegisterMany
+from psoup.events.commands import RegisterMany
 from psoup.expressions.fold import constant
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Literal

@@ -6,9 +6,10 @@ import pytest
 
 from psoup.expressions.tree import AttributeRef, Call, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT, StreamSpec
-from psoup.query import Factor, Interval, StandingQuery, Term
+from psoup.plan.factors import Factor, Interval, Term
+from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, standing_query
-from psoup.sql.factors import like_prefix
+from psoup.sql.where.factors import like_prefix
 
 SPEC = create_stream(
     "CREATE STREAM s (a BIGINT, b BIGINT, x DOUBLE, p DECIMAL(6,2), q DECIMAL(6,2), n TEXT, f BOOLEAN, "

@@ -12,9 +12,9 @@ import pytest
 
 from psoup.errors import PSoupError
 from psoup.model import Schema, StreamSpec
-from psoup.query import StandingQuery
+from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, standing_query
-from psoup.sql.forms import Forms, form_of, in_order
+from psoup.sql.templates.forms import Forms, form_of, in_order
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.expressions import Maker, Scope
 from psoup_testing.histories import BASE, draw_declaration, draw_pools
@@ -109,7 +109,7 @@ def test_a_form_has_a_template_from_the_second_time_on(monkeypatch: pytest.Monke
         parsed.append(text)
         return standing_query(text, *more)
 
-    monkeypatch.setattr("psoup.sql.forms.standing_query", read)
+    monkeypatch.setattr("psoup.sql.templates.forms.standing_query", read)
     texts = [f"SELECT qty FROM s WHERE sym = 'S{k}' AND qty > {k} AND amount < {k}.5 LIMIT 3" for k in range(20)]
     assert [forms.query(text, lookup) for text in texts] == [standing_query(text, lookup) for text in texts]
     assert parsed == texts[:1]
@@ -147,7 +147,7 @@ def test_one_template_serves_comparisons_in_any_order(monkeypatch: pytest.Monkey
         parsed.append(text)
         return standing_query(text, *more)
 
-    monkeypatch.setattr("psoup.sql.forms.standing_query", read)
+    monkeypatch.setattr("psoup.sql.templates.forms.standing_query", read)
     parts = ["sym = 'it''s AND'", "qty BETWEEN -3 AND 7", "amount < 1.5", '"qty" <> 4', "sym >= 'a'"]
     for order in itertools.permutations(parts):
         text = f"SELECT qty FROM s WHERE {' AND '.join(order)} ORDER BY qty LIMIT 3 BEGIN (NOW - 60)"

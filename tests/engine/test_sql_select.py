@@ -11,7 +11,7 @@ from sqlglot import exp
 from psoup.errors import NotSupported, SqlError
 from psoup.expressions.tree import AttributeRef, Call, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, StreamSpec, decimal
-from psoup.query import OrderKey, Output, StandingQuery
+from psoup.plan.standing import OrderKey, Output, StandingQuery
 from psoup.sql import create_stream, standing_query
 
 SPEC = create_stream("CREATE STREAM Trades (price DECIMAL(8,2), vol BIGINT, sym TEXT, x DOUBLE, t TIMESTAMP, d DATE)")

@@ -20,7 +20,8 @@ import pytest
 from psoup.columns import Array, Column, columns_from_arrow
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.model import Kind
-from psoup.query import Factor, Interval, StandingQuery, Term
+from psoup.plan.factors import Factor, Interval, Term
+from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, standing_query
 
 SPEC = create_stream(

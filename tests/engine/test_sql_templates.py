@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, StreamSpec, decimal
-from psoup.query import StandingQuery
+from psoup.plan.standing import StandingQuery
 from psoup.sql import Template, create_stream, prepare, standing_query
 
 SPEC = create_stream(

@@ -20,7 +20,7 @@ from psoup.answer.by_tuple import matches_many
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.model import DEFAULT_TENANT
 from psoup_testing.budget import Budget, replayable
 from psoup_testing.raising import poison, raising

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from psoup.admission.batches import read_columns
 from psoup.answer.coverage import lacking
-from psoup.archive import ArchivedChunk
-from psoup.beforehand import Beforehand
 from psoup.columns import Batch
 from psoup.config import EngineConfig
-from psoup.events import AttachAcknowledgement
-from psoup.history import Attach
+from psoup.data.archived import ArchivedChunk
+from psoup.events.acknowledgements import AttachAcknowledgement
+from psoup.events.commands import Attach
+from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
 from psoup_storage.covers import Cover, cover_chunk, write_cover

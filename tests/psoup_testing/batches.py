@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 
-from psoup.beforehand import Beforehand
+from psoup.matching.outside import Beforehand
 from psoup_testing.attaching import AttachingDuel, attach, write
 from psoup_testing.duel import expected_refusal, to_table
 from psoup_testing.model import Row

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, prepare
-from psoup.sql.bound import BoundBlock
-from psoup.sql.values import columns_of_rows
+from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.values import columns_of_rows
 
 CREATE = (
     "CREATE STREAM s (sym TEXT, qty BIGINT, price DOUBLE, amount DECIMAL(10,2), at TIMESTAMP, day DATE, ok BOOLEAN)"

@@ -25,9 +25,10 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
-from psoup.events import Acknowledgement, Command, Push
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command, Push
 from psoup.local import LocalPSoup
 from psoup.model import SECOND, Retention
 from psoup_storage import DurableStore

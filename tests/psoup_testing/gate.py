@@ -16,18 +16,9 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
-from psoup.events import (
-    Command,
-    CreateStream,
-    DropStream,
-    Event,
-    Heartbeat,
-    Prepared,
-    Push,
-    Pushed,
-    Register,
-    Unregister,
-)
+from psoup.events.acknowledgements import Prepared
+from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.events.events import Event, Pushed
 from psoup.model import SECOND
 
 

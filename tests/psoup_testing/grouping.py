@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from psoup import runs as runs_of
 from psoup.kernels import runs
 from psoup.kernels.plain import runs as plain
+from psoup.results import runs as runs_of
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]

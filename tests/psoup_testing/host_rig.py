@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from psoup.admission import Admission
+from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.events import CreateStream, Effects, Event
-from psoup.stems.piece import Runner, serial
-from psoup.stems.quarantine import LeftIndex, Precautions
+from psoup.events.acknowledgements import Effects
+from psoup.events.commands import CreateStream
+from psoup.events.events import Event
+from psoup.runner import Runner, serial
 from psoup_service.host import Host
 from psoup_storage import MemoryStore
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from psoup.clauses.bounds import int_bounds
 from psoup.columns import new_array
 from psoup.kernels.lanes import LANES
 from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup.stems.bounds import int_bounds
 from psoup_testing import gathering, grouping, naming
 
 Rng = np.random.Generator

@@ -23,9 +23,11 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import AlreadyExists, FailedPrecondition, Internal, ResourceExhausted
-from psoup.events import Acknowledgement, CreateStream, Event, Push, PushAcknowledgement, QueryAcknowledgement, Register
+from psoup.events.acknowledgements import Acknowledgement, PushAcknowledgement, QueryAcknowledgement
+from psoup.events.commands import CreateStream, Push, Register
+from psoup.events.events import Event
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks
 from psoup_testing.acknowledged import Row, batch_rows, problems

@@ -15,9 +15,11 @@ from psoup.admission import Admission
 from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
-from psoup.events import Acknowledgement, Command, Event
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command
+from psoup.events.events import Event
 from psoup.local import LocalPSoup
 from psoup_testing.duel import rows_of, to_table
 from psoup_testing.histories import (

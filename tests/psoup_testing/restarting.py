@@ -15,8 +15,9 @@ from pathlib import Path
 from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.engine import Engine
-from psoup.events import Acknowledgement, Command
+from psoup.engine.engine import Engine
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command
 from psoup_storage import DurableStore
 from psoup_testing.recording import RecordingPSoup
 

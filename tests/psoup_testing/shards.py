@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psoup.stems.piece import Task
+from psoup.runner import Task
 
 
 class Shards:

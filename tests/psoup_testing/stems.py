@@ -10,11 +10,11 @@ import random
 import numpy as np
 
 from psoup.columns import Column
+from psoup.data.piece import Piece
+from psoup.expressions.guarded import column_of
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, Attribute, Schema
-from psoup.query import Factor, Interval, Key, Term
-from psoup.stems.evaluation import column_of
-from psoup.stems.piece import Piece
+from psoup.plan.factors import Factor, Interval, Key, Term
 
 SCHEMA = Schema(
     (Attribute("a", BIGINT), Attribute("b", BIGINT), Attribute("t", TEXT), Attribute("x", DOUBLE), Attribute("u", TEXT))

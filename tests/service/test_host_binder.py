@@ -13,17 +13,9 @@ import pytest
 
 from psoup.admission.binding import Binding, takes_long
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted, SqlError, Unavailable
-from psoup.events import (
-    AlterStream,
-    CreateStream,
-    DropStream,
-    Push,
-    QueriesAcknowledgement,
-    Register,
-    RegisteredMany,
-    RegisterMany,
-    Unregister,
-)
+from psoup.events.acknowledgements import QueriesAcknowledgement
+from psoup.events.commands import AlterStream, CreateStream, DropStream, Push, Register, RegisterMany, Unregister
+from psoup.events.events import RegisteredMany
 from psoup.sql.guards import MAX_BYTES
 from psoup_testing.host_rig import PATIENCE, Gate, Rig, happened, serving
 

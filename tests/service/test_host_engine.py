@@ -12,14 +12,16 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
-from psoup.answer.snapshot import Snapshot
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup.events import Command, CreateStream, DropStream, Effects, Event, Heartbeat, Push, Register, Unregister
+from psoup.events.acknowledgements import Effects
+from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.events.events import Event
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
+from psoup.published.snapshot import Snapshot
 from psoup_service.host import Host
 from psoup_service.runner import TaskPool
 from psoup_storage import MemoryStore

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, Unavailable
-from psoup.events import Event, Push
+from psoup.events.commands import Push
+from psoup.events.events import Event
 from psoup_testing.gate import Gate
 from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
@@ -265,7 +266,7 @@ def test_a_caller_whose_loop_is_gone_does_no_harm() -> None:
         return (await rig.host.submit(ROW)).sequence
 
     async def first() -> None:
-        from psoup.events import CreateStream
+        from psoup.events.commands import CreateStream
 
         create = asyncio.ensure_future(rig.host.submit(CreateStream("CREATE STREAM s (x BIGINT)")))
         rig.store.gate.set()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.events import CreateStream, Heartbeat, Push, Register
+from psoup.events.commands import CreateStream, Heartbeat, Push, Register
 from psoup_service.line import LARGE_BYTES, Line, Submission, is_large
 from psoup_testing.host_rig import happened, held, serving
 

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, ResourceExhausted
-from psoup.events import Acknowledgement, CreateStream, Event, Push, Pushed
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import CreateStream, Push
+from psoup.events.events import Event, Pushed
 from psoup_service.line import LARGE_BYTES
 from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import ResourceExhausted, Unavailable
-from psoup.events import Push
+from psoup.events.commands import Push
 from psoup_service.room import Room
 from psoup_testing.host_rig import PATIENCE, happened, held, serving
 

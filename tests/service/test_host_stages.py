@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, NotFound, OutOfRange, ResourceExhausted
-from psoup.events import CreateStream, Heartbeat, Push
+from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup_service.host import Host
 from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.beforehand import Beforehand
+from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_client import Client, FailedPrecondition, InvalidRequest, NotFound, OutOfRange

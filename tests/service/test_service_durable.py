@@ -19,7 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from psoup.admission import Admission
 from psoup.clock import VirtualClock
-from psoup.engine import Engine
+from psoup.engine.engine import Engine
 from psoup.errors import Internal, Unavailable
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2

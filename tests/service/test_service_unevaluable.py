@@ -20,8 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from psoup.clauses.quarantine import Place
 from psoup.errors import NotFound, PSoupError
-from psoup.stems.quarantine import Place
 from psoup_client import Client
 from psoup_client.errors import PSoupError as ClientError
 from psoup_service.main import serve

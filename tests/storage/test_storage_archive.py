@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.archive import ArchivedChunk
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
+from psoup.data.archived import ArchivedChunk
 from psoup.errors import FailedPrecondition, Internal
 from psoup.local import LocalPSoup
 from psoup.model import SECOND

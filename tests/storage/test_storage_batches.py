@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.beforehand import Beforehand
 from psoup.clock import VirtualClock
 from psoup.columns import columns_from_arrow
 from psoup.config import EngineConfig
+from psoup.data.chunk import ChunkView
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
-from psoup.events import AttachAcknowledgement
+from psoup.events.acknowledgements import AttachAcknowledgement
+from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
-from psoup.stems.chunk import ChunkView
 from psoup_storage.durable.backup import restore
 from psoup_storage.durable.doctor import examine
 from psoup_testing.attaching import attach, write

@@ -18,7 +18,8 @@ from hypothesis import note
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, SqlError
-from psoup.events import DropStream, Push, StreamCreated
+from psoup.events.commands import DropStream, Push
+from psoup.events.events import StreamCreated
 from psoup.model import SECOND
 from psoup_storage import DurableStore
 from psoup_storage.durable import chunks, forgetting, restoring, store

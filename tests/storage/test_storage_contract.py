@@ -13,7 +13,8 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.errors import Internal
-from psoup.events import Event, RegisterMany
+from psoup.events.commands import RegisterMany
+from psoup.events.events import Event
 from psoup_storage import DurableStore, MemoryStore, Store
 from psoup_testing.gate import Gate
 

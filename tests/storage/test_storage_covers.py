@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from psoup.answer import invoke
-from psoup.beforehand import Beforehand
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, OutOfRange, ResourceExhausted
+from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup_storage.durable import covering
 from psoup_storage.durable.backup import restore

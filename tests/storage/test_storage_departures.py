@@ -17,7 +17,8 @@ from psoup.answer import list_queries
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Internal, NotFound, ResourceExhausted
-from psoup.events import RegisteredMany, RegisterMany, Unregister
+from psoup.events.commands import RegisterMany, Unregister
+from psoup.events.events import RegisteredMany
 from psoup_storage import DurableStore, MemoryStore
 from psoup_storage.durable import departures
 from psoup_storage.durable.database import Database

@@ -19,7 +19,8 @@ from hypothesis import note
 
 from psoup.admission import Admission
 from psoup.errors import Internal, InvalidInput, ResourceExhausted
-from psoup.events import Pushed, RegisteredMany, RegisterMany
+from psoup.events.commands import RegisterMany
+from psoup.events.events import Pushed, RegisteredMany
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.codec import encode
 from psoup_storage.durable.database import FORMAT

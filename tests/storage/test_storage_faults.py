@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import Internal, ResourceExhausted
-from psoup.events import Event
-from psoup.history import Attached
+from psoup.events.events import Attached, Event
 from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_storage import DurableStore

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from psoup.errors import Internal, OutOfRange
-from psoup.history import Attach, Extent
+from psoup.events.commands import Attach, Extent
 from psoup.model import SECOND
 from psoup_storage.durable.backup import restore
 from psoup_testing import past

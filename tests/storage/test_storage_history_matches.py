@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from psoup.beforehand import Beforehand
+from psoup.matching.outside import Beforehand
 from psoup_storage.durable.backup import restore
 from psoup_testing import past
 from psoup_testing.attaching import attach, write

@@ -15,7 +15,7 @@ import pytest
 
 from psoup.columns import Batch, columns_from_arrow
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
-from psoup.history import Attach, Extent
+from psoup.events.commands import Attach, Extent
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup_storage.history import MANIFEST, Manifest, write_chunk, write_manifest

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup.beforehand import Beforehand
 from psoup.errors import InvalidInput
+from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.history import MANIFEST, read_facts, read_manifest, write_facts

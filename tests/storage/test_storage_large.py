@@ -15,8 +15,9 @@ from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidBatch, InvalidInput, PSoupError
-from psoup.events import CreateStream, Event, Push, RegisteredMany, RegisterMany, Unregistered
-from psoup.sql.bound import BoundBlock
+from psoup.events.commands import CreateStream, Push, RegisterMany
+from psoup.events.events import Event, RegisteredMany, Unregistered
+from psoup.sql.templates.block import BoundBlock
 from psoup_storage import DurableStore
 from psoup_storage.durable import forgetting, log
 from psoup_storage.durable.doctor import examine

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
-from psoup.events import CreateStream, Heartbeat, Push, Pushed
+from psoup.events.commands import CreateStream, Heartbeat, Push
+from psoup.events.events import Pushed
 from psoup.model import SECOND
 from psoup_storage.durable import forgetting
 from psoup_storage.durable.store import DurableStore

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 
 from psoup.errors import Unavailable
-from psoup.events import AttachAcknowledgement
-from psoup.history import Attach as Command
+from psoup.events.acknowledgements import AttachAcknowledgement
+from psoup.events.commands import Attach as Command
 from psoup_proto.v1 import attach_pb2, attach_pb2_grpc
 from psoup_service import convert
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context

@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 
 from psoup.answer import Snapshot
 from psoup.errors import FailedPrecondition, InvalidInput
-from psoup.events import Acknowledgement, Command
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command
 from psoup.model import DEFAULT_TENANT
 from psoup_service.decoding import Decoding
 from psoup_service.host import Host

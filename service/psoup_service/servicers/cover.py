@@ -10,9 +10,9 @@ import asyncio
 
 from psoup.answer import Snapshot
 from psoup.answer.coverage import lacking
-from psoup.answer.records import QueryRecord
-from psoup.archive import ArchivedChunk
+from psoup.data.archived import ArchivedChunk
 from psoup.errors import InvalidInput
+from psoup.published.records import QueryRecord
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from psoup import events
 from psoup.errors import InvalidInput, PSoupError
-from psoup.events import HeartbeatAcknowledgement, PushAcknowledgement
+from psoup.events import commands
+from psoup.events.acknowledgements import HeartbeatAcknowledgement, PushAcknowledgement
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service import convert
 from psoup_service.frames import let_go
@@ -96,7 +96,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             raise InvalidInput("time is not set; say below which time no tuple will come", field="time")
         time = convert.microseconds("time", request.time)
         done = await self._backend.host.submit(
-            events.Heartbeat(request.stream, time, self._backend.tenant(context)), patience=PATIENCE_S
+            commands.Heartbeat(request.stream, time, self._backend.tenant(context)), patience=PATIENCE_S
         )
         assert isinstance(done, HeartbeatAcknowledgement)
         return ingest_pb2.HeartbeatResponse(sequence=done.sequence, watermark=convert.timestamp(done.watermark))
@@ -133,12 +133,12 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
     async def _command(
         self, sender: _Sender, number: int, payload: bytes, context: Context
-    ) -> tuple[events.Push, Place]:
+    ) -> tuple[commands.Push, Place]:
         """The command of a batch, and the room that was taken for it."""
         tenant = self._backend.tenant(context)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.batch(spec, payload, context.peer, digest=bool(sender.producer))
-        push = events.Push(
+        push = commands.Push(
             sender.stream,
             decoded.table,
             sender.producer,
@@ -150,7 +150,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         )
         return push, decoded.place
 
-    async def _submit(self, command: events.Push, place: Place, size: int) -> PushAcknowledgement:
+    async def _submit(self, command: commands.Push, place: Place, size: int) -> PushAcknowledgement:
         done = await self._backend.host.submit(command, place=place)
         assert isinstance(done, PushAcknowledgement)
         self._backend.metrics.pushed(done, size)

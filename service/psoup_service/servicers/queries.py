@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup import events
 from psoup.admission.registration import check_count
 from psoup.answer import Snapshot, explain, get_query, list_queries, matches
 from psoup.errors import Conflict, InvalidInput, NotFound
-from psoup.events import QueriesAcknowledgement, QueryAcknowledgement, Register, Unregister
+from psoup.events import commands
+from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
+from psoup.events.commands import Register, Unregister
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
@@ -44,7 +45,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
-        command: Register | events.RegisterMany = Register(request.statement, request.request_id, tenant)
+        command: Register | commands.RegisterMany = Register(request.statement, request.request_id, tenant)
         place = None
         if request.parameters:
             command, place = await self._block(request, [request.statement], context, _check_one)
@@ -84,17 +85,17 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         context: Context,
         check_rows: Callable[[int], None],
         number: int = 1,
-    ) -> tuple[events.RegisterMany, Place | None]:
+    ) -> tuple[commands.RegisterMany, Place | None]:
         """The command of a request with parameters, or with several statements; with parameters, its room too."""
         tenant, texts = self._backend.tenant(context), list(statements)
         parameters = request.parameters  # each look at the field copies it
         if not parameters:
-            return events.RegisterMany(texts, None, request.request_id, tenant, (), number), None
+            return commands.RegisterMany(texts, None, request.request_id, tenant, (), number), None
         size = sum(map(len, texts))
         decoded = await self._backend.decoding.parameters(parameters, size, context.peer, check_rows)
         table = pa.table(decoded.table)
         names = tuple(table.column_names) if request.by_name else ()
-        return events.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place
+        return commands.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place
 
     async def _query(self, name: str, query_id: int, tenant: str) -> queries_pb2.Query:
         """A query's message; one of many columns is made on a thread."""

@@ -14,12 +14,13 @@ import pyarrow as pa
 from google.protobuf import duration_pb2
 
 from psoup.admission.batches import check_times, read_columns
-from psoup.answer.snapshot import Snapshot, StreamView
 from psoup.columns import arrow_schema
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, PSoupError
-from psoup.events import STAGED, Push, PushAcknowledgement, Recall
+from psoup.events.acknowledgements import PushAcknowledgement
+from psoup.events.commands import STAGED, Push, Recall
 from psoup.model import StreamSpec
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
 from psoup_service import convert
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context

@@ -1,4 +1,4 @@
-"""Columns of stored chunks, read when somebody asks for them: the disk's side of `psoup.archive`.
+"""Columns of stored chunks, read when somebody asks for them: the disk's side of `psoup.data.archived`.
 
     column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
     take(a, k)  the row groups that hold the rows k, if they are few; these are not cached
@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from psoup.columns import Array, Column, arrow_type, column_from_arrow
+from psoup.data.widening import null_column
 from psoup.errors import Internal, PSoupError
 from psoup.model import Attribute
-from psoup.stems.widening import null_column
 from psoup.wording import counted
 from psoup_storage.matches import NOTHING, SUFFIX, Index, read_index, read_matches
 
@@ -83,7 +83,7 @@ class ColumnCache:
 
 
 class StoredColumns:
-    """The columns of one file (`psoup.archive.Source`); raises Internal, reason DATA_DAMAGED, for a bad one.
+    """The columns of one file (`psoup.data.archived.Source`); raises Internal, reason DATA_DAMAGED, for a bad one.
 
     `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum. `ranges`: uint32
     [columns, row groups, 2], where columns begin and how long they are; empty if that is not known. `crc`: of all

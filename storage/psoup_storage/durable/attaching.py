@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from psoup.archive import ArchivedChunk
-from psoup.history import Attached, Extent
+from psoup.data.archived import ArchivedChunk
+from psoup.events.commands import Extent
+from psoup.events.events import Attached
 from psoup.model import Retention, StreamSpec
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
 from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory

@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array
-from psoup.events import RegisteredMany
+from psoup.events.events import RegisteredMany
 from psoup.model import StreamSpec
-from psoup.query import Parameter, StandingQuery
+from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql import prepare
-from psoup.sql.bound import BoundBlock
-from psoup.sql.values import Columns, columns_of_rows, rows_of_columns
+from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.values import Columns, columns_of_rows, rows_of_columns
 
 COLUMNAR = 256
 """Rows of a block from which on they are read as columns, as they are when they come."""

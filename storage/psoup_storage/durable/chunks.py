@@ -24,15 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.archive import ArchivedChunk, Zone
 from psoup.columns import Array, Batch, arrow_type, column_from_arrow
+from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.chunk import ChunkView
+from psoup.data.stored import StoredChunk
+from psoup.data.widening import null_column
+from psoup.data.zones import Zones
 from psoup.errors import PSoupError
-from psoup.events import StoredChunk
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, Kind, StreamSpec
-from psoup.stems.chunk import ChunkView
-from psoup.stems.widening import null_column
-from psoup.stems.zones import Zones
 from psoup.wording import counted
 from psoup_storage.durable.archive import GROUP_ROWS, ColumnCache, StoredColumns, changed, damaged
 from psoup_storage.durable.directory import NO_ROOM, disk_full, sync_directory

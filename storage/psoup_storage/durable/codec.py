@@ -24,25 +24,26 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array, Batch, Column, arrow_type, column_from_arrow, empty_column
+from psoup.data.stored import Stored
 from psoup.errors import Internal, PSoupError
-from psoup.events import (
+from psoup.events.commands import Extent
+from psoup.events.events import (
+    Attached,
     Event,
     Pushed,
     Refused,
     Registered,
     RegisteredMany,
-    Stored,
     StreamAltered,
     StreamCreated,
     StreamDropped,
     Unregistered,
     WatermarkRaised,
 )
-from psoup.history import Attached, Extent
 from psoup.model import StreamSpec
-from psoup.query import StandingQuery
+from psoup.plan.standing import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream
-from psoup.sql.forms import Forms
+from psoup.sql.templates.forms import Forms
 from psoup_storage.durable.blocks import decode_block, encode_block, read_gone
 
 _INT64 = np.dtype("<i8")

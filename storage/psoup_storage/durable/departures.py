@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import apsw
 import numpy as np
 
-from psoup.events import Event, Registered, RegisteredMany, StreamDropped, Unregistered
+from psoup.events.events import Event, Registered, RegisteredMany, StreamDropped, Unregistered
 from psoup_storage.durable.blocks import read_gone, write_gone
 from psoup_storage.durable.codec import damaged
 from psoup_storage.durable.database import Database

@@ -25,8 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.errors import InvalidInput, PSoupError
-from psoup.events import Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
-from psoup.history import Attached
+from psoup.events.events import Attached, Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
 from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
 from psoup_storage.durable import log

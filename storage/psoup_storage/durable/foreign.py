@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from psoup.admission.batches import check_finite
-from psoup.archive import TIME
 from psoup.columns import Batch, Column, arrow_type
+from psoup.data.archived import TIME
+from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
 from psoup.model import Kind, StreamSpec
-from psoup.stems.chunk import ChunkView
 from psoup.wording import counted
 from psoup_storage.durable.archive import GROUP_ROWS
 from psoup_storage.durable.chunks import archive_facts, batch_of

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import apsw
 
-from psoup.history import Attached
+from psoup.events.events import Attached
 from psoup.model import Retention
 from psoup_storage.durable.chunks import ChunkRow
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from psoup.events import Pushed
+from psoup.events.events import Pushed
 from psoup_storage.durable.forgetting import KEPT_ACKNOWLEDGEMENTS, PRODUCER_IDLE
 
 _Key = tuple[int, str]

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup.data.stored import Stored, StoredChunk
 from psoup.errors import PSoupError
-from psoup.events import Stored, StoredChunk
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
 from psoup_storage.durable.chunks import ChunkFolder, ChunkRow

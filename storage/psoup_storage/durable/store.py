@@ -21,12 +21,11 @@ from typing import cast
 
 import apsw
 
-from psoup.archive import ArchivedChunk
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
-from psoup.events import Event, Pushed, StreamDropped
-from psoup.history import Attached
+from psoup.events.events import Attached, Event, Pushed, StreamDropped
 from psoup.model import StreamSpec
-from psoup.stems.chunk import ChunkView
 from psoup_storage.covers import StoredFile
 from psoup_storage.durable import forgetting, log
 from psoup_storage.durable.archive import ColumnCache, StoredColumns
@@ -196,7 +195,7 @@ class DurableStore:
         return self._database.due
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
-        """Store a closed chunk (`psoup.stems.chunk.Keep`); raises OSError or Internal if the disk fails.
+        """Store a closed chunk (`psoup.data.chunk.Keep`); raises OSError or Internal if the disk fails.
 
         ResourceExhausted if it has no room: nothing has changed then. A stream that has been dropped needs no chunk.
         """

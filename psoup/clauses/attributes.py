@@ -1,0 +1,58 @@
+"""The attributes of a stream's clauses by small numbers: its columns, and what is computed of them.
+
+    price            0                    id_of: the number of an expression, a new one if it has none
+    length(name)     1    barred          derived: what has to be computed for each piece
+    price * volume   2                    forget: numbers that no clause needs; none is ever given twice
+
+One that is barred is computed no more (`psoup.clauses.quarantine`); it keeps its number until that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from psoup.errors import Internal
+from psoup.expressions.tree import AttributeRef, Expr
+
+
+class Attributes(Mapping[int, Expr]):
+    """Expressions by their IDs. The methods that change it are the writer's."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Expr, int] = {}
+        self._exprs: dict[int, Expr] = {}
+        self._next = 0
+        self.barred: set[int] = set()
+
+    def __getitem__(self, attribute: int) -> Expr:
+        return self._exprs[attribute]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._exprs)
+
+    def __len__(self) -> int:
+        return len(self._exprs)
+
+    def id_of(self, expr: Expr) -> int:
+        """The ID of an expression, for as long as somebody uses it."""
+        known = self._ids.get(expr)
+        if known is None:
+            known = self._ids[expr] = self._next
+            self._exprs[known] = expr
+            self._next += 1
+        return known
+
+    @property
+    def derived(self) -> list[int]:
+        """The IDs of the expressions that are computed, ascending."""
+        return [a for a, expr in self._exprs.items() if not isinstance(expr, AttributeRef) and a not in self.barred]
+
+    def forget(self, used: Collection[int]) -> None:
+        """Only those in `used` are still needed, and those that are barred."""
+        for attribute in [a for a in self._exprs if a not in used and a not in self.barred]:
+            del self._ids[self._exprs.pop(attribute)]
+
+    def check(self) -> None:
+        """IDs and expressions name each other, and what is barred is there; raises Internal."""
+        if self._ids != {expr: a for a, expr in self._exprs.items()} or not self.barred <= set(self._exprs):
+            raise Internal(f"attributes {self._exprs!r} are not {self._ids!r}, or lack some of {self.barred!r}")

@@ -1,0 +1,74 @@
+"""A block of clauses as a part of the index, at the cost of a look-up for each factor.
+
+    clauses         slot 7: f, g     slot 8: f, h        queries of one template share their factors: the same objects
+    each factor     0: f   1: g   2: h                   made into rows once (`psoup.clauses.factor_table`)
+    the part        the rows of 0 1 | 0 2                gathered without a loop
+
+It is what adding the clauses one by one and freezing the delta leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from psoup.clauses.combine import combine
+from psoup.clauses.factor_table import FactorTable
+from psoup.clauses.posting_lists import Layout, unlisted
+from psoup.clauses.predicate_index import Part, PredicateIndex, bases
+from psoup.clauses.rows import gather
+from psoup.expressions.tree import Expr
+from psoup.plan.factors import Factor
+
+Clauses = Sequence[tuple[int, tuple[Factor, ...]]]
+"""(slot, factors); no slot comes twice."""
+
+
+def block_part(
+    clauses: Clauses, table: FactorTable, attribute_id: Callable[[Expr], int], layout: Layout
+) -> tuple[Part, list[tuple[int, ...]]]:
+    """The part, and the attribute IDs of each clause, ascending. `table`: has their factors. O(n log n)."""
+    members = [table.number(factor) for _, own in clauses for factor in own]
+    counts = [len(own) for _, own in clauses]
+    ids = np.full(len(table.exprs), -1, np.int64)
+    for place in dict.fromkeys(place for member in dict.fromkeys(members) for place in table.used[member]):
+        ids[place] = attribute_id(table.exprs[place])
+    assert table.rows is not None, "the table is done"
+    factor_ptr, intervals = gather(table.rows.factor_ptr, np.array(members, np.int64))
+    clause_ptr = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=clause_ptr[1:])
+    lists, rest = unlisted(len(clauses))
+    whole = PredicateIndex(
+        ids,
+        table.bounds,
+        bases(table.bounds),
+        np.array([slot for slot, _ in clauses], np.uint32),
+        clause_ptr,
+        factor_ptr,
+        table.rows.attributes[intervals],
+        table.rows.low[intervals],
+        table.rows.high[intervals],
+        rest,
+        lists,
+    )
+    listed = ids.tolist()
+    attributes = [[listed[place] for place in own] for own in table.used]
+    return Part.of(combine([(whole, np.arange(len(clauses)))], layout)), _used(members, counts, attributes)
+
+
+def _used(members: Sequence[int], counts: Sequence[int], attributes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """The attribute IDs of each clause; clauses with the same have the same tuple."""
+    firsts: dict[tuple[int, ...], int] = {}
+    kinds = [firsts.setdefault(tuple(own), len(firsts)) for own in attributes]
+    listed = list(firsts)
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+    used, at = [], 0
+    for count in counts:
+        kind = tuple([kinds[member] for member in members[at : at + count]])
+        at += count
+        found = known.get(kind)
+        if found is None:
+            found = known[kind] = tuple(sorted({attribute for one in kind for attribute in listed[one]}))
+        used.append(found)
+    return used

@@ -1,0 +1,153 @@
+"""A block of clauses of one form as a part of the index, without a loop over them.
+
+    columns     low  10  20  10      each attribute: all ends ─ sort, unique ─> boundaries, and the rows of each end
+                top  19  34  50
+    fixed       b NULL               its rows are the same for all clauses
+    the part    | 1 3 b | 2 4 b | 1 5 b |
+
+It is what `block` makes of the same clauses as objects, but for the order of the factors of a clause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.clauses.bounds import Bounds, distinct, edge_bounds, int_bounds
+from psoup.clauses.combine import assemble
+from psoup.clauses.posting_lists import Layout
+from psoup.clauses.predicate_index import Part, bases
+from psoup.clauses.rows import Rows
+from psoup.columns import Array
+from psoup.expressions.tree import Expr
+from psoup.model import Kind
+from psoup.plan.factors import Key, Term
+from psoup.plan.many import ClauseColumns, Edges, TermColumn
+
+_START = 0
+"""The code of below all values; those of the D boundaries are 1 to D, then come above all (= NULL), and past NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """One attribute. `low`, `high`: the codes of the column's ends, int64[n] or one for all; `code`: of fixed ends."""
+
+    bounds: Bounds
+    low: Array | int
+    high: Array | int
+    code: dict[Key, int]
+
+    def spans(self, term: Term) -> list[tuple[int, int]]:
+        """The codes of the ends of a fixed term's intervals."""
+        above, past_null = len(self.bounds) + 1, len(self.bounds) + 2
+        spans = [
+            (_START if i.low is None else self.code[i.low], above if i.high is None else self.code[i.high])
+            for i in term.intervals
+        ]
+        if term.nulls and spans and spans[-1][1] == above:
+            spans[-1] = (spans[-1][0], past_null)
+        elif term.nulls:
+            spans.append((above, past_null))
+        return spans
+
+
+def column_part(
+    slots: Array, columns: ClauseColumns, attribute_id: Callable[[Expr], int], layout: Layout
+) -> tuple[Part, tuple[int, ...]]:
+    """The part of clauses that some tuple can satisfy, and the attribute IDs that each uses, ascending. O(n log n).
+
+    slots: int64[n].
+    """
+    terms = {attribute_id(term.attribute): term for term in columns.terms}
+    fixed = [(attribute_id(term.attribute), term) for factor in columns.fixed for term in factor.terms]
+    ids = sorted({*terms, *(attribute for attribute, _ in fixed)})
+    placed = {a: _place(terms.get(a), [term for attribute, term in fixed if attribute == a]) for a in ids}
+    bounds = tuple(own.bounds for own in placed.values())
+    base = dict(zip(ids, bases(bounds)[:-1].tolist(), strict=True))
+    spans: list[tuple[int, Array | int, Array | int]] = []
+    ends: list[int] = []
+    """Of the factors among the spans of a clause."""
+    for attribute in terms:
+        spans.append((attribute, placed[attribute].low, placed[attribute].high))
+        ends.append(len(spans))
+    waiting = iter(fixed)
+    for factor in columns.fixed:
+        for attribute, term in islice(waiting, len(factor.terms)):
+            spans += [(attribute, low, high) for low, high in placed[attribute].spans(term)]
+        ends.append(len(spans))
+    count, width = len(slots), len(spans)
+    low, high = np.empty((count, width), np.int32), np.empty((count, width), np.int32)
+    for place, (attribute, first, last) in enumerate(spans):
+        low[:, place] = base[attribute] + first
+        high[:, place] = base[attribute] + last
+    factor_ptr = np.concatenate([[0], (np.arange(count)[:, None] * width + np.array(ends, np.int64)).ravel()])
+    rows = Rows(
+        slots.astype(np.uint32),
+        (np.arange(count + 1) * len(ends)).astype(np.int32),
+        factor_ptr.astype(np.int32),
+        np.tile(np.array([attribute for attribute, _, _ in spans], np.int64), count),
+        low.ravel(),
+        high.ravel(),
+    )
+    index = assemble(rows, np.array(ids, np.int64), bounds, bases(bounds), layout)
+    return Part.of(index), tuple(ids)
+
+
+def _place(column: TermColumn | None, fixed: list[Term]) -> _Placed:
+    """The boundaries of one attribute, and where its ends are among them."""
+    low, high = (None, None) if column is None else (column.low, column.high)
+    kind = fixed[0].attribute.type.kind if column is None else column.attribute.type.kind
+    keys = [key for term in fixed for i in term.intervals for key in (i.low, i.high) if key is not None]
+    texts = [key for key in keys if isinstance(key, bytes)]
+    if kind is Kind.TEXT:
+        return _place_texts(low, high, texts)
+    return _place_ints(low, high, [key for key in keys if isinstance(key, int)])
+
+
+def _place_ints(low: Edges | None, high: Edges | None, fixed: list[int]) -> _Placed:
+    used = [edges.keys[~edges.open] + int(edges.past) for edges in (low, high) if edges is not None]
+    keys = distinct(np.concatenate([*used, np.array(fixed, np.int64)]))
+
+    def codes(edges: Edges | None, otherwise: int) -> Array | int:
+        if edges is None:
+            return otherwise
+        closed = np.where(edges.open, 0, edges.keys) + int(edges.past)  # the greatest key has none past it
+        return np.where(edges.open, otherwise, 1 + np.searchsorted(keys, closed))
+
+    places = (1 + np.searchsorted(keys, np.array(fixed, np.int64))).tolist()
+    code: dict[Key, int] = dict(zip(fixed, places, strict=True))
+    return _Placed(int_bounds(keys), codes(low, _START), codes(high, len(keys) + 1), code)
+
+
+def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _Placed:
+    """A text, or just past it, as one number: twice the rank of the text, and one more."""
+    own = [(key[:-1], 1) if key.endswith(b"\0") else (key, 0) for key in fixed]
+    columns = {id(edges.keys): edges.keys for edges in (low, high) if edges is not None}
+    parts = [*columns.values(), pa.array([text for text, _ in own], pa.large_binary())]
+    encoded = pa.chunked_array(parts).combine_chunks().dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    ranks = dict(zip([*columns, 0], np.split(rank[encoded.indices.to_numpy()], _cuts(parts)), strict=True))
+    edges = {id(one): 2 * ranks[id(one.keys)] + int(one.past) for one in (low, high) if one is not None}
+    ends = 2 * ranks[0] + np.array([past for _, past in own], np.int64)
+    used = distinct(np.concatenate([ends, *(edges[id(one)][~one.open] for one in (low, high) if one is not None)]))
+
+    def codes(one: Edges | None, otherwise: int) -> Array | int:
+        if one is None:
+            return otherwise
+        return np.where(one.open, otherwise, 1 + np.searchsorted(used, edges[id(one)]))
+
+    bounds = edge_bounds(encoded.dictionary.take(pa.array(order[used >> 1])), used & 1)
+    code: dict[Key, int] = dict(zip(fixed, (1 + np.searchsorted(used, ends)).tolist(), strict=True))
+    return _Placed(bounds, codes(low, _START), codes(high, len(used) + 1), code)
+
+
+def _cuts(parts: list[pa.Array]) -> list[int]:
+    """Where one part ends and the next begins."""
+    return np.cumsum([len(part) for part in parts])[:-1].tolist()

@@ -1,0 +1,124 @@
+"""Large predicate indexes, made out of others without a loop over clauses.
+
+    sources: (index, which of its clauses)  ──boundaries in use──> common boundaries ──new rows──> one index
+                                                                      clauses with a rare value are listed by it
+
+Pure functions of immutable arrays: any thread may run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from psoup.clauses.bounds import Bounds, distinct, union
+from psoup.clauses.posting_lists import STANDARD, Layout, list_clauses, unlisted
+from psoup.clauses.predicate_index import EXTRA_ROWS, PredicateIndex, bases
+from psoup.clauses.rows import Rows, concatenate
+from psoup.columns import Array
+
+
+def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = STANDARD) -> PredicateIndex:
+    """A new index of some clauses (positions, int64[k]) of others; no slot may come twice. O(n log n).
+
+    Boundaries that nobody uses any more are left out, and what is left as it was is shared. The attributes of a source
+    may come in any order. Pure: any thread may do it.
+    """
+    taken = []
+    for index, keep in sources:
+        own = Rows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
+        rows = own.take(np.asarray(keep, np.int64))
+        taken.append(_Taken(index, _used(index, rows), replace(rows, attributes=index.attributes[rows.attributes])))
+    attributes = distinct(np.concatenate([np.zeros(0, np.int64), *(own.rows.attributes for own in taken)]))
+    bounds = _common_bounds(taken, attributes)
+    base = bases(bounds)
+    moved = [_translate(own, attributes, bounds, base) for own in taken]
+    return assemble(concatenate(moved), attributes, bounds, base, layout)
+
+
+def assemble(
+    rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout | None
+) -> PredicateIndex:
+    """The index of clauses whose rows are those of `bounds` already; puts them in order. O(n log n).
+
+    Without a layout no clause is in a list: all are looked at for every piece.
+    """
+    if (np.diff(rows.slots.astype(np.int64)) < 0).any():
+        rows = rows.take(np.argsort(rows.slots))
+    attr = np.searchsorted(attributes, rows.attributes).astype(np.int32)
+    lists, rest = unlisted(len(rows.slots)) if layout is None else list_clauses(rows, attr, base, layout)
+    return PredicateIndex(
+        attributes,
+        bounds,
+        base,
+        rows.slots,
+        rows.clause_ptr,
+        rows.factor_ptr,
+        attr,
+        rows.low,
+        rows.high,
+        rest,
+        lists,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What is taken of a source. `used`: bool[rows], its boundaries that are in use; `rows`: with attribute IDs."""
+
+    index: PredicateIndex
+    used: Array
+    rows: Rows
+
+    def places(self, attributes: Array) -> Array:
+        """Where the attributes of the source are among `attributes` (int64[A], ascending), -1 if they are not."""
+        place = np.searchsorted(attributes, self.index.attributes)
+        there = np.append(attributes, -1)[place] == self.index.attributes
+        return np.where(there & (self.index.attributes >= 0), place, -1)
+
+
+def _used(index: PredicateIndex, rows: Rows) -> Array:
+    used: Array = np.zeros(index.rows, np.bool_)
+    used[rows.low] = used[rows.high] = True
+    for extra in (index.base[:-1], *(index.base[1:] - k for k in range(1, EXTRA_ROWS))):
+        used[extra] = False
+    return used
+
+
+def _common_bounds(taken: Sequence[_Taken], attributes: Array) -> tuple[Bounds, ...]:
+    """The boundaries of each attribute that the taken clauses use; one source that uses all of its own has them."""
+    parts: list[list[tuple[Bounds, Array | None]]] = [[] for _ in attributes]
+    for own in taken:
+        base = own.index.base
+        whole = np.add.reduceat(own.used, base[:-1], dtype=np.int64) + EXTRA_ROWS == np.diff(base)
+        places = own.places(attributes).tolist()
+        for bounds, place, first, all_used in zip(
+            own.index.bounds, places, base.tolist(), whole.tolist(), strict=False
+        ):
+            if place >= 0:
+                parts[place].append((bounds, None if all_used else own.used[first + 1 : first + 1 + len(bounds)]))
+    return tuple(map(_union, parts))
+
+
+def _union(parts: Sequence[tuple[Bounds, Array | None]]) -> Bounds:
+    """Those that are in use (None: all) of some sets of boundaries."""
+    if len(parts) == 1 and parts[0][1] is None:
+        return parts[0][0]
+    return union([bounds if used is None else bounds.select(used) for bounds, used in parts])
+
+
+def _translate(own: _Taken, attributes: Array, bounds: Sequence[Bounds], base: Array) -> Rows:
+    """The clauses with the rows of the new boundaries."""
+    index, rows, places = own.index, own.rows, own.places(attributes)
+    moved_by = np.where(places < 0, 0, base[places] - index.base[:-1])
+    target = np.arange(index.rows) + np.repeat(moved_by, np.diff(index.base))
+    for local, place in enumerate(places.tolist()):
+        if place < 0 or bounds[place] is index.bounds[local]:
+            continue
+        first, size = int(index.base[local]), len(index.bounds[local])
+        target[first + 1 : first + size + 1] = base[place] + bounds[place].positions(index.bounds[local])
+        target[first + size + 1 : first + size + 4] = base[place] + len(bounds[place]) + np.arange(1, 4)
+    target = target.astype(np.int32)
+    return Rows(rows.slots, rows.clause_ptr, rows.factor_ptr, rows.attributes, target[rows.low], target[rows.high])

@@ -1,0 +1,179 @@
+"""What joining new tuples costs each clause, counted while it is done.
+
+    looked     tuples looked at one by one: they passed the clause's most selective factor
+    anded      tuples looked at as bits, 64 at a time
+    hits       of a cell of the index: how often its lists were tested; a clause is tested once for each of its cells
+    matched    of chunks that are no longer there; of the others the results themselves say it
+
+By slot, since the clause joined: a slot that is used again begins anew. Counting is O(1) for a clause that is looked
+at, and nothing for one that is not. What a chunk or a part of the index leaves behind waits, as it is, until
+maintenance has counted it by slot. Readers read while the writer counts, and may see a piece half counted. Covering
+of old tuples is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.clauses.predicate_index import Part, PredicateIndex
+from psoup.columns import Array
+from psoup.kernels.tally import tally_cells, tally_work
+
+_FIRST_SLOTS = 16
+_MANY_GONE = 8
+"""Results that have left, from which on they are counted by slot."""
+_TEST, _WALK, _AND = 1.0, 4.0, 1 / 16
+"""Cost of a tuple tested in a list, looked at by itself (for each factor), and as a bit (for each factor)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCosts:
+    """By slot. `tuples`: int64, joined since the clause came. `candidates`: int64, looked at for it. `units`: float64,
+    an estimate of the work in a unit of its own."""
+
+    tuples: Array
+    candidates: Array
+    units: Array
+    matched: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was left behind, by slot. `tested`: (slots, counts, tuples joined when the part left) of each part;
+    `matched`: (SQC IDs, slots, counts)."""
+
+    parts: int
+    gone: int
+    tested: tuple[tuple[Array, Array, int], ...]
+    matched: tuple[tuple[Array, Array, Array], ...]
+
+
+class Costs:
+    """The counters of one stream's clauses. `parts` is the Query SteM's list; the writer counts, anyone reads."""
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+        self._recent: Part | None = None
+        self.tuples = 0
+        """Tuples joined so far."""
+        self._by_slot: Array = np.zeros((4, _FIRST_SLOTS), np.int64)
+        """looked, anded, matched, and `tuples` when the clause came."""
+        self._left: list[tuple[Part, int]] = []
+        """Parts that have been merged, and `tuples` then."""
+        self._gone: list[tuple[Array, Array]] = []
+        """SQC IDs, each once, and matches of results that have left."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the counters."""
+        hits = sum(part.hits.nbytes for part in [*self._parts] if part.hits is not None)
+        left = sum(part.index.nbytes for part, _ in [*self._left])
+        gone = sum(ids.nbytes + counts.nbytes for ids, counts in [*self._gone])
+        return self._by_slot.nbytes + hits + left + gone
+
+    # The writer ------------------------------------------------------------------------------------------
+
+    def begin(self, slots: Array) -> None:
+        """Clauses join in these slots, int64[k]. O(k), amortised."""
+        most = int(slots.max(initial=-1)) + 1
+        if most > self._by_slot.shape[1]:
+            grown: Array = np.zeros((4, max(most, 2 * self._by_slot.shape[1])), np.int64)
+            grown[:, : self._by_slot.shape[1]] = self._by_slot
+            self._by_slot = grown
+        self._by_slot[:3, slots] = 0
+        self._by_slot[3, slots] = self.tuples
+
+    def planned(self, index: PredicateIndex, clauses: Array, walked: Array, room: Array, tuples: int) -> None:
+        """Count what a plan lets be done. O(clauses in it)."""
+        tally_work(clauses, walked, room, index.slots, tuples, self._by_slot[0], self._by_slot[1])
+
+    def reached(self, part: Part, cells: Array) -> None:
+        """Count the cells whose lists are tested. O(cells reached)."""
+        if part.hits is None:
+            part.hits = np.zeros(len(part.index.lists.cell_ptr), np.int64)
+        tally_cells(cells, part.hits)
+
+    def recent(self, part: Part | None) -> None:
+        """The part that the delta has built, or that it has none: the one before leaves its hits. O(1) if it is it."""
+        if part is not self._recent:
+            known = self._recent
+            if known is not None and not any(own is known for own in self._parts):
+                for slots, counts in [_through_lists(known)]:  # it is small
+                    self._by_slot[0, slots] += counts
+                known.hits = None
+            self._recent = part
+
+    def leave(self, parts: Sequence[Part]) -> None:
+        """These parts of the index go: what was counted by cell waits. O(parts)."""
+        for part in parts:
+            if part.hits is not None:
+                self._left.append((part, self.tuples))
+            if part is self._recent:
+                self._recent = None
+
+    def gone(self, columns: Iterable[tuple[Array, Array]]) -> None:
+        """Results leave with their chunk, or for room: clauses, each once, and their matches. O(packs)."""
+        self._gone.extend(columns)
+
+    def due(self, everything: bool) -> bool:
+        """Whether what was left behind should be counted."""
+        return bool(self._left) or len(self._gone) >= (1 if everything else _MANY_GONE)
+
+    def install(self, tally: Tally, sqc_of_slot: Array) -> None:
+        """Add what `tally` found to the clauses that still have their slots. O(clauses in it)."""
+        for slots, counts, upto in tally.tested:
+            same = self._by_slot[3, slots] < upto
+            self._by_slot[0, slots[same]] += counts[same]
+        for ids, slots, counts in tally.matched:
+            same = sqc_of_slot[slots] == ids
+            self._by_slot[2, slots[same]] += counts[same]
+        del self._left[: tally.parts], self._gone[: tally.gone]
+
+    # Anyone ----------------------------------------------------------------------------------------------
+
+    def tally(self, sqc_of_slot: Array) -> Tally:
+        """Count what was left behind; `sqc_of_slot`: int64, who owns each slot. O(its size + slots)."""
+        left, gone = [*self._left], [*self._gone]
+        tested = tuple((*_through_lists(part), upto) for part, upto in left)
+        return Tally(len(left), len(gone), tested, tuple(_by_owner(*one, sqc_of_slot) for one in gone))
+
+    def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
+        """All counters now, `matched` only with the owners of the slots. O(slots + entries of the index)."""
+        looked, anded, matched, born = self._by_slot.copy()
+        tested: Array = np.zeros(len(looked), np.int64)
+        factors: Array = np.ones(len(looked), np.int64)
+        rest = self.tally(np.zeros(0, np.int64) if sqc_of_slot is None else sqc_of_slot[: len(looked)])
+        for slots, counts, upto in rest.tested:
+            tested[slots] += np.where(born[slots] < upto, counts, 0)
+        for _, slots, counts in rest.matched:
+            matched[slots] += counts
+        for part in {id(own): own for own in (*self._parts, self._recent) if own is not None}.values():
+            alive = np.flatnonzero(part.alive)
+            slots = part.index.slots[alive]
+            factors[slots] = np.maximum(np.diff(part.index.clause_ptr)[alive], 1)
+            slots, counts = _through_lists(part)
+            tested[slots] += counts
+        units = tested * _TEST + (looked * _WALK + anded * _AND) * factors
+        return SlotCosts(self.tuples - born, looked + anded + tested, units, matched)
+
+
+def _by_owner(sqc_ids: Array, counts: Array, sqc_of_slot: Array) -> tuple[Array, Array, Array]:
+    """(SQC IDs, slots, counts) of those that have a slot."""
+    found, slots, mine = np.intersect1d(sqc_of_slot, sqc_ids, return_indices=True)
+    return found, slots, counts[mine]
+
+
+def _through_lists(part: Part) -> tuple[Array, Array]:
+    """Slots of live clauses that were tested in lists, each once, and how often."""
+    hits = part.hits
+    if hits is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    lists = part.index.lists
+    by_group = np.repeat(hits[: len(lists.cell_ptr) - 1], np.diff(lists.cell_ptr))
+    by_entry = np.repeat(by_group, np.diff(lists.group_ptr))
+    counted = np.bincount(lists.entries, by_entry, len(part.index)).astype(np.int64) * part.alive
+    positions = np.flatnonzero(counted)
+    return part.index.slots[positions].astype(np.int64), counted[positions]

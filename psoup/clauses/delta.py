@@ -1,0 +1,239 @@
+"""The second predicate index, for recent clauses: registering one costs its own size.
+
+    add -> SortedDict of boundaries per attribute, rows of (attribute, low, high)     --at the next probe--> arrays
+    remove -> a flag in the arrays that are ready, a gap in the rows
+
+It is bounded by its owner, so turning it into arrays stays cheap; it then goes into the main index as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
+from psoup.clauses.combine import assemble
+from psoup.clauses.posting_lists import STANDARD, Layout
+from psoup.clauses.predicate_index import Part, PredicateIndex, bases
+from psoup.clauses.rows import Rows
+from psoup.columns import Array
+from psoup.errors import Internal
+from psoup.model import Kind
+from psoup.plan.factors import Factor, Key, Term
+
+_CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
+_UNLISTED = 1_024
+"""Clauses up to which none is put into lists: that takes longer than to look at all of them for some pieces."""
+START, END, PAST_NULL = object(), object(), object()
+Edge = Key | object
+"""One end of an interval: a boundary, or below all values, above all values (= NULL), above NULL."""
+
+
+def edges_of(term: Term) -> list[tuple[Edge, Edge]]:
+    """The intervals of a term as pairs of ends; NULL is one of them."""
+    edges: list[tuple[Edge, Edge]] = [
+        (START if i.low is None else i.low, END if i.high is None else i.high) for i in term.intervals
+    ]
+    if term.nulls and edges and edges[-1][1] is END:
+        edges[-1] = (edges[-1][0], PAST_NULL)
+    elif term.nulls:
+        edges.append((END, PAST_NULL))
+    return edges
+
+
+Resolved = Sequence[tuple[Factor, Sequence[int]]]
+"""Factors, each with the attribute IDs of its terms."""
+
+
+class Delta:
+    """Clauses of the last while, by slot; every method is the writer's."""
+
+    def __init__(self, layout: Layout = STANDARD) -> None:
+        self._layout = layout
+        self.bounds: dict[int, SortedDict] = {}
+        self._text: set[int] = set()
+        self._where: dict[int, int] = {}
+        self._slots: list[int] = []
+        self._clause_ptr: list[int] = [0]
+        self._factor_ptr: list[int] = [0]
+        self._attributes: list[int] = []
+        self._low: list[Edge] = []
+        self._high: list[Edge] = []
+        self._part: Part | None = None
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, slot: int) -> bool:
+        return slot in self._where
+
+    def add(self, slot: int, factors: Resolved) -> None:
+        """Add a clause. O(intervals * log(boundaries))."""
+        first = len(self._low)
+        self._append(slot, factors)
+        for i in range(first, len(self._low)):
+            self._count(self._attributes[i], [(self._low[i], self._high[i])], 1)
+
+    def _count_all(self) -> None:
+        """The boundaries of all rows."""
+        edges: dict[int, list[Edge]] = {attribute: [] for attribute in set(self._attributes)}
+        for attribute, low, high in zip(self._attributes, self._low, self._high, strict=True):
+            edges[attribute] += (low, high)
+        for attribute, own in edges.items():
+            counted = Counter(own)
+            for end in (START, END, PAST_NULL):
+                counted.pop(end, None)
+            self.bounds[attribute] = SortedDict(counted)
+
+    def _append(self, slot: int, factors: Resolved) -> None:
+        """The rows of a clause, without its boundaries."""
+        self._where[slot] = len(self._slots)
+        self._slots.append(slot)
+        for factor, attributes in factors:
+            for term, attribute in zip(factor.terms, attributes, strict=True):
+                edges = edges_of(term)
+                if term.attribute.type.kind is Kind.TEXT:
+                    self._text.add(attribute)
+                self._attributes.extend([attribute] * len(edges))
+                self._low.extend(low for low, _ in edges)
+                self._high.extend(high for _, high in edges)
+            self._factor_ptr.append(len(self._low))
+        self._clause_ptr.append(len(self._factor_ptr) - 1)
+        self._part = None
+
+    def remove(self, slot: int) -> None:
+        """Take a clause out; it must be there. O(intervals * log(boundaries)), amortised."""
+        position = self._where.pop(slot)
+        for i in range(*self._intervals(position)):
+            self._count(self._attributes[i], [(self._low[i], self._high[i])], -1)
+        if self._part is not None:
+            self._part.kill(slot)
+        if len(self._slots) > 2 * len(self._where) + 16:
+            self._compact()
+
+    def part(self) -> Part:
+        """The clauses as an index; the same object until the next add. O(size) if there was one, else O(1)."""
+        if self._part is None:
+            self._part = Part.of(self._build())
+        return self._part
+
+    def slots(self) -> list[int]:
+        """The slots of its clauses, in no order."""
+        return list(self._where)
+
+    def attributes(self) -> set[int]:
+        """The attributes that have an interval here. O(attributes)."""
+        return set(self.bounds)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the clauses in it, about: Python objects are charged at their usual sizes."""
+        boundaries = sum(len(own) for own in self.bounds.values())
+        intervals = sum(b - a for a, b in map(self._intervals, self._where.values()))
+        return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
+
+    def check(self) -> None:
+        """The invariants; raises Internal. O(size)."""
+        counted: dict[int, dict[Key, int]] = {}
+        for position in self._where.values():
+            for i in range(*self._intervals(position)):
+                own = counted.setdefault(self._attributes[i], {})
+                for edge in (self._low[i], self._high[i]):
+                    if isinstance(edge, int | bytes):
+                        own[edge] = own.get(edge, 0) + 1
+        kept = {attribute: dict(own) for attribute, own in self.bounds.items()}
+        # a boundary counted wrongly would vanish while a clause still needs its code
+        if {a: own for a, own in counted.items() if own} != {a: own for a, own in kept.items() if own}:
+            raise Internal(f"delta index: boundaries {kept!r} are not those of the clauses, {counted!r}")
+        if any(self._slots[position] != slot for slot, position in self._where.items()):
+            raise Internal(f"delta index: slots {self._slots!r} do not match {self._where!r}")
+        self.part().index.check()
+
+    def _intervals(self, position: int) -> tuple[int, int]:
+        first, last = self._clause_ptr[position], self._clause_ptr[position + 1]
+        return self._factor_ptr[first], self._factor_ptr[last]
+
+    def _count(self, attribute: int, edges: Sequence[tuple[Edge, Edge]], change: int) -> None:
+        """Add or remove the boundaries of intervals; an attribute without any stays known while it has intervals."""
+        own = self.bounds.get(attribute)
+        if own is None:
+            own = self.bounds[attribute] = SortedDict()
+        for pair in edges:
+            for edge in pair:
+                if not isinstance(edge, int | bytes):
+                    continue
+                count = own.get(edge, 0) + change
+                if count:
+                    own[edge] = count
+                else:
+                    del own[edge]
+
+    def pick(self, slots: Iterable[int]) -> PredicateIndex:
+        """Some of the clauses as an index of their own. O(their intervals * log(boundaries))."""
+        picked = self._copied([self._where[slot] for slot in slots])
+        picked._count_all()
+        return picked._build()
+
+    def _copied(self, positions: Iterable[int]) -> Delta:
+        """The rows of the clauses at `positions`, without boundaries."""
+        copy = Delta(self._layout)
+        copy._text = self._text
+        for position in positions:
+            for factor in range(self._clause_ptr[position], self._clause_ptr[position + 1]):
+                span = slice(self._factor_ptr[factor], self._factor_ptr[factor + 1])
+                copy._attributes += self._attributes[span]
+                copy._low += self._low[span]
+                copy._high += self._high[span]
+                copy._factor_ptr.append(len(copy._low))
+            copy._where[self._slots[position]] = len(copy._slots)
+            copy._slots.append(self._slots[position])
+            copy._clause_ptr.append(len(copy._factor_ptr) - 1)
+        return copy
+
+    def _compact(self) -> None:
+        """Drop the rows of removed clauses."""
+        kept = self._copied(sorted(self._where.values()))
+        self._where, self._slots = kept._where, kept._slots
+        self._clause_ptr, self._factor_ptr = kept._clause_ptr, kept._factor_ptr
+        self._attributes, self._low, self._high = kept._attributes, kept._low, kept._high
+        used = set(self._attributes)
+        self.bounds = {attribute: own for attribute, own in self.bounds.items() if attribute in used}
+
+    def _build(self) -> PredicateIndex:
+        return assemble(*self.rows(), self._layout if len(self) > _UNLISTED else None)
+
+    def rows(self) -> tuple[Rows, Array, tuple[Bounds, ...], Array]:
+        """The clauses in the order of their adding, as `assemble` takes them. O(size)."""
+        if len(self._slots) != len(self._where):
+            self._compact()
+        attributes = sorted(set(self._attributes))
+        bounds = tuple(
+            text_bounds(list(self.bounds[a]))
+            if a in self._text
+            else int_bounds(np.array(list(self.bounds[a]), np.int64))
+            for a in attributes
+        )
+        base = bases(bounds)
+        owner = np.array(self._attributes, np.int64)
+        low, high = np.zeros(len(owner), np.int32), np.zeros(len(owner), np.int32)
+        order = np.argsort(owner, kind="stable")  # a pass over all rows for each attribute would be quadratic
+        places = np.split(order, np.searchsorted(owner[order], attributes[1:]))
+        for local, (attribute, own) in enumerate(zip(attributes, places, strict=False)):
+            first, size = int(base[local]), len(bounds[local])
+            row: dict[Edge, int] = {key: first + k for k, key in enumerate(self.bounds[attribute], 1)}
+            row |= {START: first, END: first + size + 1, PAST_NULL: first + size + 2}
+            listed = own.tolist()
+            low[own] = [row[self._low[place]] for place in listed]
+            high[own] = [row[self._high[place]] for place in listed]
+        rows = Rows(
+            np.array(self._slots, np.uint32),
+            np.array(self._clause_ptr, np.int32),
+            np.array(self._factor_ptr, np.int32),
+            owner,
+            low,
+            high,
+        )
+        return rows, np.array(attributes, np.int64), bounds, base

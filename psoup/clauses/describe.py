@@ -1,0 +1,124 @@
+"""The predicate index for people and other programs: one clause in words, all clauses as an Arrow table.
+
+Codes and rows never leave the index; what leaves is order keys and the text of attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.clauses.predicate_index import PredicateIndex
+from psoup.columns import Array
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.plan.factors import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class TermDescription:
+    """One term of a factor: the attribute's text and ID, its intervals of order keys, whether NULL passes."""
+
+    attribute: str
+    attribute_id: int
+    intervals: tuple[Interval, ...]
+    nulls: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FactorDescription:
+    """One factor of a clause, and in which index it is: `main` or `delta`."""
+
+    terms: tuple[TermDescription, ...]
+    index: str
+
+
+def expr_text(expr: Expr) -> str:
+    """An expression as function calls: `gt(mul(price, 2), volume)`."""
+    if isinstance(expr, AttributeRef):
+        return expr.name
+    if isinstance(expr, Call):
+        return f"{expr.name}({', '.join(expr_text(arg) for arg in expr.args)})"
+    if isinstance(expr, Literal):
+        return "NULL" if expr.value is None else repr(expr.value)
+    return "NOW"
+
+
+def describe_clause(
+    index: PredicateIndex, position: int, where: str, attributes: Mapping[int, Expr]
+) -> list[FactorDescription]:
+    """The factors of the clause at `position`. O(its size)."""
+    return [
+        FactorDescription(
+            tuple(
+                TermDescription(expr_text(attributes[attribute]), attribute, tuple(intervals), nulls)
+                for attribute, (intervals, nulls) in factor.items()
+            ),
+            where,
+        )
+        for factor in index.factors(position)
+    ]
+
+
+def clauses_to_arrow(index: PredicateIndex, attributes: Mapping[int, Expr]) -> pa.Table:
+    """One row for each interval; a factor or a clause without any has one row of its own. O(size).
+
+    slot uint32, factor int32 (NULL: the clause has none and matches every tuple), attribute string (NULL: the factor
+    has no interval and is never true), low and high int64 or low_text and high_text binary (order keys, half-open,
+    NULL = unbounded), nulls bool: the interval is that of NULL alone or reaches up to it.
+    """
+    spread = np.maximum(np.diff(index.clause_ptr), 1)
+    factor_clause = np.repeat(np.arange(len(index)), np.diff(index.clause_ptr))
+    bare = np.flatnonzero(np.diff(index.clause_ptr) == 0)
+    empty = np.flatnonzero(np.diff(index.factor_ptr) == 0)
+    owner = np.repeat(np.arange(len(factor_clause)), np.diff(index.factor_ptr))
+    factor = np.concatenate([owner, empty, np.full(len(bare), -1)])
+    clause = np.concatenate([factor_clause[owner], factor_clause[empty], bare])
+    number = np.where(factor < 0, -1, factor - index.clause_ptr[clause])
+    columns = _interval_columns(index, attributes, len(empty) + len(bare))
+    order = np.lexsort((np.arange(len(clause)), number, index.slots[clause]))
+    assert len(order) >= len(spread) or not len(index)
+    table = pa.table(
+        {
+            "slot": pa.array(index.slots[clause]),
+            "factor": pa.array(number.astype(np.int32), mask=number < 0),
+            **columns,
+        }
+    )
+    return table.take(pa.array(order))
+
+
+def _interval_columns(index: PredicateIndex, attributes: Mapping[int, Expr], more: int) -> dict[str, pa.Array]:
+    """The columns of the intervals, followed by `more` rows of NULL."""
+    names = [expr_text(attributes[int(a)]) for a in index.attributes]
+    size = len(index.iv_lo)
+    local = pa.array(index.iv_attr, mask=np.zeros(size, bool))
+    text = pa.DictionaryArray.from_arrays(local, pa.array(names, pa.string())).cast(pa.string()) if names else None
+    columns: dict[str, pa.Array] = {"attribute": text if text is not None else pa.nulls(size, pa.string())}
+    for name, rows in (("low", index.iv_lo), ("high", index.iv_hi)):
+        keys = np.zeros(size, np.int64)
+        texts: list[bytes | None] = [None] * size
+        known = np.zeros(size, bool)
+        for attr, bounds in enumerate(index.bounds):
+            code = rows - index.base[attr]
+            own = np.flatnonzero((index.iv_attr == attr) & (code >= 1) & (code <= len(bounds)))
+            if bounds.text:
+                for i in own:
+                    key = bounds.key(int(code[i]) - 1)
+                    texts[i] = key if isinstance(key, bytes) else None
+            else:
+                keys[own] = bounds.keys[code[own] - 1]
+                known[own] = True
+        columns[name] = pa.array(keys, mask=~known)
+        columns[f"{name}_text"] = pa.array(texts, pa.binary())
+    columns["nulls"] = pa.array(_reaches_null(index))
+    if not more:
+        return columns
+    return {n: pa.concat_arrays([c, pa.nulls(more, c.type)]) for n, c in columns.items()}
+
+
+def _reaches_null(index: PredicateIndex) -> Array:
+    sizes = np.array([len(bounds) for bounds in index.bounds], np.int64)
+    return index.iv_hi - index.base[index.iv_attr] == sizes[index.iv_attr] + 2

@@ -1,0 +1,253 @@
+"""Which clauses are reached from the data, and through which cells: the lists that `psoup.kernels.postings` reads.
+
+    a = 5 AND b < 9             one cell of a; tested on b                  anchor: a = 5
+    a IN (5, 7) AND b < 9       two cells of a; tested on b
+    c >= 100 AND c < 140        two or three cells of c, each about as wide as half the interval; tested on c
+    d > 0                       none: too many tuples would reach it; it is in `rest`
+
+The *anchor* of a clause is the factor that is expected to let the fewest tuples through, if those are few: the
+share of its attribute's codes is the estimate. A clause may be listed several times, but a tuple reaches it once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.clauses.rows import Rows, gather
+from psoup.columns import Array
+
+_WHOLE, _SOLE = 1, 2
+"""See `psoup.kernels.postings`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What makes a factor an anchor."""
+
+    points_share: int = 8
+    """An IN list of at most 1 in this many codes can be one; a single value always."""
+
+    narrow_share: int = 64
+    """So can intervals over at most 1 in this many codes, …"""
+
+    narrow_rows: int = 1_024
+    """… of an attribute with at least this many codes."""
+
+    least: int = 128
+    """In all cases at least so many intervals must be of about the same length: every length costs each tuple a
+    look-up, which is no gain over a few clauses that are looked at for every piece."""
+
+    intervals: int = 64
+    """Most intervals of an anchor; each is listed by itself."""
+
+    tests: int = 4
+    """Most other factors that are tested in the list itself; the rest are tested where those hold."""
+
+
+STANDARD = Layout()
+
+
+@dataclass(frozen=True, slots=True)
+class PostingLists:
+    """Grids of cells, each with groups of entries of one kind; see `psoup.kernels.postings.reach` and `match_lists`.
+
+    `grid_attr`, `grid_shift`: int32[K]. `grid_first`: int64[K]. `cell_ptr`: int32[cells + 1]. `group_ptr`:
+    int32[G + 1]. `group_kind`: int32[G]. `group_test`: int64[G + 1]. `kind_ptr`: int32[X + 1]. `kind_attr`: int32[…].
+    `kind_flags`: uint8[X]. `entries`: int32[E], positions of clauses. `tests`: uint16 or int32[…], codes.
+    """
+
+    grid_attr: Array
+    grid_shift: Array
+    grid_first: Array
+    cell_ptr: Array
+    group_ptr: Array
+    group_kind: Array
+    group_test: Array
+    kind_ptr: Array
+    kind_attr: Array
+    kind_flags: Array
+    entries: Array
+    tests: Array
+    longest: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether no clause is in more than one cell: then its matches come in order, whichever cells come first."""
+        return bool((self.kind_flags & _SOLE).all())
+
+    @property
+    def listed_bytes(self) -> int:
+        """Bytes of the entries and their tests."""
+        return self.entries.nbytes + self.tests.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        cells = (self.grid_attr, self.grid_shift, self.grid_first, self.cell_ptr)
+        groups = (self.group_ptr, self.group_kind, self.group_test, self.kind_ptr, self.kind_attr, self.kind_flags)
+        return sum(array.nbytes for array in (*cells, *groups)) + self.listed_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One element for each (interval of an anchor, cell): `clause`, `interval`, `cell`, `exact` (one code wide)."""
+
+    clause: Array
+    interval: Array
+    cell: Array
+    exact: Array
+
+
+def list_clauses(rows: Rows, attr: Array, base: Array, layout: Layout) -> tuple[PostingLists, Array]:
+    """The lists of some clauses, and the positions of those that are in none (int32, ascending). O(n log n).
+
+    rows: with rows of the index; attr: int32, the position of the attribute of each interval; base: int64[A + 1].
+    """
+    anchor = _anchors(rows, attr, np.diff(base), layout)
+    grids, listed = _cells(rows, attr, base, anchor)
+    rest = np.flatnonzero(anchor < 0).astype(np.int32)
+    return _lay_out(rows, attr, base, anchor, grids, listed, layout), rest
+
+
+def unlisted(clauses: int) -> tuple[PostingLists, Array]:
+    """No lists, and all clauses. O(clauses)."""
+    none, start = np.zeros(0, np.int32), np.zeros(1, np.int32)
+    kinds = (none, np.zeros(1, np.int64), start, none, np.zeros(0, np.uint8))
+    first = np.zeros(0, np.int64)
+    lists = PostingLists(none, none, first, start, start, *kinds, none, np.zeros(0, np.uint16), 0)
+    return lists, np.arange(clauses, dtype=np.int32)
+
+
+def _anchors(rows: Rows, attr: Array, sizes: Array, layout: Layout) -> Array:
+    """For each clause the factor that is its anchor, or -1: int64[S]. One that is never true has none."""
+    count = np.diff(rows.factor_ptr)
+    clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
+    anchor = np.full(len(rows.slots), -1, np.int64)
+    factors = np.flatnonzero((count > 0) & (count <= layout.intervals))
+    first, last = rows.factor_ptr[factors], rows.factor_ptr[factors + 1] - 1
+    factors = factors[attr[first] == attr[last]]
+    first, count = rows.factor_ptr[factors], count[factors]
+    spans = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows.high.astype(np.int64) - rows.low)])
+    covered = spans[rows.factor_ptr[factors + 1]] - spans[first]
+    codes = sizes[attr[first]]
+    wide = (layout.narrow_rows <= codes) & (covered * layout.narrow_share <= codes)
+    few = (covered == 1) | ((covered == count) & (covered * layout.points_share <= codes)) | wide
+    factors, share = factors[few], covered[few] / codes[few]
+    best = np.lexsort((share, clause[factors]))
+    chosen, place = np.unique(clause[factors[best]], return_index=True)
+    anchor[chosen] = factors[best[place]]
+    anchor[clause[np.diff(rows.factor_ptr) == 0]] = -1
+    _drop_rare_lengths(rows, attr, anchor, layout)
+    return anchor
+
+
+def _intervals(rows: Rows, anchor: Array) -> tuple[Array, Array]:
+    """The intervals of all anchors and their clauses: int64[i] each."""
+    clauses = np.flatnonzero(anchor >= 0)
+    pointers, intervals = gather(rows.factor_ptr, anchor[clauses])
+    return intervals, np.repeat(clauses, np.diff(pointers))
+
+
+def _shifts(rows: Rows, intervals: Array) -> Array:
+    """log2 of the width of the cells of each interval: it covers two or three of them, or one or two exact ones."""
+    return np.maximum(np.ceil(np.log2(rows.high[intervals] - rows.low[intervals])).astype(np.int64) - 1, 0)
+
+
+def _drop_rare_lengths(rows: Rows, attr: Array, anchor: Array, layout: Layout) -> None:
+    """Take the anchors away that need a grid for few intervals; `anchor` is written."""
+    intervals, clause = _intervals(rows, anchor)
+    shift = _shifts(rows, intervals)
+    _, grid, uses = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True, return_counts=True)
+    anchor[clause[uses[grid] < layout.least]] = -1
+
+
+def _cells(rows: Rows, attr: Array, base: Array, anchor: Array) -> tuple[tuple[Array, Array, Array, int], _Listed]:
+    """The grids (attributes, shifts, first cells, cells in all), and which interval is listed in which cell."""
+    intervals, clause = _intervals(rows, anchor)
+    shift = _shifts(rows, intervals)
+    names, grid = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True)
+    grid_attr, grid_shift = names >> 6, names & 63
+    ends = np.cumsum(((np.diff(base)[grid_attr] - 1) >> grid_shift) + 1)
+    grid_first = np.concatenate([np.zeros(1, np.int64), ends])
+    low = (rows.low[intervals] - base[attr[intervals]]) >> shift
+    high = (rows.high[intervals] - 1 - base[attr[intervals]]) >> shift
+    times = high - low + 1
+    starts = np.cumsum(times) - times
+    which = np.repeat(np.arange(len(intervals)), times)
+    cell = (grid_first[grid] + low - starts)[which] + np.arange(len(which))
+    listed = _Listed(clause[which], intervals[which], cell, shift[which] == 0)
+    return (grid_attr.astype(np.int32), grid_shift.astype(np.int32), grid_first[:-1], int(grid_first[-1])), listed
+
+
+def _tested(rows: Rows, anchor: Array, most: int) -> tuple[Array, Array]:
+    """The intervals that each clause is tested on in a list, int32[S, most], -1 = none; and whether that is all."""
+    owner = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
+    other = np.diff(rows.factor_ptr) == 1
+    other[anchor[anchor >= 0]] = False
+    factors = np.flatnonzero(other)
+    clause = owner[factors]
+    place = np.arange(len(factors)) - np.searchsorted(clause, clause)
+    kept = place < most
+    tested = np.full((len(rows.slots), most), -1, np.int32)
+    tested[clause[kept], place[kept]] = rows.factor_ptr[factors[kept]]
+    return tested, (tested >= 0).sum(1) + 1 == np.diff(rows.clause_ptr)
+
+
+def _lay_out(
+    rows: Rows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed: _Listed,
+    layout: Layout,
+) -> PostingLists:  # fmt: skip
+    """Order the entries by cell and kind, and put their tests side by side."""
+    bits = len(base).bit_length()
+    most = max(0, min(layout.tests, 56 // bits - 1))
+    tested, whole = _tested(rows, anchor, most)
+    own = np.concatenate([tested[listed.clause], np.where(listed.exact, -1, listed.interval)[:, None]], axis=1)
+    sole = listed.exact & (np.bincount(listed.clause, minlength=len(rows.slots)) == 1)[listed.clause]
+    name = whole[listed.clause] * _WHOLE + sole * np.int64(_SOLE)
+    for k in range(most + 1):
+        name |= np.where(own[:, k] >= 0, attr[own[:, k]].astype(np.int64) + 1, 0) << (2 + bits * k)
+    names, kind = np.unique(name, return_inverse=True)
+    key = listed.cell * max(len(names), 1) + kind
+    order = np.argsort(key, kind="stable")
+    key, kind, own = key[order], kind[order], own[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    group_ptr = np.append(starts, len(key))
+    fields = (names[:, None] >> (2 + bits * np.arange(most + 1))) & ((1 << bits) - 1)
+    group_kind, sizes = kind[starts], np.diff(group_ptr)
+    group_test = np.concatenate([np.zeros(1, np.int64), np.cumsum(2 * sizes * (fields > 0).sum(1)[group_kind])])
+    grid_attr, grid_shift, grid_first, cells = grids
+    return PostingLists(
+        grid_attr,
+        grid_shift,
+        grid_first,
+        np.searchsorted(listed.cell[order][starts], np.arange(cells + 1)).astype(np.int32),
+        group_ptr.astype(np.int32),
+        group_kind.astype(np.int32),
+        group_test,
+        np.concatenate([np.zeros(1, np.int64), np.cumsum((fields > 0).sum(1))]).astype(np.int32),
+        (fields[fields > 0] - 1).astype(np.int32),
+        (names & (_WHOLE | _SOLE)).astype(np.uint8),
+        listed.clause[order].astype(np.int32),
+        _tests(rows, attr, base, own, group_ptr, group_test),
+        int(sizes.max(initial=0)),
+    )
+
+
+def _tests(rows: Rows, attr: Array, base: Array, own: Array, group_ptr: Array, group_test: Array) -> Array:
+    """The bounds of the intervals `own` (int[E, k], -1 = none), for each group attribute by attribute."""
+    narrow = bool((np.diff(base) <= np.iinfo(np.uint16).max).all())
+    tests = np.zeros(int(group_test[-1]), np.uint16 if narrow else np.int32)
+    sizes = np.diff(group_ptr)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    place = group_test[group] + np.arange(len(group)) - group_ptr[group]
+    for k in range(own.shape[1]):
+        mine = np.flatnonzero(own[:, k] >= 0)
+        interval = own[mine, k]
+        origin = base[attr[interval]]
+        at = place[mine]
+        tests[at] = rows.low[interval] - origin
+        tests[at + sizes[group[mine]]] = rows.high[interval] - origin
+        place[mine] += 2 * sizes[group[mine]]
+    return tests

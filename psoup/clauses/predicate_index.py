@@ -1,0 +1,205 @@
+"""The predicate index: the boolean factors of many clauses as arrays, over the sorted constants of each attribute.
+
+    clause  slot   factors           rows of attribute a             of attribute b
+      0      7     a in [10, 20)     0: below 10   3: 35 and up       5: ...
+      1      9     a = 35, b NULL    1: 10 to 19   4: NULL            base[1] = 6 + ...
+                                     2: 20 to 34   5: error  (6: end)
+
+An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the
+input of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
+`psoup.clauses.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a `Part`
+adds which of its clauses are still alive. Small ones are made by `psoup.clauses.delta`, large ones by
+`psoup.clauses.combine`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.clauses.bounds import Bounds
+from psoup.clauses.posting_lists import PostingLists
+from psoup.columns import Array
+from psoup.errors import Internal
+from psoup.plan.factors import Interval, Key
+
+EXTRA_ROWS = 4
+"""Rows of an attribute beyond its boundaries: below all, NULL, error, end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateIndex:
+    """S clauses in order of their slots; see `psoup.kernels.arrive` for the arrays.
+
+    `attributes`: int64[A], IDs, ascending. `bounds`: A. `base`: int64[A + 1]. `slots`: uint32[S], ascending.
+    `clause_ptr`: int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in `attributes`), `iv_lo`, `iv_hi`
+    (rows): int32[I]. `rest`: int32[r], the positions of the clauses that are in no list of `lists`, ascending.
+    """
+
+    attributes: Array
+    bounds: tuple[Bounds, ...]
+    base: Array
+    slots: Array
+    clause_ptr: Array
+    factor_ptr: Array
+    iv_attr: Array
+    iv_lo: Array
+    iv_hi: Array
+    rest: Array
+    lists: PostingLists
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all attributes together."""
+        return int(self.base[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        clauses = (self.slots, self.clause_ptr, self.factor_ptr, self.iv_attr, self.iv_lo, self.iv_hi)
+        bounds = sum(own.nbytes for own in self.bounds)
+        return sum(array.nbytes for array in clauses) + self.rest.nbytes + self.lists.nbytes + bounds
+
+    def find(self, slots: Array) -> Array:
+        """The position of each slot's clause, or -1: int64[k]. O(k log S)."""
+        wanted = np.asarray(slots, np.int64)
+        if not len(self.slots):
+            return np.full(len(wanted), -1, np.int64)
+        position = np.minimum(np.searchsorted(self.slots, wanted), len(self.slots) - 1)
+        return np.where(self.slots[position] == wanted, position, -1)
+
+    def factors(self, position: int) -> list[dict[int, tuple[list[Interval], bool]]]:
+        """One clause as it was registered: for each factor {attribute ID: (intervals, whether NULL passes)}."""
+        result = []
+        for factor in range(self.clause_ptr[position], self.clause_ptr[position + 1]):
+            terms: dict[int, tuple[list[Interval], bool]] = {}
+            for i in range(self.factor_ptr[factor], self.factor_ptr[factor + 1]):
+                attr = int(self.iv_attr[i])
+                intervals, nulls = terms.get(int(self.attributes[attr]), ([], False))
+                low, high = int(self.iv_lo[i] - self.base[attr]), int(self.iv_hi[i] - self.base[attr])
+                size = len(self.bounds[attr])
+                if low <= size:
+                    intervals.append(Interval(self._key(attr, low), self._key(attr, high)))
+                terms[int(self.attributes[attr])] = (intervals, nulls or high == size + 2)
+            result.append(terms)
+        return result
+
+    def _key(self, attr: int, code: int) -> Key | None:
+        bounds = self.bounds[attr]
+        return bounds.key(code - 1) if 1 <= code <= len(bounds) else None
+
+    def check(self) -> None:
+        """The invariants; raises Internal. O(size)."""
+        problems = []
+        if (np.diff(self.slots.astype(np.int64)) <= 0).any():
+            problems.append("slots are not ascending")  # find would miss a clause, and pairs come out unsorted
+        problems += self._check_lists()
+        if (np.diff(self.clause_ptr) < 0).any() or self.clause_ptr[-1] != len(self.factor_ptr) - 1:
+            problems.append("clause_ptr does not cover the factors")
+        if (np.diff(self.factor_ptr) < 0).any() or self.factor_ptr[-1] != len(self.iv_lo):
+            problems.append("factor_ptr does not cover the intervals")
+        base, last = self.base[self.iv_attr], self.base[self.iv_attr + 1]
+        if not ((base <= self.iv_lo) & (self.iv_lo < self.iv_hi) & (self.iv_hi < last - 1)).all():
+            problems.append("an interval is empty or leaves its attribute")  # counts would be taken across attributes
+        for bounds, rows in zip(self.bounds, np.diff(self.base), strict=True):
+            keys = [bounds.key(k) for k in range(len(bounds))]
+            if rows != len(bounds) + EXTRA_ROWS or any(a >= b for a, b in itertools.pairwise(keys)):  # type: ignore[operator]
+                problems.append("boundaries are not ascending, or have a wrong number of rows")
+        if problems:
+            raise Internal(f"predicate index of {len(self)} clauses: {'; '.join(problems)}: {self!r}")
+
+    def _check_lists(self) -> list[str]:
+        lists, problems = self.lists, []
+        listed: dict[int, list[int]] = {}
+        for cell in np.flatnonzero(np.diff(lists.cell_ptr)).tolist():
+            for group in range(lists.cell_ptr[cell], lists.cell_ptr[cell + 1]):
+                for clause in lists.entries[lists.group_ptr[group] : lists.group_ptr[group + 1]].tolist():
+                    listed.setdefault(clause, []).append(cell)
+        if sorted([*listed, *self.rest.tolist()]) != list(range(len(self))):
+            problems.append("a clause is both in a list and in `rest`, or in neither")
+        for clause, cells in listed.items():
+            factors = range(self.clause_ptr[clause], self.clause_ptr[clause + 1])
+            # tuples of other cells are never shown to the clause
+            if not any(self._covered(factor, cells) for factor in factors):
+                problems.append(f"clause {clause} is in cells {cells}, which are not those of a factor")
+        return problems
+
+    def _covered(self, factor: int, cells: list[int]) -> bool:
+        """Whether the cells are on one attribute, and hold all values that pass the factor."""
+        lists = self.lists
+        grids = np.searchsorted(lists.grid_first, cells, "right") - 1
+        spans = range(self.factor_ptr[factor], self.factor_ptr[factor + 1])
+        rows: set[int] = set()
+        for grid, cell in zip(grids.tolist(), cells, strict=True):
+            shift, number = int(lists.grid_shift[grid]), cell - int(lists.grid_first[grid])
+            first = int(self.base[lists.grid_attr[grid]]) + (number << shift)
+            rows.update(range(first, first + (1 << shift)))
+        return len(spans) > 0 and all(
+            (lists.grid_attr[grids] == self.iv_attr[i]).all() and rows.issuperset(range(self.iv_lo[i], self.iv_hi[i]))
+            for i in spans
+        )
+
+
+@dataclass(slots=True)
+class Part:
+    """An index, and which of its clauses are alive: uint8[S], changed by the writer only."""
+
+    index: PredicateIndex
+    alive: Array
+    live: int
+    hits: Array | None = None
+    """int64, how often each cell was tested; see `psoup.clauses.costs`."""
+
+    @classmethod
+    def of(cls, index: PredicateIndex) -> Part:
+        """All clauses alive."""
+        return cls(index, np.ones(len(index), np.uint8), len(index))
+
+    def find(self, slot: int) -> int:
+        """The position of a live clause, or -1. O(log S)."""
+        (position,) = self.index.find(np.array([slot])).tolist()
+        return position if position >= 0 and self.alive[position] else -1
+
+    def holds(self, slots: Array) -> bool:
+        """Whether one of `slots` (int64[k]) has a live clause here. O(k log S)."""
+        found = self.index.find(slots)
+        return bool(self.alive[found[found >= 0]].any())
+
+    def kill(self, slot: int) -> bool:
+        """Take a clause out; whether it was there. O(log S)."""
+        position = self.find(slot)
+        if position < 0:
+            return False
+        self.alive[position] = 0
+        self.live -= 1
+        return True
+
+    def kill_all(self, slots: Array) -> None:
+        """Take those of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
+        found = self.index.find(slots)
+        self.alive[found[found >= 0]] = 0
+        self.live = int(np.count_nonzero(self.alive))
+
+    def readers(self, attributes: Collection[int]) -> Array:
+        """The slots of the live clauses with an interval of one of `attributes`, int64, ascending. O(intervals)."""
+        index = self.index
+        local = np.flatnonzero(np.isin(index.attributes, list(attributes)))
+        if not len(local):
+            return np.zeros(0, np.int64)
+        factors = np.searchsorted(index.factor_ptr, np.flatnonzero(np.isin(index.iv_attr, local)), "right") - 1
+        clauses = np.unique(np.searchsorted(index.clause_ptr, factors, "right") - 1)
+        found: Array = index.slots[clauses[self.alive[clauses] == 1]].astype(np.int64)
+        return found
+
+
+def bases(bounds: Sequence[Bounds]) -> Array:
+    """Where the rows of each attribute begin, and where the last end: int64[A + 1]."""
+    base = np.zeros(len(bounds) + 1, np.int64)
+    np.cumsum([len(own) + EXTRA_ROWS for own in bounds], out=base[1:])
+    return base

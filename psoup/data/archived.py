@@ -1,0 +1,219 @@
+"""Archived chunks: tuples on disk, of which memory holds one small entry.
+
+    ArchivedChunk  number, IDs, first and last time, zones       some hundred bytes, whatever the chunk holds
+        └─ Source  columns, read when somebody asks for them     a port: the store reads, caches, and deletes
+
+A `Chunk` is what answers are made of: an archived one, or one in memory (`psoup.data.chunk`). Both give the same
+columns. Nothing here does I/O; whoever takes a column may wait for a disk, so the writer and the event loop never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, overload
+
+import numpy as np
+
+from psoup.columns import Array, Column
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX
+from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
+from psoup.plan.factors import Key
+
+TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
+"""What a source calls the physical IDs of a stream in system time."""
+
+
+ENTRY_BYTES = 2_000
+"""What an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """What the values of one attribute in a chunk lie within: order keys, both included (None: no value at all)."""
+
+    least: Key | None
+    greatest: Key | None
+    has_null: bool
+
+
+class Source(Protocol):
+    """The stored columns of one chunk. Any thread; raises whatever the medium raises, and Internal for damage."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        ...
+
+    def column(self, attribute: Attribute) -> Column:
+        """The values of `attribute`, all rows; NULL in every row if the chunk is older than the attribute."""
+        ...
+
+    def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
+        """The values at positions `rows` (int64[k], ascending): cheaper than the columns where they are few."""
+        ...
+
+    def evaluated(self) -> Array:
+        """The queries that were evaluated over the chunk by whoever wrote it: ranges of IDs, int64[r, 2]. May wait."""
+        ...
+
+    def matches(self, query_id: int) -> tuple[Array, int] | None:
+        """What one of those matched, offsets int64, ascending, and how often it failed; None if that is lost."""
+        ...
+
+    def expect(self, places: Sequence[int], rows: Array | None) -> None:
+        """Columns, by their places in the file, are wanted soon: all of them, or `rows`. A hint; does not wait."""
+        ...
+
+
+class Chunk(Protocol):
+    """Consecutive tuples of one stream, with IDs first_id to end_id - 1 and times that never decrease."""
+
+    @property
+    def number(self) -> int:
+        """Its place among the chunks of its stream."""
+        ...
+
+    @property
+    def first_id(self) -> int:
+        """The first tuple ID."""
+        ...
+
+    @property
+    def end_id(self) -> int:
+        """One more than the last tuple ID."""
+        ...
+
+    @property
+    def first_time(self) -> int:
+        """The least physical ID; there must be a tuple."""
+        ...
+
+    @property
+    def last_time(self) -> int:
+        """The greatest physical ID; there must be a tuple."""
+        ...
+
+    @property
+    def times(self) -> Array:
+        """The physical IDs, int64[n]."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns in the order of the schema."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the tuples are charged."""
+        ...
+
+    @property
+    def zones(self) -> Mapping[int, Zone]:
+        """What is known of the values; see `psoup.data.zones`."""
+        ...
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether columns are there without reading."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def ids_of(self, start: int, stop: int) -> Array:
+        """The tuple IDs of rows start to stop, int64."""
+        ...
+
+    def take(self, index: int, rows: Array) -> Column:
+        """A column, by its place in the schema or TIME_INDEX, at positions `rows` (int64[k], ascending)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedChunk:
+    """A chunk on disk. `zones`: by schema position; an attribute without one may hold anything."""
+
+    spec: StreamSpec
+    number: int
+    first_id: int
+    rows: int
+    first_time: int
+    last_time: int
+    zones: Mapping[int, Zone]
+    source: Source = field(compare=False, repr=False)
+
+    in_memory = False
+    nbytes = 0
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def end_id(self) -> int:
+        """One more than the last tuple ID."""
+        return self.first_id + self.rows
+
+    @property
+    def times(self) -> Array:
+        """The physical IDs; reads."""
+        return self.source.column(self.attribute(TIME_INDEX)).values
+
+    @property
+    def columns(self) -> LazyColumns:
+        """The columns, each read when it is taken."""
+        return LazyColumns(self, 0, self.rows)
+
+    def ids_of(self, start: int, stop: int) -> Array:
+        """The tuple IDs of rows start to stop, int64."""
+        return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
+
+    def take(self, index: int, rows: Array) -> Column:
+        """A column at positions `rows`; reads as little as the file allows."""
+        return self.source.take([self.attribute(index)], rows)[0]
+
+    def take_all(self, indices: Iterable[int], rows: Array) -> dict[int, Column]:
+        """Some columns at positions `rows`, read together."""
+        wanted = list(indices)
+        return dict(zip(wanted, self.source.take([self.attribute(i) for i in wanted], rows), strict=True))
+
+    def expect(self, indices: Iterable[int], rows: Array | None = None) -> None:
+        """Columns, by their places in the schema or TIME_INDEX, will be asked for soon. A hint; does not wait."""
+        position = self.spec.time_attribute
+        last = -1 if position is None else position
+        self.source.expect([last if i == TIME_INDEX else i for i in indices if i != ID_INDEX], rows)
+
+    def attribute(self, index: int) -> Attribute:
+        """What the source calls a column, by its place in the schema or TIME_INDEX."""
+        attributes = self.spec.schema.attributes
+        if index != TIME_INDEX:
+            return attributes[index]
+        return TIME if self.spec.time_attribute is None else attributes[self.spec.time_attribute]
+
+
+class LazyColumns(Sequence[Column]):
+    """Rows start to stop of an archived chunk, column by column."""
+
+    def __init__(self, chunk: ArchivedChunk, start: int, stop: int) -> None:
+        self._chunk = chunk
+        self._range = (start, stop)
+
+    @overload
+    def __getitem__(self, index: int) -> Column: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Column]: ...
+
+    def __getitem__(self, index: int | slice) -> Column | Sequence[Column]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        column = self._chunk.source.column(self._chunk.attribute(index))
+        return column if self._range == (0, len(self._chunk)) else column.slice(*self._range)
+
+    def __iter__(self) -> Iterator[Column]:
+        return (self[i] for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self._chunk.spec.schema.attributes)

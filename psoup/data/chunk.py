@@ -1,0 +1,260 @@
+"""A chunk: up to 65,536 consecutive tuples of one stream, column by column.
+
+    OpenChunk      buffers that only grow; rows below the published length never change
+      └─ view() ─> ChunkView   immutable; what readers, results and storage hold
+
+When a buffer must grow it is copied to a larger one; views made before keep the old one. A full chunk is *closed*:
+its last view, trimmed, is all that remains of it. Results live elsewhere (`psoup.results`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from psoup.columns import DTYPES, Array, Batch, Column
+from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.narrow import Narrow
+from psoup.expressions.tree import TIME_INDEX
+from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
+
+_FIRST_ROWS = 1_024
+_FIRST_BYTES = 4_096
+_GROWTH = 8
+"""How much larger a buffer becomes that is full, up to a chunk: with 2, copying took as long as taking the tuples."""
+_UNLIMITED = 2**62
+_DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
+"""Kinds whose order keys are the values that answers have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkView:
+    """`n` tuples with IDs first_id to first_id + n - 1. `times`: int64[n], never decreasing.
+
+    `columns` follow the schema. `nbytes` is what the tuples are charged against the memory budget.
+    """
+
+    number: int
+    first_id: int
+    times: Array
+    columns: tuple[Column, ...]
+    nbytes: int
+    zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
+    """What is known of the values; see `psoup.data.zones`."""
+    narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
+    """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
+    places: list[Places] = field(default_factory=list, compare=False, repr=False)
+    """What `addresses` found, the last one last; none is dropped, as a reader may be using it."""
+
+    in_memory = True
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def end_id(self) -> int:
+        """One more than the last tuple ID."""
+        return self.first_id + len(self.times)
+
+    @property
+    def first_time(self) -> int:
+        """The least physical ID; there must be a tuple."""
+        return int(self.times[0])
+
+    @property
+    def last_time(self) -> int:
+        """The greatest physical ID; there must be a tuple."""
+        return int(self.times[-1])
+
+    def ids_of(self, start: int, stop: int) -> Array:
+        """The tuple IDs of rows start to stop, int64."""
+        return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
+
+    def addresses(self) -> Array:
+        """Where the arrays lie in memory, as long as the view lives: int64[3 * (columns + 2)], for kernels.
+
+        Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.gather`) for each column, then for
+        `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
+        they count from the end. O(columns) once, and again when more of the columns are there in few bits.
+        """
+        if not self.places or self.places[-1].coded != len(self.narrow):
+            self.places.append(_places(self))
+        return self.places[-1].addresses
+
+    def take(self, index: int, rows: Array) -> Column:
+        """A column at positions `rows`, copied."""
+        return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns had narrow codes; `kept`: what of it
+    the chunk does not keep alive."""
+
+    addresses: Array
+    coded: int
+    kept: list[Array]
+
+
+def _places(chunk: ChunkView) -> Places:
+    known = dict(chunk.narrow)
+    found, kept = list[int](), list[Array]()
+    for index, column in enumerate(chunk.columns):
+        found += [_address(column.values), 0 if column.valid is None else _address(column.valid)]
+        narrow = known.get(index)
+        third = column.data
+        if narrow is not None and narrow.shift == narrow.first == 0 and column.type.kind in _DECODED:
+            third = np.array([_address(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
+            kept += [third, narrow.codes]
+        found.append(0 if third is None else _address(third))
+    found += [_address(chunk.times), 0, 0, chunk.first_id, 0, 0]
+    return Places(np.array(found, np.int64), len(known), kept)
+
+
+def _address(array: Array) -> int:
+    assert array.flags.c_contiguous, "a column of a chunk is one piece of memory"
+    return int(array.__array_interface__["data"][0])
+
+
+Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]
+"""A port: store a closed chunk of stream (ID, spec), durably when it returns; chunks with a number below the last
+argument are not needed any more. Chunks of a stream come in their order. Called from any thread. Returns how the chunk
+can be read again; None if it need not leave the memory, or cannot."""
+
+
+class OpenChunk:
+    """The chunk that tuples are appended to. One writer; views may be read by anyone."""
+
+    def __init__(self, schema: Schema, number: int, first_id: int, rows: int) -> None:
+        self.number = number
+        self.first_id = first_id
+        self.length = 0
+        self.nbytes = 0
+        self._rows = rows
+        self._times: _Buffer = _Buffer(np.dtype(np.int64), rows)
+        self._columns = [_column_buffer(attribute.type, rows) for attribute in schema.attributes]
+        self._view: ChunkView | None = None
+
+    @property
+    def room(self) -> int:
+        """How many tuples still fit."""
+        return self._rows - self.length
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of variable-length data so far."""
+        return sum(c.text_bytes for c in self._columns)
+
+    def append(self, batch: Batch) -> None:
+        """Add tuples in stream order; at most `room`."""
+        count = len(batch)
+        self._times.append(self.length, batch.times)
+        for buffer, column in zip(self._columns, batch.columns, strict=True):
+            buffer.append(self.length, column)
+        self.length += count
+        self.nbytes += batch.nbytes
+        self._view = None
+
+    def view(self) -> ChunkView:
+        """The tuples so far. O(columns), once for each length."""
+        if self._view is None:
+            n = self.length
+            columns = tuple(buffer.view(n) for buffer in self._columns)
+            self._view = ChunkView(self.number, self.first_id, self._times.array[:n], columns, self.nbytes)
+        return self._view
+
+    def close(self) -> ChunkView:
+        """The last view, in memory of just its size."""
+        view = self.view()
+        if 8 * self.length >= 7 * len(self._times.array):
+            return view
+        columns = tuple(_compact(column) for column in view.columns)
+        return ChunkView(view.number, view.first_id, view.times.copy(), columns, view.nbytes)
+
+
+class _Buffer:
+    """A growing array; `array` is replaced, never resized in place."""
+
+    __slots__ = ("_limit", "array")
+
+    def __init__(self, dtype: np.dtype[Any], limit: int, first: int = _FIRST_ROWS) -> None:
+        self._limit = limit
+        self.array: Array = np.zeros(min(first, limit), dtype)
+
+    def append(self, length: int, values: Array) -> None:
+        """Write `values` at `length`."""
+        end = length + len(values)
+        if end > len(self.array):
+            growth = _GROWTH if self._limit < _UNLIMITED else 2
+            size = min(max(end, growth * len(self.array)), max(self._limit, end))
+            grown: Array = np.empty(size, self.array.dtype)
+            grown[:length] = self.array[:length]
+            self.array = grown
+        self.array[length:end] = values
+
+
+class _FixedBuffer:
+    """A column of fixed-width values."""
+
+    text_bytes = 0
+
+    def __init__(self, data_type: DataType, rows: int) -> None:
+        self._type = data_type
+        self._rows = rows
+        self._values = _Buffer(DTYPES[data_type.kind], rows)
+        self._valid: _Buffer | None = None
+
+    def append(self, length: int, column: Column) -> None:
+        self._values.append(length, column.values)
+        self._valid = _append_valid(self._valid, length, column, self._rows)
+
+    def view(self, length: int) -> Column:
+        valid = None if self._valid is None else self._valid.array[:length]
+        return Column(self._type, self._values.array[:length], valid)
+
+
+class _TextBuffer:
+    """A column of TEXT: offsets[0] is 0, offsets[i+1] the end of row i in `data`."""
+
+    def __init__(self, data_type: DataType, rows: int) -> None:
+        self._type = data_type
+        self._rows = rows
+        self._offsets = _Buffer(np.dtype(np.int64), rows + 1)
+        self._data = _Buffer(np.dtype(np.uint8), _UNLIMITED, _FIRST_BYTES)
+        self._valid: _Buffer | None = None
+        self.text_bytes = 0
+
+    def append(self, length: int, column: Column) -> None:
+        assert column.data is not None
+        start, stop = int(column.values[0]), int(column.values[-1])
+        self._data.append(self.text_bytes, column.data[start:stop])
+        self._offsets.append(length + 1, column.values[1:] - start + self.text_bytes)
+        self.text_bytes += stop - start
+        self._valid = _append_valid(self._valid, length, column, self._rows)
+
+    def view(self, length: int) -> Column:
+        valid = None if self._valid is None else self._valid.array[:length]
+        return Column(self._type, self._offsets.array[: length + 1], valid, self._data.array[: self.text_bytes])
+
+
+def _column_buffer(data_type: DataType, rows: int) -> _FixedBuffer | _TextBuffer:
+    return _TextBuffer(data_type, rows) if data_type.kind is Kind.TEXT else _FixedBuffer(data_type, rows)
+
+
+def _append_valid(valid: _Buffer | None, length: int, column: Column, rows: int) -> _Buffer | None:
+    if valid is None:
+        if column.valid is None:
+            return None
+        valid = _Buffer(np.dtype(np.bool_), rows, max(_FIRST_ROWS, length))
+        valid.array[:length] = True
+    valid.append(length, np.ones(len(column), np.bool_) if column.valid is None else column.valid)
+    return valid
+
+
+def _compact(column: Column) -> Column:
+    valid = None if column.valid is None else column.valid.copy()
+    data = None if column.data is None else column.data.copy()
+    return Column(column.type, column.values.copy(), valid, data)

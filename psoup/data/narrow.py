@@ -1,0 +1,75 @@
+"""A column of a closed chunk in 8 or 16 bits a value: what a clause is looked for in first.
+
+    keys   1000  1007  NULL  1003          least 1000, shift 0     codes   1   8   0   4        in [1003, 1008): 4 .. 8
+    keys   1000  1007  1255  1003          no NULL: from 0 on      codes   0   7 255   3        in [1003, 1008): 3 .. 7
+    keys   0.25  0.50  -7.5  0.75          wide: shift > 0         codes say where a value may lie; at the first and the
+                                                                   last code of an interval the value itself is asked
+
+A code is (order key - least of the chunk) >> shift; one more, and 0 for NULL, in a column that has NULLs. Where the
+keys of a chunk are close together the shift is 0 and codes say all: answers are gathered from them too. TEXT has none.
+Codes are never stored nor sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array, Column
+from psoup.data.values import plain
+from psoup.kernels.select import narrow_codes
+from psoup.plan.factors import Interval
+
+_MOST = 65_534
+_ALL_VALID: Array = np.zeros(0, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Codes `first` to `last` may lie in an interval; none if last < first. `exact`: they do."""
+
+    first: int
+    last: int
+    exact: bool
+
+
+_NONE = Span(1, 0, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """`codes`: uint8 or uint16[n]; `least` and `greatest`: order keys of the chunk; `first`: the code of `least`."""
+
+    codes: Array
+    least: int
+    greatest: int
+    shift: int
+    first: int
+
+    def span(self, interval: Interval) -> Span:
+        """Where the keys of an interval lie among the codes. O(1)."""
+        low = self.least if interval.low is None else max(int(interval.low), self.least)
+        high = self.greatest if interval.high is None else min(int(interval.high) - 1, self.greatest)
+        if low > high:
+            return _NONE
+        below, upto = low - self.least, high - self.least
+        whole = (1 << self.shift) - 1
+        exact = not below & whole and (high == self.greatest or not (upto + 1) & whole)
+        return Span(self.first + (below >> self.shift), self.first + (upto >> self.shift), exact)
+
+    def share(self, span: Span) -> float:
+        """About which part of the rows lies in a span, if values are spread evenly."""
+        return (span.last - span.first + 1) / (2 + ((self.greatest - self.least) >> self.shift))
+
+
+def narrow(column: Column, least: int, greatest: int) -> Narrow:
+    """The codes of a column with a value, of any type but TEXT. O(n)."""
+    span = greatest - least
+    shift = max(span.bit_length() - 16, 0)
+    shift += (span >> shift) > _MOST
+    first = int(column.valid is not None)
+    codes: Array = np.empty(len(column), np.uint8 if span + first <= 255 else np.uint16)
+    valid = _ALL_VALID if column.valid is None else plain(column.valid).view(np.uint8)
+    narrow_codes(plain(column.order_keys()), valid, least, shift, codes)
+    return Narrow(codes, least, greatest, shift, first)

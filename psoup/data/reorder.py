@@ -1,0 +1,100 @@
+"""The reorder buffer: accepted tuples of an event-time stream that the watermark has not passed yet.
+
+    push ──> [run sorted by time] [run] [run]  ──release(watermark)──> tuples in stream order
+
+Each push is one run; a release takes the prefix of every run that is not above the watermark and sorts the prefixes
+together, equal times staying in the order they were sent. When runs become many, the latest are joined with those
+before that are not much larger: so each tuple is copied a few times, however many are waiting.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.columns import Array, Batch, concat_batches
+from psoup.data.widening import widen_batch
+from psoup.kernels.order import order_keys
+from psoup.model import Schema
+
+_MAX_RUNS = 32
+_JOIN_RATIO = 4
+"""A run is joined with the later ones if it is at most this many times as long as they are together."""
+
+
+class ReorderBuffer:
+    """Runs of tuples, each in stream order, oldest push first. O(n log n) per tuple over its stay."""
+
+    def __init__(self) -> None:
+        self._runs: list[Batch] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, batch: Batch) -> None:
+        """Take a batch in the order it was sent."""
+        if not len(batch):
+            return
+        self._count += len(batch)
+        self._runs.append(_sorted(batch))
+        if len(self._runs) > _MAX_RUNS:
+            self._join_latest()
+
+    def release(self, watermark: int) -> Batch | None:
+        """Take out all tuples with a time not above `watermark`, in stream order; None if there are none."""
+        ready, rest = [], []
+        for run in self._runs:
+            split = int(np.searchsorted(run.times, watermark, side="right"))
+            if split:
+                ready.append(run.slice(0, split))
+            if split < len(run):
+                rest.append(run.slice(split, len(run)))
+        self._runs = rest
+        if not ready:
+            return None
+        released = _sorted(concat_batches(ready))
+        self._count -= len(released)
+        return released
+
+    def widen(self, schema: Schema) -> None:
+        """Give the buffered tuples the columns that `schema` has more, with NULL in them."""
+        self._runs = [widen_batch(run, schema) for run in self._runs]
+
+    def _join_latest(self) -> None:
+        first = len(self._runs) - 1
+        total = len(self._runs[first])
+        while first and len(self._runs[first - 1]) <= _JOIN_RATIO * total:
+            first -= 1
+            total += len(self._runs[first])
+        if len(self._runs) - first > 1:
+            self._runs[first:] = [_sorted(concat_batches(self._runs[first:]))]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes charged for the buffered tuples."""
+        return sum(run.nbytes for run in self._runs)
+
+    def times(self) -> tuple[Array, ...]:
+        """The times of each run, ascending; arrays that stay as they are."""
+        return tuple(run.times for run in self._runs)
+
+    @property
+    def first_time(self) -> int | None:
+        """The least time buffered, or None."""
+        return min((int(run.times[0]) for run in self._runs), default=None)
+
+    def check(self) -> None:
+        """Every run is in time order and not empty; the count is right."""
+        for run in self._runs:
+            assert len(run), "an empty run stays in the buffer"
+            assert bool(np.all(run.times[:-1] <= run.times[1:])), f"a run is out of order: {run.times}"
+        assert self._count == sum(len(run) for run in self._runs), (self._count, [len(r) for r in self._runs])
+
+
+def _sorted(batch: Batch) -> Batch:
+    times = batch.times
+    if bool(np.all(times[:-1] <= times[1:])):
+        return batch
+    order, spare = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
+    order_keys(times, order, spare)
+    return batch.take(order)

@@ -1,0 +1,59 @@
+"""A stream has got more columns: the tuples of before have NULL in them.
+
+    batch, chunk in memory    columns ─> columns + NULLs, all chunks' NULLs in the same few pages of memory
+    chunk on disk             the schema alone: its source gives NULL for what the file does not have
+
+What is here already as wide as the schema stays as it is: a chunk that was stored after the change and read before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+
+from psoup.columns import DTYPES, Array, Batch, Column
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk import ChunkView
+from psoup.model import DataType, Kind, Schema, StreamSpec
+
+ChunkT = TypeVar("ChunkT", ChunkView, ArchivedChunk)
+
+_SHARED_ROWS = 65_536
+"""Rows of the columns that are shared; no chunk has more."""
+
+
+def widen_batch(batch: Batch, schema: Schema) -> Batch:
+    """The batch with a column for each attribute of `schema`, which begins with those that it has."""
+    return replace(batch, columns=_widened(batch.columns, len(batch), schema))
+
+
+def widen_chunk(chunk: ChunkT, spec: StreamSpec) -> ChunkT:
+    """The chunk with a column for each attribute of `spec`; what its tuples are charged stays. O(columns)."""
+    if isinstance(chunk, ArchivedChunk):
+        return replace(chunk, spec=spec)
+    return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), places=[])  # others than before
+
+
+def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Column, ...]:
+    return (*columns, *(null_column(attribute.type, rows) for attribute in schema.attributes[len(columns) :]))
+
+
+def null_column(data_type: DataType, rows: int) -> Column:
+    """A column of NULLs; up to 65,536 rows take no memory of their own."""
+    values, valid, data = (_nulls if rows <= _SHARED_ROWS else _make_nulls)(data_type.kind, max(rows, _SHARED_ROWS))
+    stop = rows + 1 if data_type.kind is Kind.TEXT else rows
+    return Column(data_type, values[:stop], valid[:rows], data)
+
+
+def _make_nulls(kind: Kind, rows: int) -> tuple[Array, Array, Array | None]:
+    text = kind is Kind.TEXT
+    arrays = (np.zeros(rows + 1, np.int64) if text else np.zeros(rows, DTYPES[kind]), np.zeros(rows, np.bool_))
+    for array in arrays:
+        array.flags.writeable = False
+    return *arrays, np.zeros(0, np.uint8) if text else None
+
+
+_nulls = cache(_make_nulls)

@@ -1,0 +1,145 @@
+"""The Windows Table: what BEGIN and END of a query mean at a given NOW, as a range of tuple IDs.
+
+    tuples       0 1 2 3 | 4 5 6 7 8 9        |: the retention edge
+    times        1 2 2 3 | 5 5 6 8 8 9
+    BEGIN (NOW - 3) END (NOW), NOW = 9   ->   [6, 9]   ->   IDs [6, 10)
+
+Tuple IDs follow time, so a window is always one range of IDs, and everything behind it works on IDs only. Nothing is
+kept here: the window clause is part of the query's record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from psoup.errors import OutOfRange
+from psoup.model import NOW, Anchor, Bound, Retention, WindowClause
+
+Position = Callable[[int], int]
+
+
+class Timeline(NamedTuple):
+    """Where times lie among the tuples of a stream. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
+
+    first_id: int
+    next_id: int
+    dropped_time: int | None
+    """The greatest time among tuples that are gone, or None."""
+    first_time: int | None
+    """The time of the first tuple that ever was, or None."""
+    before: Position
+    """The first ID whose time is not below the argument."""
+    through: Position
+    """The first ID whose time is above the argument."""
+    time_of: Callable[[int], int]
+    """The time of a kept tuple ID."""
+    after: Position
+    """An ID that `before` is not above; found without reading a chunk."""
+
+
+class WindowRange(NamedTuple):
+    """A window applied: IDs [low, high), the closed time interval behind them, and whether older tuples are missing."""
+
+    low: int
+    high: int
+    begin: int | None
+    end: int | None
+    truncated: bool
+
+
+def apply_window(
+    window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int | None
+) -> WindowRange:
+    """The tuple IDs of `window` with NOW := `now`; retention counts from `current`. O(log n).
+
+    `now` is None while a stream has no time yet: then nothing is in the window. Chunks are read (see
+    `psoup.data.archived`) only if the window reaches into the archive.
+    """
+    if now is None:
+        edge = retention_edge(timeline, retention, current)
+        return WindowRange(edge, edge, None, None, False)
+    if window.by_rows:
+        low, high, lost = _rows(window, timeline, retention, current, now)
+        return WindowRange(low, max(low, high), None, now, lost)
+    begin, end = _time(window.begin, now), _time(window.end, now)
+    assert end is not None
+    if begin is None:
+        low, lost = retention_edge(timeline, retention, current), False
+    else:
+        low, lost = timeline.before(begin), False
+        if not _clear(low, timeline, retention, current):
+            edge = retention_edge(timeline, retention, current)
+            low, lost = max(edge, low), begin <= end and _lost_after(timeline, edge, begin)
+    return WindowRange(low, max(low, timeline.through(end)), begin, end, lost)
+
+
+def as_of_window(window: WindowClause, time: int) -> WindowClause:
+    """The window for an answer as of `time`: one that ends later ends there, as no later tuple was known then.
+
+    Without an `as_of` nothing has to be cut: NOW is never before the last tuple.
+    """
+    later = window.end.anchor is Anchor.ABSOLUTE and window.end.at > time
+    return replace(window, end=NOW) if later else window
+
+
+def retention_edge(timeline: Timeline, retention: Retention, current: int | None) -> int:
+    """The oldest tuple ID that answers may contain. Exact, whatever is still there."""
+    return _edge(timeline, retention, current, timeline.before)
+
+
+def _edge(timeline: Timeline, retention: Retention, current: int | None, before: Position) -> int:
+    edge = timeline.first_id
+    if retention.rows is not None:
+        edge = max(edge, timeline.next_id - retention.rows)
+    if retention.duration is not None and current is not None:
+        edge = max(edge, before(current - retention.duration))
+    return edge
+
+
+def _clear(low: int, timeline: Timeline, retention: Retention, current: int | None) -> bool:
+    """Whether `low` is surely behind the retention edge, with kept tuples before it: nothing is lost then."""
+    return low > timeline.first_id and low >= _edge(timeline, retention, current, timeline.after)
+
+
+def refuse_truncation(stream: str, found: WindowRange) -> None:
+    """Raise OutOfRange if the window reaches past what is kept."""
+    if found.truncated:
+        raise OutOfRange(
+            f"the window begins before the oldest tuple kept in stream {stream!r}; begin later, use BEGIN (START), "
+            "or accept truncation",
+            reason="WINDOW_TRUNCATED",
+            stream=stream,
+        )
+
+
+def _time(bound: Bound, now: int) -> int | None:
+    if bound.anchor is Anchor.START:
+        return None
+    return bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset
+
+
+def _rows(
+    window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int
+) -> tuple[int, int, bool]:
+    """[low, high) and whether tuples are missing: the last n tuples up to `now` without the last m."""
+    if timeline.first_time is None or now < timeline.first_time:  # dropped tuples are not among those up to `now`
+        edge = retention_edge(timeline, retention, current)
+        return edge, edge, False
+    last = timeline.through(now)
+    high = last - (window.end.rows or 0)
+    if window.begin.anchor is Anchor.NOW:
+        wanted = last - (window.begin.rows or 0)
+        if _clear(wanted, timeline, retention, current):
+            return wanted, high, False
+        edge = retention_edge(timeline, retention, current)
+        older = edge > timeline.first_id or timeline.dropped_time is not None
+        return max(edge, wanted), high, wanted < edge and older
+    return retention_edge(timeline, retention, current), high, False
+
+
+def _lost_after(timeline: Timeline, edge: int, begin: int) -> bool:
+    """Whether a tuple before the edge has a time at or after `begin`."""
+    newest = timeline.time_of(edge - 1) if edge > timeline.first_id else timeline.dropped_time
+    return newest is not None and newest >= begin

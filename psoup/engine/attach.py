@@ -1,0 +1,35 @@
+"""What is attached, inside the engine: chunks on disk come before all others, or after them, and nothing else moves.
+
+    history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; whoever asks evaluates
+    a batch    archived   [0 1 2] + [3 4], open                   nothing was pushed, so nothing is in memory
+
+Results of attached chunks are kept nowhere in memory, so queries cost nothing when history is attached.
+"""
+
+from __future__ import annotations
+
+from psoup.data.widening import widen_chunk
+from psoup.engine.stream.state import StreamState
+from psoup.events.events import Attached
+from psoup.published.snapshot import ChunkEntry
+from psoup.results.chunk_results import UNCOVERED
+
+
+def attach(state: StreamState, event: Attached) -> None:
+    """Carry out `event`; O(chunks of the archive).
+
+    If live tuples have expired since it was decided, all of the history has: then only the watermark moves.
+    """
+    state.take(event)
+    chunks = [widen_chunk(chunk, state.data.spec) for chunk in event.chunks]
+    if not chunks:
+        return
+    if event.batch is not None:
+        state.data.follow(chunks)
+        state.archived += [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]
+        state.stored = state.data.open.number
+        return
+    if state.data.dropped_time is not None:
+        return
+    state.data.attach(chunks)
+    state.archived[:0] = [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]

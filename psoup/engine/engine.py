@@ -1,0 +1,311 @@
+"""The engine: the query-data join over its State Modules, driven by events.
+
+    apply(run of events) ── pushes ───> release ─> Data SteM ─> probe the Query SteM ─> open results
+                         ├─ register ─> Query SteM ─> cover the open chunk (sealed ones in the background)
+                         └─ publish ──> Snapshot, one swap of the root
+
+`apply` cannot fail and is the only mutator beside `install`, which takes in the results of maintenance; both belong to
+one writer. What raises while it is evaluated takes its clauses out of the index, and `news` tells of it; `precautions`
+are what a host knows from starts before this one. Anyone may take `snapshot()` at any time. No I/O, no clock, no
+threads: `run` is the port through which a host lends its pool, `keep` the one through which closed chunks are stored.
+(PSoup sections 3.2 and 4.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from psoup.clauses.quarantine import LeftIndex, Precautions
+from psoup.config import EngineConfig
+from psoup.data.chunk import ChunkView, Keep
+from psoup.engine.alter import alter
+from psoup.engine.attach import attach
+from psoup.engine.maintenance.maintenance import Installable, Task, next_task
+from psoup.engine.registry import Registry
+from psoup.engine.stream.state import StreamState
+from psoup.events.acknowledgements import Effects
+from psoup.events.events import (
+    Attached,
+    Event,
+    Pushed,
+    Registered,
+    RegisteredMany,
+    StreamAltered,
+    StreamCreated,
+    StreamDropped,
+    Unregistered,
+    WatermarkRaised,
+)
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.runner import Runner, serial
+
+BY_HAND = "taken out by the operator"
+_NAMED = 8
+"""Queries that news name."""
+RELIEF_SHARE = 4
+"""A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
+RESULTS_SHARE = 8
+"""An eighth of the memory is left to results, whatever tuples and queries take."""
+
+
+class Engine:
+    """All streams and queries of one service.
+
+    Rely on: an event's effects become visible as a whole, in sequence order; a snapshot never changes.
+    Given up: effects of a run of events become visible together, at its end.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig = EngineConfig(),
+        run: Runner = serial,
+        keep: Keep | None = None,
+        others: Callable[[], int] = int,
+    ) -> None:
+        """`others`: bytes of the memory budget that somebody else has been charged, from the writer's thread."""
+        self.config = config
+        self._others = others
+        self._run = run
+        self._keep = keep
+        self._sequence = 0
+        self._streams: dict[int, StreamState] = {}
+        self._archiving: dict[int, StreamState] = {}
+        """Streams that have an archive."""
+        self._registry = Registry()
+        self._precautions = Precautions()
+        self._news: list[LeftIndex] = []
+        self._touched: dict[int, StreamState] = {}
+        """Streams of which something may have to be published."""
+        self._due: dict[int, StreamState] = {}
+        """Streams that may need maintenance, the one served last at the end."""
+        self._views: dict[int, StreamView] = {}
+        self._named: dict[tuple[str, str], StreamView] = {}
+        self._snapshot = self._publish()
+
+    def take_precautions(self, precautions: Precautions) -> None:
+        """What is known of clauses that must not be evaluated; before the first event, and to end a watch."""
+        self._precautions = precautions
+
+    def news(self) -> list[LeftIndex]:
+        """What has left the index since the last call, and why. The writer's."""
+        news, self._news = self._news, []
+        return news
+
+    def kept_out(self) -> dict[int, list[str]]:
+        """By stream ID, digests of what must be out of the index at the next start as well. The writer's."""
+        return {i: sorted(state.standing.kept) for i, state in self._streams.items() if state.standing.kept}
+
+    def snapshot(self) -> Snapshot:
+        """The published root. O(1), from any thread."""
+        return self._snapshot
+
+    def apply(self, events: Sequence[Event]) -> Effects:
+        """Apply consecutive events and publish. Pushes between two changes of the queries are evaluated together."""
+        freed = 0
+        released: dict[int, int] = {}
+        fed: dict[int, StreamState] = {}
+        asked: dict[int, StreamState] = {}
+        for event in events:
+            assert event.sequence > self._sequence, f"event {event.sequence} after {self._sequence}"
+            self._sequence = event.sequence
+            match event:
+                case Pushed() | WatermarkRaised():
+                    state = self._streams[event.stream_id]
+                    state.take(event)
+                    fed[event.stream_id] = state
+                case Attached():
+                    state = fed[event.stream_id] = self._streams[event.stream_id]
+                    attach(state, event)
+                case StreamCreated():
+                    self._create(event)
+                case StreamAltered():
+                    freed += self._advance(fed, released)
+                    state = self._touched[event.stream_id] = self._streams[event.stream_id]
+                    freed -= alter(state, event, self._run)
+                case StreamDropped():
+                    fed.pop(event.stream_id, None)
+                    asked.pop(event.stream_id, None)
+                    freed += self._drop(event.stream_id)
+                case Registered() | RegisteredMany() | Unregistered():
+                    freed += self._advance(fed, released)
+                    for state in self._change_queries(event):
+                        asked[state.stream_id] = state
+                case _:
+                    assert_never(event)
+        freed += self._advance(fed, released)
+        freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
+        for state in asked.values():
+            state.cover_new(self._run, self._precautions)
+        self._touched.update(asked)
+        self._due.update(self._touched)
+        self._snapshot = self._publish()
+        return Effects(self._sequence, freed, released)
+
+    def maintenance(self, *, everything: bool = False) -> Task | None:
+        """The next piece of work that is due, or None. Called by the writer; its `compute` by anyone.
+
+        With `everything`, also what is not yet worth its cost: tests and idle hours drain to the last byte.
+        """
+        if everything:
+            self._due.update(self._streams)
+        while self._due:
+            stream_id = next(iter(self._due))
+            state = self._due.pop(stream_id)
+            task = next_task(state, everything=everything)
+            if task is not None:
+                self._due[stream_id] = state
+                return task
+        return None
+
+    def install(self, result: Installable) -> int:
+        """Take in what a task computed, if its stream still stands as it did; publishes.
+
+        Returns the bytes of tuples that left the memory: what has been stored now need not stay there.
+        """
+        state = self._streams.get(result.stream_id)
+        if state is None:
+            return 0
+        self._due[result.stream_id] = state
+        installed, freed = result.install(state), state.expire()
+        if installed or freed:
+            self._touched[result.stream_id] = state
+            self._keep_budget()
+            self._snapshot = self._publish()
+        return freed
+
+    def expire(self, clock: int) -> int:
+        """Drop chunks that lie before their stream's retention edge at `clock`; returns the bytes given back.
+
+        `apply` does so as the time of a stream goes on. This is for when the memory is full: then pushes are refused,
+        and a stream in system time would never see that its tuples are old. What is stored of streams with an archive
+        leaves the memory too. No answer changes. O(streams).
+        """
+        freed = 0
+        for stream_id, state in self._streams.items():
+            given = state.expire(clock)
+            if given:
+                freed += given
+                self._touched[stream_id] = self._due[stream_id] = state
+        freed += self._relieve(self.config.memory_bytes // 2)
+        if freed:
+            self._snapshot = self._publish()
+        return freed
+
+    def check(self) -> None:
+        """Every invariant of every structure."""
+        self._registry.check(self._streams)
+
+    def bill(self) -> dict[str, int]:
+        """Bytes of each structure, live and reclaimable."""
+        total = self._registry.bill()
+        for state in self._streams.values():
+            for name, count in state.bill().items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def _advance(self, fed: dict[int, StreamState], released: dict[int, int]) -> int:
+        freed = 0
+        for stream_id, state in fed.items():
+            state.cover_new(self._run, self._precautions)
+            released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
+            freed += state.expire()
+        self._touched.update(fed)
+        fed.clear()
+        return freed
+
+    def _relieve(self, allowed: int) -> int:
+        """Have stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
+        ready = {i: state for i, state in self._archiving.items() if state.data.leaving}
+        if not ready:
+            return 0
+        over = self._taken() - allowed
+        freed = 0
+        for stream_id, state in ready.items():
+            if freed >= over:
+                break
+            given = state.relieve(over - freed)
+            if given:
+                freed += given
+                self._touched[stream_id] = self._due[stream_id] = state
+        return freed
+
+    def _taken(self) -> int:
+        """Bytes of the budget that results cannot have."""
+        return self._others() + sum(state.tuple_bytes + state.clauses.nbytes for state in self._streams.values())
+
+    def _create(self, event: StreamCreated) -> None:
+        held = self._precautions.held.get(event.stream_id, frozenset())
+        state = StreamState(event, self.config, self._registry.next_sqc, self._keep, held)
+        self._streams[event.stream_id] = self._touched[event.stream_id] = state
+        if event.spec.retention.archive:
+            self._archiving[event.stream_id] = state
+
+    def _drop(self, stream_id: int) -> int:
+        for states in (self._touched, self._due, self._archiving):
+            states.pop(stream_id, None)
+        view = self._views.pop(stream_id, None)
+        if view is not None:
+            del self._named[_name(view)]
+        return self._streams.pop(stream_id).tuple_bytes
+
+    def _change_queries(self, event: Registered | RegisteredMany | Unregistered) -> list[StreamState]:
+        """The queries change; returns the streams on which they do."""
+        match event:
+            case Registered():
+                states = [self._registry.register(event, self._streams)]
+                self._put_out_by_hand(range(event.query_id, event.query_id + 1))
+                return states
+            case RegisteredMany():
+                states = self._registry.register_many(event, self._streams)
+                self._put_out_by_hand(range(event.first_id, event.first_id + len(event.queries)))
+                return states
+            case Unregistered():
+                return [self._registry.unregister(event.query_id, self._streams)]
+
+    def _put_out_by_hand(self, query_ids: range) -> None:
+        """Queries that were named leave the index as they come."""
+        for query_id in self._precautions.by_hand:
+            if query_id in query_ids and (clause := self._registry.clause_of(query_id)) is not None:
+                self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
+
+    def _keep_budget(self) -> None:
+        """Give up search codes, then the oldest sealed results, while all results are over what is left for them."""
+        states = list(self._streams.values())
+        budget = self.config.memory_bytes
+        left = budget - self._taken()
+        left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
+        over = sum(state.results_bytes for state in states) - left
+        if over > -budget // RESULTS_SHARE:
+            for chunk in (entry.data for state in states for entry in state.closed):
+                if isinstance(chunk, ChunkView):
+                    chunk.narrow.clear()
+        for stream_id, state in self._streams.items():
+            if over <= 0:
+                return
+            freed = state.give_up(over)
+            if freed:
+                over -= freed
+                self._touched[stream_id] = state
+
+    def _tell(self, state: StreamState) -> None:
+        told, state.standing.news = state.standing.news, []
+        for reason, sqc_ids in told:
+            queries = self._registry.queries_of(sqc_ids[:_NAMED].tolist())
+            self._news.append(LeftIndex(state.data.spec.name, reason.text, reason.why, len(sqc_ids), queries))
+
+    def _publish(self) -> Snapshot:
+        for stream_id, state in self._touched.items():
+            if state.standing.news:
+                self._tell(state)
+            if state.changed:
+                view = self._views[stream_id] = state.view()
+                self._named[_name(view)] = view
+        self._touched.clear()
+        by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
+        return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(), self.config, self._run)
+
+
+def _name(view: StreamView) -> tuple[str, str]:
+    """What a stream is found by."""
+    return view.tenant, view.spec.name.lower()

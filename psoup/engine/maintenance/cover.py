@@ -1,0 +1,180 @@
+"""Covering as maintenance: clauses born after a chunk was closed are evaluated over it, off the writer.
+
+    chunk 3   lacks 8 9 12 ─┐                      12 is out (`psoup.clauses.quarantine`): it stays uncovered
+    chunk 4   lacks 8 9 12 ─┴─> one task ─> Covered: new results for both, each if it still fits
+    chunk 5   lacks 12
+
+What raises makes an exception of that chunk's coverage, and is counted when the result is installed. A task that must
+not be computed, as doing so has ended the process before, is refused: what it computes leaves the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from psoup.clauses.quarantine import Place
+from psoup.clauses.query_stem import Subset
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.engine.stream.state import StreamState
+from psoup.expressions.tree import AttributeRef
+from psoup.matching.old_tuples import cover
+from psoup.published.snapshot import ChunkEntry
+from psoup.results.chunk_results import ChunkResults
+from psoup.results.open import OpenResults
+from psoup.results.sealed import seal
+from psoup.runner import Runner, serial, threads_of
+
+COVER_AT_ONCE = 8_192
+"""Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
+
+COVER_PAIRS = 32_768
+"""Pairs of a clause and a chunk in one task: some tenths of a second, for which other maintenance waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """New results for one chunk, if they are still what the task saw."""
+
+    stream_id: int
+    number: int
+    seen: ChunkResults
+    results: ChunkResults
+
+    def install(self, state: StreamState) -> bool:
+        """Put them there; False if they are not."""
+        return state.replace_results(self.number, self.seen, self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """New results for some chunks of a stream, each if it still fits; in each what could not be computed, and why."""
+
+    stream_id: int
+    parts: tuple[Replace, ...]
+    failed: tuple[dict[int, str], ...] = ()
+
+    def install(self, state: StreamState) -> bool:
+        """Put them there, and count what failed; False if nothing has changed."""
+        for failed in self.failed:
+            state.raised(failed)
+        installed = [part.install(state) for part in self.parts]
+        return any(installed) or bool(self.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A task that must not be computed: doing so has ended the process before."""
+
+    stream_id: int
+
+    def install(self, state: StreamState) -> bool:
+        """Take what it would have computed out of the index."""
+        state.put_out_derived()
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Chunks that lack the same clauses. One that goes in the meantime is covered too, and leaves with a compaction.
+
+    Each thread takes every n-th chunk, with arrays of its own: what it writes first is memory that is new to it.
+    """
+
+    stream_id: int
+    entries: tuple[ChunkEntry, ...]
+    sqc_ids: Array
+    index: Subset
+    config: EngineConfig
+    sqc_of_slot: Array
+    before: int
+    outside: Array
+    """SQC IDs below `before` of clauses that are not evaluated, and were not before."""
+    name: str = "cover"
+
+    @property
+    def place(self) -> Place | None:
+        """What is evaluated, as one place; None if only columns are read."""
+        if not any(not isinstance(expr, AttributeRef) for expr in self.index.attributes.values()):
+            return None
+        first, last = self.entries[0].data, self.entries[-1].data
+        return Place(self.stream_id, "cover", first.first_id, last.end_id - first.first_id)
+
+    def refused(self) -> Refused:
+        """What is installed if it must not be computed."""
+        return Refused(self.stream_id)
+
+    def compute(self, run: Runner = serial) -> Covered:
+        """Evaluate the clauses over the chunks, some of these at a time."""
+        lanes = min(threads_of(run), len(self.entries))
+        done: list[tuple[Replace, ...]] = [()] * lanes
+        failures: list[dict[int, str]] = []
+        ids = frozenset(self.sqc_ids.tolist())
+
+        def cover_lane(lane: int) -> None:
+            index = self.index if not lane else self.index.twin()
+            fresh = OpenResults(self.config, len(self.sqc_of_slot))
+            found = []
+            for entry in self.entries[lane::lanes]:
+                data, seen = entry.data, entry.results
+                failed = cover(data, index, fresh, self.config, serial)
+                left = self.outside
+                if failed:
+                    failures.append(failed)
+                    left = np.concatenate([left, self.sqc_of_slot[index.readers(failed)]])
+                pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
+                results = seen.covered(pack.without(np.sort(left)), ids, self.before, fresh.errors, left)
+                found.append(Replace(self.stream_id, data.number, seen, results))
+                fresh.clear()
+            done[lane] = tuple(found)
+
+        run([partial(cover_lane, lane) for lane in range(lanes)])
+        return Covered(self.stream_id, tuple(chain.from_iterable(done)), tuple(failures))
+
+
+def cover_due(state: StreamState, everything: bool) -> Cover | None:
+    """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
+    if not state.uncovered:
+        return None
+    lacking = [e for e in state.closed if e.results.covered_before < state.next_sqc and not e.results.evicted]
+    lacking.sort(key=lambda e: e.results.covered_before)
+    for place, entry in enumerate(lacking):
+        seen = entry.results
+        missing, slots, before, outside = _missing(state, seen)
+        if len(missing):
+            index, owners = state.subset(missing, slots), state.slots.share()
+            others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
+            alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
+            return Cover(state.stream_id, alike, missing, index, state.config, owners, before, outside)
+    state.uncovered = False
+    return None
+
+
+def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:
+    """What is to be evaluated over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and
+    the IDs of those below it that stay out."""
+    out = state.standing.quarantine
+    ids, slots = state.live.since(seen.covered_before, COVER_AT_ONCE + 1 + len(seen.late) + len(out))
+    if seen.late:
+        lacking = ~np.isin(ids, np.fromiter(seen.late, np.int64, len(seen.late)))
+        ids, slots = ids[lacking], slots[lacking]
+    left = ids[:0]
+    if len(out):
+        is_out = np.isin(ids, out.ids)
+        ids, slots, left = ids[~is_out], slots[~is_out], ids[is_out]
+    before = int(ids[COVER_AT_ONCE]) if len(ids) > COVER_AT_ONCE else state.next_sqc
+    return ids[:COVER_AT_ONCE], slots[:COVER_AT_ONCE], before, left[left < before]
+
+
+def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
+    return entry.results.covered_before, entry.results.late
+
+
+def evaluating(task: object) -> tuple[Cover, Place] | None:
+    """A task that computes expressions, and where: others cannot take more memory than their tuples do."""
+    place = task.place if isinstance(task, Cover) else None
+    return None if place is None else (task, place)  # type: ignore[return-value]

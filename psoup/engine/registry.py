@@ -1,0 +1,203 @@
+"""All queries that stand, and the clauses that they share.
+
+    register       name of its FROM-WHERE ─ known ──> one more member of that clause
+                                          └ new ────> SQC ID, slot: it joins the Query SteM
+    a block        the same for all of its queries at once; what stays are columns (see `psoup.published.records`)
+    unregister     the clause goes with its last member
+
+Owned by the engine's writer; readers get frozen maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from psoup.clauses.factor_table import FactorTable, PreparedQueries
+from psoup.columns import Array
+from psoup.engine.stream.state import StreamState
+from psoup.events.events import Registered, RegisteredMany
+from psoup.gc_pause import without_collector
+from psoup.plan.standing import StandingQuery
+from psoup.published.members import add, remove, since
+from psoup.published.paged import Editor, PagedMap
+from psoup.published.records import ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
+from psoup.sql.templates.block import BoundBlock
+
+Streams = Mapping[int, StreamState]
+"""By stream ID."""
+
+
+class Registry:
+    """Queries and clauses of all streams, by their IDs."""
+
+    def __init__(self) -> None:
+        self.next_sqc = 1
+        self._queries: Editor[QueryRecord] = PagedMap[QueryRecord]().edit()
+        self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord]().edit()
+
+    def freeze(self) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord]]:
+        """Queries and clauses for a reader."""
+        return self._queries.freeze(), self._clauses.freeze()
+
+    def bill(self) -> dict[str, int]:
+        """How many queries and clauses there are, and bytes of their blocks."""
+        blocks = (*self._queries.freeze().blocks, *self._clauses.freeze().blocks)
+        return {
+            "queries": len(self._queries),
+            "clauses": len(self._clauses),
+            "query_blocks_bytes": sum(block.nbytes for block in blocks),
+        }
+
+    def register(self, event: Registered, streams: Streams) -> StreamState:
+        """One query; returns its stream."""
+        self._add(event, streams[event.stream_id], np.array([event.query_id], np.int64), [event.query])
+        return streams[event.stream_id]
+
+    def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
+        """A block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
+        count, queries = len(event.queries), event.queries
+        ids = np.arange(event.first_id, event.first_id + count)
+        stand = np.ones(count, np.bool_)
+        stand[np.array(event.gone, np.int64)] = False
+        with without_collector():
+            if isinstance(queries, BoundBlock):
+                state = streams[event.stream_ids[0]]
+                rows = np.flatnonzero(stand)
+                if len(rows):
+                    self._add_columns(event, state, ids[rows], queries.take(rows) if len(rows) < count else queries)
+                return [state]
+            owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
+            for stream_id in dict.fromkeys(owners[stand].tolist()):
+                own = np.flatnonzero(owners == stream_id)
+                made = (queries.names[own], queries.table) if isinstance(queries, PreparedQueries) else None
+                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()], made)
+        return [streams[stream_id] for stream_id in dict.fromkeys(owners[stand].tolist())]
+
+    def unregister(self, query_id: int, streams: Streams) -> StreamState:
+        """One query goes; returns its stream. O(its clause), and its page or the flags of its block."""
+        record = self._queries.get(query_id)
+        assert record is not None, f"query {query_id} is not there"
+        self._queries.remove(query_id)
+        clause = self._clauses.get(record.sqc_id)
+        assert clause is not None
+        state = streams[record.stream_id]
+        state.queries -= 1
+        state.changed = True
+        members = remove(clause.members, query_id)
+        if len(members):
+            self._clauses.set(record.sqc_id, replace(clause, members=members))
+            return state
+        self._clauses.remove(record.sqc_id)
+        state.remove_clause(clause)
+        return state
+
+    def clause_of(self, query_id: int) -> ClauseRecord | None:
+        """The clause of a query; None if it does not stand."""
+        record = self._queries.get(query_id)
+        return None if record is None else self._clauses.get(record.sqc_id)
+
+    def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
+        """The first query of each of some clauses, if they stand."""
+        clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
+        return tuple(next(since(clause.members, 0)) for clause in clauses if clause is not None)
+
+    def check(self, streams: Streams) -> None:
+        """Queries and clauses name each other, and the streams know the clauses."""
+        clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
+        members = {i: clause.sqc_id for clause in clauses.values() for i in since(clause.members, 0)}
+        assert members == {i: record.sqc_id for i, record in queries.items()}, "queries and members of clauses differ"
+        for state in streams.values():
+            own = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
+            state.check(own)
+            users = sum(record.stream_id == state.stream_id for record in queries.values())
+            assert state.queries == users, f"{users} queries of stream {state.stream_id}, {state.queries} are counted"
+
+    # Inside ----------------------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        event: Registered | RegisteredMany,
+        state: StreamState,
+        ids: Array,
+        queries: Sequence[StandingQuery],
+        made: tuple[Array, FactorTable] | None = None,
+    ) -> None:
+        """Queries of one stream as a record each. `made`: names of their clauses and the factors', if there are any."""
+        if made is None:
+            names, table = np.concatenate([state.names.of_clause(query.factors) for query in queries]), None
+        else:
+            names, table = made
+        slots, fresh = state.standing.place(names, self.next_sqc)
+        clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
+        attributes = state.join(clauses, table)
+        sqc_ids = state.slots.sqc_of_slot[slots]
+        members = _grouped(sqc_ids, ids)
+        for row, used in zip(fresh.tolist(), attributes, strict=True):
+            sqc_id, slot = int(sqc_ids[row]), int(slots[row])
+            own = add((), members.pop(sqc_id))
+            self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, own, (queries[row],)))
+        self._add_members(members)
+        for query_id, sqc_id, query in zip(ids.tolist(), sqc_ids.tolist(), queries, strict=True):
+            self._queries.set(
+                query_id,
+                QueryRecord(query_id, event.tenant, state.stream_id, sqc_id, event.time, event.sequence, (query,)),
+            )
+        self._count(state, len(ids), len(fresh))
+
+    def _add_columns(self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock) -> None:
+        """A block of one template: what only one query has stays in columns."""
+        columns = queries.clauses()
+        slots, fresh = state.standing.place(state.names.of_columns(columns), self.next_sqc)
+        attributes = state.join_columns(slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors)
+        sqc_ids = state.slots.sqc_of_slot[slots]
+        new = sqc_ids - self.next_sqc
+        uses = np.bincount(new[new >= 0], minlength=len(fresh))
+        alone = uses == 1
+        if columns.never is not None:
+            alone &= ~columns.never[fresh]  # it has other attributes: none
+        if alone.any():
+            own = fresh[alone]
+            rows, places = own.astype(np.int32), slots[own].astype(np.uint32)
+            block = ClauseBlock(sqc_ids[own], places, rows, ids[own], queries, state.stream_id, attributes)
+            self._clauses.add_block(block)
+        for row in fresh[~alone].tolist():
+            sqc_id = int(sqc_ids[row])
+            used = attributes if columns.never is None or not columns.never[row] else ()
+            record = ClauseRecord(sqc_id, int(slots[row]), state.stream_id, used, (), (queries[row],))
+            self._clauses.set(sqc_id, record)
+        single = np.zeros(len(ids), np.bool_)
+        single[fresh[alone]] = True
+        self._add_members(_grouped(sqc_ids[~single], ids[~single]))
+        self._queries.add_block(
+            QueryBlock(ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence)
+        )
+        self._count(state, len(ids), len(fresh))
+
+    def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
+        """Queries (ascending) become members of their clauses, which are there."""
+        for sqc_id, query_ids in members.items():
+            clause = self._clauses.get(sqc_id)
+            assert clause is not None
+            self._take_from_block(sqc_id)
+            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
+
+    def _take_from_block(self, sqc_id: int) -> None:
+        """A clause that is shared is a record."""
+        if self._clauses.in_block(sqc_id):
+            self._clauses.remove(sqc_id)
+
+    def _count(self, state: StreamState, queries: int, clauses: int) -> None:
+        self.next_sqc += clauses
+        state.queries += queries
+        state.changed = True
+
+
+def _grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:
+    """The queries of each clause, in their order."""
+    groups: dict[int, list[int]] = {}
+    for sqc_id, query_id in zip(sqc_ids.tolist(), ids.tolist(), strict=True):
+        groups.setdefault(sqc_id, []).append(query_id)
+    return groups

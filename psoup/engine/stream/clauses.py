@@ -1,0 +1,250 @@
+"""The standing query clauses of one stream: who they are, and whether the index has them or the quarantine.
+
+    place    names ─> slots, SQC IDs                     equal clauses are one
+    join     new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
+                        └─> the quarantine, if they read what is out
+    raised   what could not be computed is counted; too often ─> all clauses that read it go from the index to there
+    remove   a clause is gone; with the last that uses an expression, what is known against it
+
+Owned by the engine's writer. Tuples and results are not its business: `psoup.engine.stream.state` keeps both in step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from psoup.clauses.block import Clauses
+from psoup.clauses.factor_table import FactorTable
+from psoup.clauses.live import LiveClauses
+from psoup.clauses.names import ClauseNames
+from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.slots import SlotTable
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.model import Schema
+from psoup.plan.factors import Factor
+from psoup.plan.many import ClauseColumns
+from psoup.published.records import ClauseRecord
+from psoup.results.gaps import NO_GAPS, Gaps
+
+OOM = "the process ended twice while it was evaluated, probably for want of memory"
+"""Why what a start has marked is out; see `psoup.clauses.quarantine.Place`."""
+
+KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
+"""Why what a later start finds noted is out: the note holds names of expressions, and no reasons."""
+
+_NONE: Array = np.zeros(0, np.int64)
+
+
+class StreamClauses:
+    """See the module."""
+
+    def __init__(self, schema: Schema, config: EngineConfig, next_sqc: int, held: frozenset[str]) -> None:
+        self._config = config
+        self.index = QuerySteM(schema, config)
+        self.slots = SlotTable()
+        self.live = LiveClauses()
+        self.names = ClauseNames()
+        self.quarantine = Quarantine()
+        self.next_sqc = next_sqc
+        self._held = held
+        """Digests of expressions that are out from the start."""
+        self.kept: set[str] = set()
+        """Digests of what must be out at the next start, also if nobody reads it any more: the log may know who did."""
+        self._uses: Counter[int] = Counter()
+        """How many clauses use each attribute, in the index or not."""
+        self._new: list[Array] = []
+        """Slots of clauses not yet applied to the open chunk; some may be gone."""
+        self._late: list[Array] = []
+        """SQC IDs of clauses that never were in the index."""
+        self._gaps = NO_GAPS
+        self.news: list[tuple[Reason, Array]] = []
+        """What has left the index and was not told yet: why, and the SQC IDs."""
+        self._announced: list[Reason] = []
+        """What is out, and the clause that reads it is about to come."""
+
+    # Who they are ----------------------------------------------------------------------------------------
+
+    def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
+        """The slots of clauses by their names (int64[n]), and the rows of new ones, to be joined (int64[m]).
+
+        These have the SQC IDs from `first_sqc` on, in order.
+        """
+        slots, fresh = self.names.assign(names, lambda count: self.slots.allocate(first_sqc + np.arange(count)))
+        if len(fresh):
+            self.next_sqc = first_sqc + len(fresh)
+            self.live.add(first_sqc + np.arange(len(fresh)), slots[fresh])
+        return slots, fresh
+
+    def join(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
+        """New clauses (slot, factors); returns the attribute IDs of each. Set at a time where they are many.
+
+        `table`: has their factors, if it was made before.
+        """
+        attributes = self._join_some(clauses, table) if self._strict else self._to_index(clauses, table)
+        self._uses.update(chain.from_iterable(attributes))
+        return attributes
+
+    def join_columns(
+        self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
+    ) -> tuple[int, ...]:
+        """`join` of clauses of one form; returns the attribute IDs of each that a tuple can satisfy.
+
+        `factors` is asked for those of single rows, which are few.
+        """
+        rows = np.arange(len(slots))
+        possible = rows if columns.never is None else np.flatnonzero(~columns.never)
+        if len(possible) <= self._config.delta_queries // 8:
+            attributes = self.join([(int(slots[row]), factors(row)) for row in rows.tolist()])
+            return attributes[possible[0]] if len(possible) else ()
+        terms = [*(term.attribute for term in columns.terms), *(t.attribute for f in columns.fixed for t in f.terms)]
+        if self._strict and self.quarantine.holds(used := self._known(terms)):
+            self._to_quarantine(slots[possible])
+        else:
+            used = self.index.add_columns(slots[possible], columns.take(possible))
+            self._new.append(slots[possible])
+        self._uses.update(dict.fromkeys(used, len(possible)))
+        self.join([(int(slots[row]), factors(row)) for row in np.setdiff1d(rows, possible).tolist()])
+        return used
+
+    def take_new(self) -> Array:
+        """The slots of clauses that joined since the last call, int64; some may be gone."""
+        new, self._new = self._new, []
+        return np.concatenate(new) if new else _NONE
+
+    def take_late(self) -> Array:
+        """The SQC IDs of clauses that joined the quarantine since the last call, int64."""
+        late, self._late = self._late, []
+        return np.concatenate(late) if late else _NONE
+
+    def remove(self, clause: ClauseRecord) -> None:
+        """A clause without queries leaves, and with it what is known of expressions that nobody else reads."""
+        if not self.quarantine.drop(clause.sqc_id):
+            self.index.remove(clause.slot)
+        for part in (self.names.forget, self.slots.release):
+            part(clause.slot)
+        self.live.remove(clause.sqc_id)
+        for attribute in clause.attributes:
+            self._uses[attribute] -= 1
+            if not self._uses[attribute]:
+                del self._uses[attribute]
+                self.index.attributes.barred.discard(attribute)
+                reason = self.quarantine.forget(attribute)
+                if reason is not None and not reason.kept:
+                    self.news.append((reason, _NONE))
+
+    def used(self, errors: Mapping[int, int]) -> dict[int, int]:
+        """Without those of expressions that no clause uses any more."""
+        return {attribute: count for attribute, count in errors.items() if attribute in self._uses}
+
+    # What cannot be evaluated ----------------------------------------------------------------------------
+
+    def raised(self, failed: Mapping[int, str]) -> Array:
+        """Attributes that could not be computed, and why; returns the slots of clauses that leave the index for it."""
+        known = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have gone on
+        out = [attribute for attribute in known if self.quarantine.counts(attribute)]
+        return self.put_out({attribute: failed[attribute] for attribute in out})
+
+    def put_out(self, why: Mapping[int, str], *, kept: bool = False) -> Array:
+        """All clauses that read these attributes leave the index; returns their slots, int64."""
+        left = [_NONE]
+        for attribute, text in why.items():
+            reason = reason_for(self.index.attributes[attribute], text, kept=kept)
+            self.kept.update([reason.digest] if kept else [])
+            slots = self.index.bar(attribute)
+            ids = self.slots.sqc_of_slot[slots]
+            self.quarantine.put_out(attribute, reason)
+            self.quarantine.take(ids, slots)
+            if len(ids):
+                self.news.append((reason, ids))
+            else:
+                self._announced.append(reason)
+            left.append(slots)
+        return np.concatenate(left)
+
+    def put_out_by_hand(self, clause: ClauseRecord, why: str) -> Array:
+        """What a clause computes is out, or the clause alone if that is nothing; returns the slots that leave."""
+        if len(self.quarantine.among(clause.sqc_id, clause.sqc_id + 1)):
+            return _NONE
+        derived = [a for a in clause.attributes if not isinstance(self.index.attributes[a], AttributeRef)]
+        if derived:
+            return self.put_out(dict.fromkeys(derived, why), kept=True)
+        ids, slots = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
+        self.index.remove(clause.slot)
+        reason = Reason("", why)
+        self.quarantine.take(ids, slots, reason)
+        self.news.append((reason, ids))
+        return slots
+
+    def gaps(self) -> Gaps:
+        """The exceptions of a chunk that begins now: all clauses that are out. The same object while they are."""
+        ids = self.quarantine.ids
+        if self._gaps.ids is not ids:
+            self._gaps = Gaps(ids, np.zeros(len(ids), np.int32)) if len(ids) else NO_GAPS
+        return self._gaps
+
+    # Inside ----------------------------------------------------------------------------------------------
+
+    @property
+    def _strict(self) -> bool:
+        """Whether new clauses must be looked at: something is out, or will be when it comes."""
+        return bool(self._held or self.quarantine.outside.attributes)
+
+    def _join_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
+        """`join` of clauses some of which may read what is out."""
+        attributes = [self._known([t.attribute for f in factors for t in f.terms]) for _, factors in clauses]
+        out = [self.quarantine.holds(used) for used in attributes]
+        self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out], table)
+        slots = [slot for (slot, _), is_out in zip(clauses, out, strict=True) if is_out]
+        self._to_quarantine(np.array(slots, np.int64))
+        return attributes
+
+    def _to_index(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
+        if not clauses:
+            return []
+        self._new.append(np.array([slot for slot, _ in clauses], np.int64))
+        return self.index.add_many(clauses, table)
+
+    def _to_quarantine(self, slots: Array) -> None:
+        if len(slots):
+            ids = self.slots.sqc_of_slot[slots]
+            self.index.costs.begin(slots)
+            self.quarantine.take(ids, slots)
+            self._late.append(ids)
+            self.news += [(reason, ids) for reason in self._announced]
+            self._announced = []
+
+    def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:
+        """The attribute IDs of what a clause reads, ascending; what is held is out when it comes."""
+        used = sorted({self.index.attributes.id_of(expr) for expr in exprs})
+        for attribute in used:
+            expr = self.index.attributes[attribute]
+            if isinstance(expr, AttributeRef) or self.quarantine.holds([attribute]):
+                continue
+            if self._held and digest_of(expr) in self._held:
+                self.put_out({attribute: KEPT}, kept=True)
+        return tuple(used)
+
+    def check(self, clauses: Sequence[ClauseRecord]) -> None:
+        """The structures name the same clauses, each in the index or in the quarantine."""
+        for part in (self.slots, self.index, self.quarantine):
+            part.check()
+        self.names.check(np.array([clause.slot for clause in clauses], np.int64))
+        used = Counter(attribute for clause in clauses for attribute in clause.attributes)
+        assert self._uses == used, "the uses of attributes are miscounted"
+        for clause in clauses:
+            assert self.slots.sqc_of_slot[clause.slot] == clause.sqc_id, f"clause {clause.sqc_id} lost its slot"
+            assert self.live.slot(clause.sqc_id) == clause.slot, f"clause {clause.sqc_id} has two slots"
+        standing = np.sort(np.concatenate([self.index.live_slots(), self.quarantine.slots]))
+        wanted = np.sort(np.array([clause.slot for clause in clauses], np.int64))
+        assert np.array_equal(standing, wanted), f"slots {standing!r} stand in index or quarantine, and not {wanted!r}"
+        for clause in clauses:
+            out = len(self.quarantine.among(clause.sqc_id, clause.sqc_id + 1)) > 0
+            reasons = self.quarantine.outside.reasons(clause.sqc_id, clause.attributes)
+            assert out == bool(reasons), f"clause {clause.sqc_id} is {'' if out else 'not '}out, because of {reasons!r}"

@@ -1,0 +1,84 @@
+"""Acknowledgements: what the caller is told of a command, and what the host is told of an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from psoup.events.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """The outcome of a command. `sequence` is the event's; `duplicate` says that it had happened before."""
+
+    sequence: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAcknowledgement(Acknowledgement):
+    """Of CreateStream, AlterStream and DropStream."""
+
+    stream_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PushAcknowledgement(Acknowledgement):
+    """Of Push: how many tuples were taken, and how many were refused as late or too far ahead."""
+
+    accepted: int = 0
+    late: int = 0
+    ahead: int = 0
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttachAcknowledgement(Acknowledgement):
+    """Of Attach: the least time there is, at or before which more history must end; None if there is no tuple.
+
+    `batch`: the number of the job's last batch before it, None without one.
+    """
+
+    first_time: int | None = None
+    watermark: int | None = None
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAcknowledgement(Acknowledgement):
+    """Of Heartbeat: where the watermark is now."""
+
+    watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAcknowledgement(Acknowledgement):
+    """Of Register and Unregister."""
+
+    query_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesAcknowledgement(Acknowledgement):
+    """Of RegisterMany: `count` queries with IDs from `first_id` on."""
+
+    first_id: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What prepare returns: the acknowledgement to give once `event` is logged; no event, nothing to log."""
+
+    acknowledgement: Acknowledgement
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What apply did: the last sequence applied, and bytes of tuples given back to the memory budget."""
+
+    sequence: int
+    freed_bytes: int = 0
+    released: dict[int, int] = field(default_factory=dict)
+    """Tuples released, by stream ID."""

@@ -1,0 +1,158 @@
+"""Commands: what a client asks for. Admission turns each into an event, or refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from psoup.data.archived import ArchivedChunk
+from psoup.model import DEFAULT_TENANT
+from psoup.plan.standing import Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is attached: chunks, tuples, and the times of the first and the last of them (microseconds)."""
+
+    chunks: int
+    rows: int
+    first_time: int
+    last_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """CREATE STREAM …"""
+
+    sql: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class AlterStream:
+    """ALTER STREAM … ADD COLUMN …"""
+
+    sql: str
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class DropStream:
+    """Forget a stream and its tuples; refused while queries use it.
+
+    With a `stream_id`, only if the name still means that stream: a repeated call drops no other one.
+    """
+
+    name: str
+    tenant: str = DEFAULT_TENANT
+    stream_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Tuples for a stream. With a `producer`, the batch is taken exactly once per (producer, epoch, number).
+
+    `digest` identifies the payload, so that the same number with other rows is found to be a conflict; `STAGED` is
+    that of all batches that came in parts, whose rows are not compared and may be more than of a push. `whole`: no
+    row is refused alone (`psoup.admission.together`). `since`: an event of before number 0 was first sent, or 0.
+    """
+
+    stream: str
+    table: pa.RecordBatch | pa.Table
+    producer: str = ""
+    epoch: int = 0
+    number: int = 0
+    digest: bytes = b""
+    tenant: str = DEFAULT_TENANT
+    whole: bool = False
+    since: int = 0
+
+
+STAGED = b"staged batch"
+"""The digest of a batch that came in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Asks whether a batch was taken, as its Push would find out."""
+
+    stream: str
+    producer: str
+    epoch: int
+    number: int
+    digest: bytes = STAGED
+    tenant: str = DEFAULT_TENANT
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """History for a stream; once for each `job`, whatever it holds when it is asked for again.
+
+    With a number `batch`, tuples that come after all others; once for each job and number, and numbers ascend.
+
+    `chunks` are consecutive, oldest first, with numbers and IDs from 0 on. Without them, asks only whether history of
+    this extent would be taken, and without an `extent` only whether the job was. `stream_id`: it must be that stream.
+    """
+
+    stream: str
+    job: str
+    extent: Extent | None = None
+    chunks: tuple[ArchivedChunk, ...] = ()
+    stream_id: int | None = None
+    tenant: str = DEFAULT_TENANT
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The promise that no tuple with a time below `time` (microseconds) will come."""
+
+    stream: str
+    time: int
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """SELECT … ; with a `request_id` a retry gets the same query back."""
+
+    sql: str
+    request_id: str = ""
+    tenant: str = DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterMany:
+    """Some queries at once, all or none: `statements`; or one statement with parameters and `rows` of their values.
+
+    `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
+    the parameters by name. A `request_id` covers the whole call. `number` is what errors call the first of the queries.
+    """
+
+    statements: Sequence[str]
+    rows: Sequence[Sequence[Parameter]] | pa.Table | None = None
+    request_id: str = ""
+    tenant: str = DEFAULT_TENANT
+    names: tuple[str, ...] = ()
+    number: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many queries are asked for."""
+        return len(self.statements) if self.rows is None else len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister:
+    """Forget a query."""
+
+    query_id: int
+    tenant: str = DEFAULT_TENANT
+
+
+Command = (
+    CreateStream | AlterStream | DropStream | Push | Recall | Attach | Heartbeat | Register | RegisterMany | Unregister
+)

@@ -1,0 +1,182 @@
+"""Events: commands that were accepted, each stamped with its sequence and with everything that `apply` needs.
+
+Replay is `apply` over the logged events; nothing is decided twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psoup.columns import Array, Batch
+from psoup.data.archived import ArchivedChunk
+from psoup.data.stored import Stored
+from psoup.events.commands import Extent
+from psoup.model import StreamSpec
+from psoup.plan.standing import Parameter, StandingQuery
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCreated:
+    """A stream exists from here on; in a replay with what is stored of it."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    spec: StreamSpec
+    sql: str
+    time: int
+    stored: Stored | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAltered:
+    """A stream has more columns from here on, NULL in the tuples of before; or another AHEAD.
+
+    `spec` and `sql` are the stream's as a whole, `added` is the statement that says just what is new.
+    """
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    spec: StreamSpec
+    sql: str
+    added: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDropped:
+    """A stream, its tuples and its producers are gone."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Tuples of a batch that were not taken, by their times (int64[k], microseconds)."""
+
+    late: Array
+    ahead: Array
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.late) + len(self.ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Accepted tuples in the order they were sent, their physical IDs set.
+
+    `watermark`: the stream's after it (None: nothing seen yet). `time`: the clock at prepare. `stored` tuples are not
+    in `batch`: a replay has them in chunks. `forgotten`: of producers, those without a batch after this event; or 0.
+    """
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    batch: Batch
+    refused: Refused
+    watermark: int | None
+    time: int
+    producer: str = ""
+    epoch: int = 0
+    number: int = 0
+    digest: bytes = b""
+    stored: int = 0
+    forgotten: int = 0
+
+    @property
+    def accepted(self) -> int:
+        """How many tuples were taken."""
+        return len(self.batch) + self.stored
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """History, or a `batch`, is part of the stream from here on.
+
+    `watermark` is the stream's after it, `time` the clock at prepare. `chunks` have their numbers and IDs, below those
+    of all there were, or above if it is a batch; a replay has none, as they come back with the stream.
+    """
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    job: str
+    extent: Extent
+    watermark: int | None
+    time: int
+    chunks: tuple[ArchivedChunk, ...] = ()
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRaised:
+    """A heartbeat moved the watermark."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    watermark: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A query stands from here on."""
+
+    sequence: int
+    tenant: str
+    stream_id: int
+    query_id: int
+    query: StandingQuery
+    request_id: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredMany:
+    """Queries stand from here on, all at once: those with the IDs first_id, first_id + 1, ...
+
+    `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all come from one
+    `template`, `rows` are the values of its parameters: the short form of `queries`, for a log; () if these are a
+    `BoundBlock`, which has its own. `gone`: positions of queries that were unregistered since; only a replay has them.
+    """
+
+    sequence: int
+    tenant: str
+    first_id: int
+    stream_ids: Sequence[int]
+    queries: Sequence[StandingQuery]
+    request_id: str
+    digest: bytes
+    time: int
+    template: str = ""
+    rows: Sequence[Sequence[Parameter]] = ()
+    gone: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistered:
+    """A query is gone."""
+
+    sequence: int
+    tenant: str
+    query_id: int
+
+
+Event = (
+    StreamCreated
+    | StreamAltered
+    | StreamDropped
+    | Pushed
+    | Attached
+    | WatermarkRaised
+    | Registered
+    | RegisteredMany
+    | Unregistered
+)

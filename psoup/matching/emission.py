@@ -1,0 +1,187 @@
+"""The clauses that are looked at one by one, whatever the tuples hold: planned at once, emitted in shares.
+
+    codes --count--> prefix counts --plan--> work  | c c c c c | c c c c c |     share 0, share 1, at the same time
+                                                     `--> order, bitmaps     of its own: two threads would wait for
+                                                             |               each other to make them together
+                                                             `--> walk, AND --> pairs, rows
+
+Each step is one call of a kernel over all clauses of a share. Shares write other rows and other places. Clauses whose
+matches turn out to be many and that have no row of bits yet are left, and emitted when they have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from psoup.clauses.predicate_index import Part
+from psoup.clauses.scratch import Scratch
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.kernels.arrive import count_and_plan, emit, plan, prepare_and_emit
+from psoup.kernels.codes import count_some
+from psoup.kernels.order import order_keys
+from psoup.results.open import OpenResults
+from psoup.results.runs import Run, grouped
+
+_WALK_SHARE = 4
+"""A tuple that is looked at by itself costs as much as so many that are ANDed as bits, where both are possible."""
+_SORT_COST = 16
+"""What finding a row's count among sorted tuples costs, in steps of counting through all rows."""
+_BITS_COST = 2
+"""What it costs to AND a word of a clause's bitmaps, in tuples that are sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The piece counted by the codes of one index; see `psoup.kernels.codes`."""
+
+    codes: Array
+    counts: Array
+    ranks: Array
+    starts: Array
+    order: Array
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What `plan` found; see `psoup.kernels.arrive`."""
+
+    clauses: Array
+    walked: Array
+    room: Array
+
+    def pick(self, positions: Array) -> _Work:
+        """Some of the work, to be emitted into rows: no room for pairs."""
+        return _Work(self.clauses[positions], self.walked[positions], np.zeros(len(positions) + 1, np.int64))
+
+
+class Emission:
+    """The work for `candidates`, int32, ascending, and the tuples with `codes`, from offset `start` of a chunk on.
+
+    limit: most tuples that are walked for a clause, and most pairs of one that is not. scratches: one for each share.
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        codes: Array,
+        candidates: Array,
+        start: int,
+        limit: int,
+        config: EngineConfig,
+        results: OpenResults,
+        scratches: Sequence[Scratch],
+    ) -> None:
+        self._part, self._start, self._scratches, self._uses = part, start, scratches, _Uses(len(part.index.bounds))
+        n, scratch = codes.shape[1], scratches[0]
+        walk = max(limit // _WALK_SHARE, min(n, config.sparse_floor, limit))
+        self._counted, self.work = _plan(part, codes, candidates, walk, limit, self._uses, scratch)
+        """What was planned, until the next probe: who counts the work of each clause reads it."""
+        if self._counted.ordered:
+            self._uses.order[:] = 0
+        elif self._uses.prefix.all() and _dear(self._uses, self.work, n):
+            self.work.walked[:], self._uses.order[:] = -1, 0
+        rows = results.rows.shape[1] + int(np.count_nonzero(self.work.walked < 0))
+        self._most = limit if rows > config.generous_rows else limit // 8
+        room = int(self.work.room[-1])
+        self._slots, self._offsets = scratch.get("slots", room, np.uint32), scratch.get("offsets", room, np.uint16)
+        self._needs = scratch.get("needs", len(self.work.clauses), np.int32)
+        self._needed = [self._needs[:0]] * len(scratches)
+        self._prefixes: list[Array] = [np.zeros((0, 0), np.uint64)] * len(scratches)
+
+    def emit(self, results: OpenResults, share: int) -> Run | None:
+        """Find the matches of a share; those of slots that have a row go there. Returns the others."""
+        counted, uses, scratch, size = self._counted, self._uses, self._scratches[share], len(self.work.clauses)
+        first, last = (size * cut // len(self._scratches) for cut in (share, share + 1))
+        if first == last:
+            return None
+        words = ((self._start & 63) + counted.codes.shape[1] + 63) >> 6
+        bitmaps = int(counted.starts[-1]) if uses.prefix.any() else 0
+        prefix = self._prefixes[share] = scratch.get("prefix", (bitmaps, words), np.uint64)
+        order = scratch.get("order", counted.codes.shape, np.int32) if uses.order.any() else counted.order
+        cursor = scratch.get("cursor", self._part.index.rows, np.int32)
+        made = (self._part.index.base, counted.starts, uses.order, uses.prefix, cursor)
+        pairs, needed = prepare_and_emit(*made, *self._arguments(self.work, first, last, prefix, order, results))
+        self._needed[share] = self._needs[first : first + needed]
+        if not pairs:
+            return None
+        own = slice(place := int(self.work.room[first]), place + pairs)
+        return grouped(self._slots[own], self._offsets[own])
+
+    def needs(self) -> Array:
+        """The slots that need a row before `emit_rest`, once all shares are emitted: int64, ascending."""
+        clauses = self.work.clauses[np.concatenate(self._needed)]
+        return self._part.index.slots[clauses].astype(np.int64)
+
+    def emit_rest(self, results: OpenResults, share: int) -> None:
+        """Emit what a share has left, into the rows that there are now."""
+        left, counted = self.work.pick(self._needed[share]), self._counted
+        size, prefix = len(left.clauses), self._prefixes[share]
+        if size:
+            emit(*self._arguments(left, 0, size, prefix, counted.order, results))
+
+    def _arguments(
+        self, work: _Work, first: int, last: int, prefix: Array, order: Array, results: OpenResults
+    ) -> tuple[Any, ...]:
+        """Those of the kernel `emit`."""
+        index, counted = self._part.index, self._counted
+        return (
+            first, last, work.clauses, work.walked, work.room, index.slots, index.clause_ptr, index.factor_ptr,
+            index.iv_lo, index.iv_hi, index.iv_attr, counted.codes, counted.counts, counted.ranks, order, prefix,
+            self._start, self._most, results.row_of_slot, results.rows, self._slots, self._offsets, self._needs,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Uses:
+    """For which attributes tuples must be sorted, and bitmaps made: uint8[A]."""
+
+    order: Array
+    prefix: Array
+
+    def __init__(self, attributes: int) -> None:
+        self.order, self.prefix = np.zeros(attributes, np.uint8), np.zeros(attributes, np.uint8)
+
+
+def _dear(uses: _Uses, work: _Work, n: int) -> bool:
+    """Whether to sort n tuples for those that are walked takes longer than to AND bitmaps, which there are, instead."""
+    return _BITS_COST * int(np.count_nonzero(work.walked >= 0)) * (n >> 6) < int(np.count_nonzero(uses.order)) * n
+
+
+def _plan(
+    part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
+) -> tuple[_Counts, _Work]:
+    """The piece counted by all codes, or where those are many, only by those that the candidates use; what to do."""
+    index, size = part.index, len(candidates)
+    counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
+    starts = np.zeros(len(index.bounds) + 1, np.int64)
+    order = scratch.get("order", codes.shape, np.int32)
+    work, walked = scratch.get("work", size, np.int32), scratch.get("walked", size, np.int32)
+    room = scratch.get("room", size + 1, np.int64)
+    few = _SORT_COST * (2 * size * len(index.iv_lo) // len(index) + codes.size) < index.rows
+    clauses = (index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr)
+    arguments = (
+        candidates, part.alive, *clauses, counts, codes.shape[1], walk, limit,
+        work, walked, room, uses.order, uses.prefix,
+    )  # fmt: skip
+    if few:
+        count_some(_sorted_codes(codes), candidates, *clauses, counts, ranks, starts, order)
+        found = plan(*arguments)
+    else:
+        found = count_and_plan(index.base, codes, ranks, starts, *arguments)
+    return _Counts(codes, counts, ranks, starts, order, few), _Work(work[:found], walked[:found], room[: found + 1])
+
+
+def _sorted_codes(codes: Array) -> Array:
+    """uint64[A, n]: row << 32 | tuple of each attribute, ascending."""
+    n = codes.shape[1]
+    keys, order, spare = np.empty(codes.shape, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for own, out in zip(codes, keys, strict=True):
+        order_keys(own, order, spare)
+        out[:] = own[order].astype(np.uint64) << np.uint64(32) | order.astype(np.uint64)
+    return keys

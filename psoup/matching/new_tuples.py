@@ -1,0 +1,202 @@
+r"""A piece of new tuples joined with all clauses of a Query SteM, on as many threads as are lent.
+
+    piece --values, once for all--> |shard 0   |shard 1   |    each with every part of the index: `psoup.matching.shard`
+                                     match      match          at the same time
+                                     `--- rows for slots that turned out to match often ---.
+                                     match_rest match_rest     rare
+                                     `--> runs, in the order of the tuples --> open results
+
+Two shards never write the same: they have some of the tuples each, cut at whole words of bits, or all tuples and some
+of the clauses each. A piece that is done sooner than another thread wakes up is one shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from psoup.clauses.costs import Costs
+from psoup.clauses.predicate_index import Part
+from psoup.clauses.query_stem import QuerySteM, Side, Subset
+from psoup.columns import Array
+from psoup.data.piece import Piece
+from psoup.data.values import AllValues
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.guarded import Compute, guarded
+from psoup.kernels.codes import count_some
+from psoup.kernels.order import order_keys
+from psoup.kernels.postings import match_lists, reach
+from psoup.kernels.rows import set_bits
+from psoup.kernels.runs import (
+    busy_slots,
+    count_pairs,
+    find_pairs,
+    group_keys,
+    group_pairs,
+    keys_to_rows,
+    name_slots,
+    put_together,
+)
+from psoup.kernels.tally import tally_cells, tally_work
+from psoup.matching.shard import Join
+from psoup.results.open import OpenResults
+from psoup.results.runs import new_starts, together
+from psoup.runner import Runner, Task, handover_of, serial, threads_of
+
+_ONE_RUN = 8_192
+"""Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
+_CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 4.0
+"""About what a tuple costs: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
+
+
+def probe(
+    clauses: QuerySteM | Subset,
+    piece: Piece,
+    results: OpenResults,
+    run: Runner = serial,
+    compute: Compute = guarded,
+    barred: Collection[int] = (),
+) -> dict[int, str]:
+    """Join a piece with all of the clauses and write the matches to `results`.
+
+    Every attribute is computed once, in parts of the piece if the texts of all of it would take too much memory; those
+    that are `barred` not at all. Returns which could not be, and why: what came out for the clauses that read them says
+    nothing. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
+    """
+    side = clauses.side(len(piece))
+    return _probe(side, piece, results, run, compute, {*side.barred, *barred}) if len(piece) else {}
+
+
+def _probe(
+    side: Side, piece: Piece, results: OpenResults, run: Runner, compute: Compute, barred: Collection[int]
+) -> dict[int, str]:
+    used = sorted({a for part in side.parts for a in part.index.attributes.tolist()})
+    tuples = (piece.columns, piece.ids, piece.times)
+    try:
+        values = AllValues({a: side.attributes[a] for a in used}, tuples, side.config.texts, compute, barred)
+    except TooMuchText as problem:
+        cuts = min(problem.parts, len(piece))
+    else:
+        _join(side, values, piece, results, run)
+        return values.failed
+    failed = dict[int, str]()
+    for start, stop in pairwise(len(piece) * cut // cuts for cut in range(cuts + 1)):
+        failed |= _probe(side, piece.slice(start, stop), results, run, compute, {*barred, *failed})
+    return failed
+
+
+def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run: Runner) -> None:
+    """The join, once the attributes are computed."""
+    for attribute, own in values.items():
+        if own.error is not None:
+            results.add_errors(attribute, values.errors_of(attribute, own))
+    live = [part for part in side.parts if part.live]
+    shards = []
+    cuts, shares = _cut(piece, live, run)
+    for number, (start, stop) in enumerate(cuts):
+        mine = values if stop - start == len(piece) else {a: own.slice(start, stop) for a, own in values.items()}
+        first, size = piece.start + start, stop - start
+        kept = [(part, [side.scratch.of(number + share, k) for share in range(shares)]) for k, part in enumerate(live)]
+        shards.append([Join(part, mine, first, size, side.config, scratches) for part, scratches in kept])
+    joins = [join for shard in shards for join in shard]
+    for join in joins:
+        join.encode()
+        if shares > 1:
+            join.plan(results)
+    _each(shards, shares, lambda join, share: join.match(results, share), run)
+    if side.costs is not None:
+        _count(side.costs, joins)
+    needs = [slots for join in joins if len(slots := join.needs())]
+    if needs:
+        results.ensure_rows(_each_once(needs))
+        _each(shards, shares, lambda join, share: join.match_rest(results, share), run)
+    found = [one for join in joins for one in join.runs]
+    if len(found) > 1 and sum(len(matched.slots) for matched in found) <= _ONE_RUN:
+        found = [together(found)]
+    for matched in found:
+        results.append_run(matched)
+
+
+def _each_once(slots: Sequence[Array]) -> Array:
+    """All of some slots, int64, each once, ascending. O(the greatest)."""
+    every = np.concatenate(slots)
+    there: Array = np.zeros(int(every.max()) + 1, np.bool_)
+    there[every] = True
+    return np.flatnonzero(there)
+
+
+def _count(costs: Costs, joins: Sequence[Join]) -> None:
+    """What was looked at for which clause, in all shards."""
+    for join in joins:
+        if join.emission is not None:
+            work = join.emission.work
+            costs.planned(join.part.index, work.clauses, work.walked, work.room, join.size)
+        if join.reached is not None and len(join.reached.cells):
+            costs.reached(join.part, join.reached.cells)
+
+
+def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[int, int]], int]:
+    """From where to where each shard goes, in tuples of the piece; and into how many shares the clauses are cut.
+
+    By clauses where all are looked at for every piece: plans are made once then, and not for each shard.
+    """
+    n, threads, cost = len(piece), threads_of(run), 0.0
+    if threads > 1:
+        for index in (part.index for part in parts):
+            cost += _CLAUSE_NS * len(index.rest)
+            if len(index.lists.entries):
+                cost += _TUPLE_NS + _TEST_NS * len(index.lists.entries) / len(index.lists.cell_ptr)
+        threads = max(1, min(threads, int(n * cost / max(handover_of(run), 1))))
+    if not any(len(part.index.lists.entries) or any(own.text for own in part.index.bounds) for part in parts):
+        return [(0, n)], threads
+    inner = {((piece.start + n * k // threads) & ~63) - piece.start for k in range(1, threads)}
+    ends = [0, *sorted(place for place in inner if 0 < place < n), n]
+    return list(pairwise(ends)), 1
+
+
+def _each(shards: Sequence[Sequence[Join]], shares: int, step: Callable[[Join, int], None], run: Runner) -> None:
+    """A step of all joins; those of a shard one after the other, shards and shares at the same time."""
+
+    def task(joins: Sequence[Join], share: int) -> Task:
+        def do() -> None:
+            for join in joins:
+                step(join, share)
+
+        return do
+
+    tasks = [task(joins, share) for joins in shards for share in range(shares) if joins]
+    if len(tasks) > 1:
+        run(tasks)
+    else:
+        for only in tasks:
+            only()
+
+
+def compile_kernels() -> None:
+    """Compile what only large indexes or many small pieces run, so that the first of them does not wait for it."""
+    ints, longs, bytes_ = np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(1, np.uint8)
+    slots, offsets, codes = np.zeros(1, np.uint32), np.zeros(1, np.uint16), np.zeros((1, 1), np.int32)
+    bits, starts = np.zeros((1, 1, 1), np.uint64), new_starts(1)[0]
+    index = (ints, ints, ints, ints, ints)
+    for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
+        for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
+            lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests, 0)
+            match_lists(ints[:0], ints[:0], *lists, longs, codes, *index, 1, keys)
+        name_slots(keys, 1, bytes_, slots)
+        group_keys(keys, 1, 0, 0, starts.reshape(1, -1)[:0], keys, slots, offsets)
+        keys_to_rows(keys, 1, 0, bytes_, slots, ints, bits)
+    reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints)
+    group_pairs(slots[:0], offsets[:0], 0, starts, slots, offsets)
+    blocks = starts.reshape(1, -1)
+    find_pairs(slots, offsets, blocks, 0, 0, 0, longs)
+    count_pairs(slots, blocks, 0)
+    put_together(slots, offsets, blocks, 1, slots, offsets)
+    busy_slots(slots, blocks, 1, 1, longs)
+    for whole in (ints, longs):
+        order_keys(whole[:0], longs, longs)
+    count_some(bits[:0, 0], ints[:0], *index, ints, ints, longs, codes)
+    set_bits(bits, longs[:0], offsets[:0])
+    tally_work(ints[:0], ints[:0], longs[:1], slots, 0, longs, longs)
+    tally_cells(ints[:0], longs)

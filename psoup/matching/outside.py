@@ -1,0 +1,89 @@
+"""Queries evaluated over a chunk that no engine has yet, by whoever writes it: the same join, in another process.
+
+    statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
+
+What comes out goes beside the chunk; see `psoup.data.archived.Source.matches`. Windows are not applied: what a
+clause matches does not depend on them, be they of time or of rows. What raises is halved, down to rows that have an
+error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.clauses.query_stem import QuerySteM
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.data.chunk import ChunkView
+from psoup.errors import InvalidInput, NotFound
+from psoup.expressions.guarded import EVERY_ROW
+from psoup.matching.old_tuples import cover
+from psoup.model import StreamSpec
+from psoup.plan.factors import Factor
+from psoup.plan.standing import StandingQuery
+from psoup.results.open import OpenResults
+from psoup.results.sealed import seal
+from psoup.runner import serial
+from psoup.sql.templates.forms import Forms
+
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the clause of some queries matched in a chunk: offsets, int64, ascending. `errors`: how often it failed."""
+
+    query_ids: tuple[int, ...]
+    offsets: Array
+    errors: int
+
+
+class Beforehand:
+    """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
+
+    Those without WHERE match all, and need no evaluation. One that does not fit the stream is left out, to be evaluated
+    when somebody asks: the stream was given columns since `spec` was read, which the query names.
+    """
+
+    def __init__(
+        self, spec: StreamSpec, queries: Sequence[tuple[int, str]], config: EngineConfig = EngineConfig()
+    ) -> None:
+        self._config = config
+        forms, clauses = Forms(), dict[str, tuple[tuple[Factor, ...], list[int]]]()
+        for query_id, statement in queries:
+            query = _bind(forms, spec, statement)
+            if query is not None and query.factors:
+                clauses.setdefault(query.clause, (query.factors, []))[1].append(query_id)
+        self._members = [tuple(query_ids) for _, query_ids in clauses.values()]
+        index = QuerySteM(spec.schema, config)
+        self._attributes = index.add_many([(slot, factors) for slot, (factors, _) in enumerate(clauses.values())])
+        self._index = index.subset(np.arange(len(clauses), dtype=np.int64)) if clauses else None
+
+    def find(self, chunk: ChunkView) -> list[Found]:
+        """All clauses over a chunk, also those that match nothing."""
+        if self._index is None:
+            return []
+        results = OpenResults(self._config, len(self._members))
+        cover(chunk, self._index, results, self._config, serial, EVERY_ROW)
+        slots, failed = np.arange(len(self._members), dtype=np.int64), results.errors
+        pack = seal(results.view(len(chunk), slots), slots, self._config.list_limit)
+        matched = {slot: pack.offsets(at, 0, len(chunk)) for at, slot in enumerate(pack.ids.tolist())}
+        return [
+            Found(
+                query_ids,
+                matched.get(slot, _NOTHING),
+                sum(failed.get(attribute, 0) for attribute in self._attributes[slot]) if failed else 0,
+            )
+            for slot, query_ids in enumerate(self._members)
+        ]
+
+
+def _bind(forms: Forms, spec: StreamSpec, statement: str) -> StandingQuery | None:
+    """None if it does not fit the stream."""
+    try:
+        return forms.query(statement, lambda name: spec if name.lower() == spec.name.lower() else None)
+    except (InvalidInput, NotFound):
+        return None

@@ -1,0 +1,182 @@
+"""One clause over old tuples: what is evaluated when a clause and a chunk have not met yet.
+
+    zone map of the chunk ──zone_excludes──> nothing to do
+    columns ──scan──> mask of the matching rows, number of errors
+
+Factors over columns come first, single intervals before unions; expressions last. Expressions are computed for every
+row whatever the mask, so that errors are counted as on arrival; for some rows after the others where their texts take
+too much memory. Many clauses at once: `QuerySteM.subset`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
+from psoup.columns import Array, Column
+from psoup.config import TextLimits
+from psoup.data.archived import Zone
+from psoup.data.values import Values, values_of
+from psoup.expressions.evaluate import TooMuchText
+from psoup.expressions.frame import RowsOf
+from psoup.expressions.guarded import EVERY_ROW, Compute
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.kernels.select import allowed_mask, range_mask
+from psoup.plan.factors import Factor, Interval, Term
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """`mask`: uint8[n], 1 = the row matches. `errors`: values of derived attributes that could not be computed."""
+
+    mask: Array
+    errors: int
+
+
+def scan(
+    factors: Sequence[Factor],
+    columns: Sequence[Column],
+    ids: Array,
+    times: Array,
+    texts: TextLimits = TextLimits(),
+    compute: Compute = EVERY_ROW,
+) -> ScanResult:
+    """The rows that pass all factors; raises what `compute` raises. O(rows * terms)."""
+    try:
+        return _Scan(factors, columns, ids, times, texts, compute).result()
+    except TooMuchText as problem:
+        parts, rows = min(problem.parts, len(ids)), len(ids)
+    found = [
+        scan(factors, RowsOf(columns, start, stop), ids[start:stop], times[start:stop], texts, compute)
+        for start, stop in pairwise(rows * part // parts for part in range(parts + 1))
+    ]
+    return ScanResult(np.concatenate([part.mask for part in found]), sum(part.errors for part in found))
+
+
+class _Scan:
+    """One clause over some rows. What an attribute's values are is forgotten after the last term that asks."""
+
+    def __init__(
+        self,
+        factors: Sequence[Factor],
+        columns: Sequence[Column],
+        ids: Array,
+        times: Array,
+        texts: TextLimits,
+        compute: Compute,
+    ) -> None:
+        self._compute = compute
+        self._factors = sorted(factors, key=_cost)
+        self._rows = (columns, ids, times, texts)
+        self._known: dict[Expr, Values] = {}
+        self._left = Counter(term.attribute for factor in factors for term in factor.terms)
+        self._errors = 0
+
+    def result(self) -> ScanResult:
+        mask: Array = np.ones(len(self._rows[1]), np.uint8)
+        for factor in self._factors:
+            if mask.any():
+                mask &= self._either(factor)
+                continue
+            for term in factor.terms:
+                if not isinstance(term.attribute, AttributeRef):
+                    self._values(term.attribute)  # for its errors
+        return ScanResult(mask, self._errors)
+
+    def _either(self, factor: Factor) -> Array:
+        either: Array = np.zeros(len(self._rows[1]), np.uint8)
+        for term in factor.terms:
+            either |= _term_mask(term, self._values(term.attribute), len(either))
+        return either
+
+    def _values(self, expr: Expr) -> Values:
+        known = self._known.pop(expr, None)
+        if known is None:
+            known = values_of(self._compute(expr, *self._rows))
+            self._errors += 0 if isinstance(expr, AttributeRef) else known.errors
+        self._left[expr] -= 1
+        if self._left[expr]:
+            self._known[expr] = known
+            self._check_room()
+        return known
+
+    def _check_room(self) -> None:
+        """Columns are there anyway; the texts of expressions that are asked for again must fit together."""
+        derived = (own.data for expr, own in self._known.items() if not isinstance(expr, AttributeRef))
+        if len(self._rows[1]) > 1 and sum(len(data) for data in derived if data is not None) > self._rows[3].together:
+            raise TooMuchText(2)
+
+
+def zone_excludes(factors: Sequence[Factor], zones: Mapping[int, Zone]) -> bool:
+    """Whether no row of a chunk can match. `zones`: by schema position, -1 `_id`, -2 `_time`; others may match."""
+    return any(all(_zone_excludes_term(term, zones) for term in factor.terms) for factor in factors)
+
+
+def _zone_excludes_term(term: Term, zones: Mapping[int, Zone]) -> bool:
+    zone = zones.get(term.attribute.index) if isinstance(term.attribute, AttributeRef) else None
+    if zone is None or (term.nulls and zone.has_null):
+        return False
+    return not any(_meets(interval, zone) for interval in term.intervals)
+
+
+def _meets(interval: Interval, zone: Zone) -> bool:
+    if zone.least is None or zone.greatest is None:
+        return False
+    low, high = interval.low, interval.high
+    return (low is None or low <= zone.greatest) and (high is None or zone.least < high)  # type: ignore[operator]
+
+
+def _cost(factor: Factor) -> int:
+    plain = all(isinstance(term.attribute, AttributeRef) for term in factor.terms)
+    return sum(max(1, len(term.intervals)) for term in factor.terms) + (0 if plain else 1_000_000)
+
+
+def _term_mask(term: Term, values: Values, rows: int) -> Array:
+    mask = np.zeros(rows, np.uint8)
+    if not term.intervals and not term.nulls:
+        return mask
+    if values.offsets is None and len(term.intervals) == 1:
+        _single_interval(term, values, mask)
+        return mask
+    bounds = _bounds_of(term.intervals, values.offsets is not None)
+    codes = np.empty(rows, np.int32)
+    bounds.encode(values, 0, codes)
+    allowed_mask(codes, _allowed(term, bounds), mask)
+    return mask
+
+
+def _single_interval(term: Term, values: Values, mask: Array) -> None:
+    low, high = term.intervals[0].low, term.intervals[0].high
+    last = _GREATEST if high is None else int(high) - 1
+    range_mask(values.keys, _LEAST if low is None else int(low), last, mask)
+    if values.valid is None:
+        return
+    mask &= values.valid
+    if term.nulls:
+        nulls = 1 - values.valid
+        mask |= nulls if values.error is None else nulls & (1 - values.error)
+
+
+def _bounds_of(intervals: Sequence[Interval], text: bool) -> Bounds:
+    keys = {key for interval in intervals for key in (interval.low, interval.high) if key is not None}
+    ordered = sorted(keys)
+    return text_bounds(ordered) if text else int_bounds(np.array(ordered, np.int64))  # type: ignore[arg-type]
+
+
+def _allowed(term: Term, bounds: Bounds) -> Array:
+    """uint8[D + 3]: which codes are in the term."""
+    code = {bounds.key(k): k + 1 for k in range(len(bounds))}
+    allowed = np.zeros(len(bounds) + 3, np.uint8)
+    for interval in term.intervals:
+        low = 0 if interval.low is None else code[interval.low]
+        high = len(bounds) + 1 if interval.high is None else code[interval.high]
+        allowed[low:high] = 1
+    allowed[len(bounds) + 1] = term.nulls
+    return allowed

@@ -1,0 +1,222 @@
+"""One clause looked for in closed chunks, one after the other: what an invocation does where nothing is covered.
+
+    zones       no row of the chunk can match                                        nothing to do
+    _id, _time  rows are in their order                                              a shorter range of rows
+    ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
+    rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
+
+A clause with expressions is evaluated over all rows, so that its errors are counted as on arrival. Of a chunk in the
+archive only the columns that decide are read, the next only if a row is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+import numpy as np
+
+from psoup.columns import Array, Column, empty_column
+from psoup.config import TextLimits
+from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
+from psoup.data.chunk import ChunkView
+from psoup.data.narrow import Narrow, Span
+from psoup.data.zones import Zones, narrowed
+from psoup.expressions.guarded import every_row
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
+from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
+from psoup.matching.scan import scan, zone_excludes
+from psoup.model import BIGINT, Kind
+from psoup.plan.factors import Factor, Interval
+from psoup.reading import UNBOUNDED, ReadBudget
+
+_NOTHING: Array = np.zeros(0, np.int64)
+_UNREAD = empty_column(BIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`offsets`: rows of the chunk, int64, ascending. `errors`: evaluations that failed among the rows tested."""
+
+    offsets: Array
+    errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One range among narrow codes. `share`: about which part of the rows passes."""
+
+    interval: Interval
+    index: int
+    codes: Narrow
+    span: Span
+    share: float
+
+
+class Search:
+    """A clause, made ready. Any number of threads may use it. `wary`: expressions that have raised on arrival."""
+
+    def __init__(
+        self, factors: Sequence[Factor], texts: TextLimits = TextLimits(), wary: Collection[Expr] = ()
+    ) -> None:
+        self._factors = tuple(factors)
+        self._texts, self._wary = texts, wary
+        self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
+        self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
+        self._timed = TIME_INDEX in self._reads
+        self._ranges: list[tuple[int, Interval]] = []
+        ranged = []
+        self._ordered: list[tuple[int, Interval]] = []
+        rest = []
+        for factor in factors:
+            known = _range_of(factor)
+            if known is None:
+                rest.append(factor)
+            else:
+                (self._ranges if known[0] >= 0 else self._ordered).append(known)
+                ranged.append(factor)
+        self._rest, self._ranged = tuple(rest), tuple(ranged)
+
+    @property
+    def kind(self) -> str:
+        """What its speed depends on: how many columns are read, and whether they are more than compared."""
+        texts = any(t.attribute.type.kind is Kind.TEXT for f in self._factors for t in f.terms)
+        return f"{len(self._reads)} columns{', texts' * texts}{', expressions' * (not self._plain)}"
+
+    def reads(self, chunk: Chunk) -> TypeGuard[ArchivedChunk]:
+        """Whether a search looks at the tuples of a chunk that is on disk. O(factors)."""
+        return isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones))
+
+    def expect(self, chunk: Chunk) -> None:
+        """The chunk will be searched soon: one on disk may be fetched meanwhile."""
+        if self.reads(chunk):
+            chunk.expect(self._reads)
+
+    def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> Found:
+        """The rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
+        budget.examine(stop - start)
+        if not self._plain:
+            return self._scan(self._factors, chunk, start, stop, budget)
+        if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
+            excluded = zone_excludes(self._factors, chunk.zones)
+            return Found(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
+        if (self._rest and zone_excludes(self._rest, Zones(chunk))) or self._excluded(chunk):
+            return Found(_NOTHING)
+        for index, interval in self._ordered:
+            start, stop = _cut(chunk, index, interval, start, stop)
+        if start >= stop:
+            return Found(_NOTHING)
+        tests = []
+        for index, interval in self._ranges:
+            codes = narrowed(chunk, index)
+            span = codes.span(interval)
+            if span.last < span.first:
+                return Found(_NOTHING)
+            tests.append(_Test(interval, index, codes, span, codes.share(span)))
+        if not tests:
+            return self._scan(self._rest, chunk, start, stop, budget)
+        return self._finish(chunk, _passing(tests, start, stop), tests)
+
+    def _excluded(self, chunk: ChunkView) -> bool:
+        """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
+        known = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
+        return not known and zone_excludes(self._ranged, Zones(chunk))
+
+    def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> Found:
+        """All rows, by their values."""
+        columns: Sequence[Column]
+        if isinstance(chunk, ArchivedChunk):
+            columns = LazyColumns(chunk, start, stop)
+        else:
+            columns = [column.slice(start, stop) for column in chunk.columns]
+        times = chunk.times[start:stop] if self._timed else _NOTHING
+        compute = every_row(budget, self._wary)
+        found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
+        return Found(_offsets(_padded(found.mask), start), found.errors)
+
+    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> Found:
+        """Ask the values where codes do not decide, and for what is no range."""
+        for test in tests:
+            if not test.span.exact and len(offsets):
+                offsets = _confirmed(chunk, test, offsets)
+        if not self._rest or not len(offsets):
+            return Found(offsets)
+        used = {t.attribute.index for f in self._rest for t in f.terms if isinstance(t.attribute, AttributeRef)}
+        columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
+        times = chunk.times[offsets] if self._timed else _NOTHING
+        found = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts)
+        return Found(offsets[found.mask.view(np.bool_)])
+
+
+def _range_of(factor: Factor) -> tuple[int, Interval] | None:
+    """The attribute and the interval of a factor that is just that."""
+    if len(factor.terms) != 1:
+        return None
+    term = factor.terms[0]
+    ref = term.attribute
+    if not isinstance(ref, AttributeRef) or ref.type.kind is Kind.TEXT or term.nulls or len(term.intervals) != 1:
+        return None
+    return ref.index, term.intervals[0]
+
+
+def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int) -> tuple[int, int]:
+    """The rows of [start, stop) whose `_id` or `_time` is in an interval."""
+    for bound, first in ((interval.low, True), (interval.high, False)):
+        if bound is None:
+            continue
+        at = int(bound) - chunk.first_id if index == ID_INDEX else int(np.searchsorted(chunk.times, int(bound)))
+        start, stop = (max(start, at), stop) if first else (start, min(stop, at))
+    return start, stop
+
+
+def _passing(tests: list[_Test], start: int, stop: int) -> Array:
+    """The rows whose codes are in all spans."""
+    tests.sort(key=lambda test: test.share)
+    rows = stop - start
+    mask: Array = np.empty((rows + 63) & ~63, np.uint8)
+    mask[rows:] = 0
+    for number, test in enumerate(tests):
+        kernel = codes_mask_and if number else codes_mask
+        kernel(test.codes.codes[start:stop], test.span.first, test.span.last, mask[:rows])
+    return _offsets(mask, start)
+
+
+def _padded(mask: Array) -> Array:
+    rows = len(mask)
+    if not rows & 63:
+        return mask
+    padded: Array = np.zeros((rows + 63) & ~63, np.uint8)
+    padded[:rows] = mask
+    return padded
+
+
+def _offsets(mask: Array, first: int) -> Array:
+    """The rows of a mask whose length is a multiple of 64. Counted first: fresh memory costs more than counting."""
+    found: Array = np.empty(np.count_nonzero(mask.view(np.bool_)), np.int64)
+    mask_offsets(mask.view(np.uint64), first, found)
+    return found
+
+
+def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
+    """Without rows that share a code with an end of the interval and lie outside."""
+    codes = test.codes.codes[offsets]
+    edge = np.flatnonzero((codes == test.span.first) | (codes == test.span.last))
+    keys = chunk.take(test.index, offsets[edge]).order_keys()
+    outside: Array = np.zeros(len(edge), np.bool_)
+    if test.interval.low is not None:
+        outside |= keys < test.interval.low
+    if test.interval.high is not None:
+        outside |= keys >= test.interval.high
+    return np.delete(offsets, edge[outside]) if outside.any() else offsets
+
+
+def compile_kernels() -> None:
+    """Compile for both widths of codes, so that the first search does not wait for it."""
+    keys, valid, mask = np.zeros(64, np.int64), np.ones(64, np.uint8), np.zeros(64, np.uint8)
+    for width in (np.uint8, np.uint16):
+        codes: Array = np.zeros(64, width)
+        narrow_codes(keys, valid, 0, 0, codes)
+        codes_mask(codes, 5, 6, mask)
+        codes_mask_and(codes, 5, 6, mask)
+    _offsets(mask, 0)

@@ -1,0 +1,173 @@
+"""Some consecutive tuples joined with all clauses of one index, set at a time.
+
+    values --codes--> rows --reach--> cells --match lists, group--> pairs
+                       |  `---> clauses of hot cells --.
+                       `--count--> prefix counts --plan--> work --+--> order --> walk --> pairs
+                                  clauses in no list --'          `--> bitmaps --> AND --> rows
+
+The steps are the bodies of `Join.plan`, `Join.match` and `psoup.matching.emission`, each one call of a kernel over all
+tuples or all clauses; nothing here loops over either. Clauses whose matches turn out to be many and that have no row of
+bits yet are left for `Join.match_rest`, when they have one; this happens once for a clause and chunk. It knows no
+threads: joins of other tuples, and shares of the clauses of one, may run at the same time, as they write other words
+and other scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from psoup.clauses.predicate_index import Part
+from psoup.clauses.scratch import Scratch
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.data.values import Values
+from psoup.kernels.lanes import LANES
+from psoup.kernels.order import order_keys
+from psoup.kernels.postings import match_lists, reach
+from psoup.kernels.runs import group_keys, keys_to_rows, name_slots
+from psoup.matching.emission import Emission
+from psoup.results.open import OpenResults
+from psoup.results.runs import ONE_BLOCK, Run, new_starts
+
+_NOTHING: Array = np.zeros(0, np.int32)
+_ORDERED_FROM, _NEAR_BYTES = 1_024, 1 << 20
+"""Cells from which on they are visited in the order in which their lists lie, if the lists take more than so much."""
+
+
+@dataclass(slots=True)
+class Join:
+    """`size` tuples from offset `start` of a chunk on, and one part of the index.
+
+    Whoever cuts it into shares plans it first. `scratches`: one for each share. `runs`: the matches that go to no row,
+    after `match`.
+    """
+
+    part: Part
+    values: Mapping[int, Values]
+    start: int
+    size: int
+    config: EngineConfig
+    scratches: Sequence[Scratch]
+    runs: list[Run] = field(default_factory=list)
+    emission: Emission | None = None
+    """The clauses that are looked at one by one, after `plan`."""
+    reached: _Reached | None = None
+    """The lists that `match` tests, after `plan`."""
+    _codes: Array = field(default_factory=lambda: _NOTHING)
+
+    @property
+    def limit(self) -> int:
+        """Most tuples that are walked for a clause, and most pairs of one that is not."""
+        return max(self.size // self.config.dense_share, min(self.size, self.config.sparse_floor))
+
+    def encode(self) -> None:
+        """Find the codes of all values but texts, before `match`.
+
+        It takes some microseconds an attribute: threads that did this at the same time would wait for the interpreter.
+        """
+        shape = len(self.part.index.bounds), self.size
+        self._codes = self.scratches[0].get("codes", shape, np.int32)
+        self._encode(texts=False)
+
+    def _encode(self, *, texts: bool) -> None:
+        index, base = self.part.index, self.part.index.base.tolist()
+        for local, attribute in enumerate(index.attributes.tolist()):
+            if index.bounds[local].text == texts:
+                index.bounds[local].encode(self.values[attribute], base[local], self._codes[local])
+
+    def plan(self, results: OpenResults) -> None:
+        """Find out what there is to do, after `encode`."""
+        self._encode(texts=True)
+        codes, limit = self._codes, self.limit
+        self.reached = _reach(self.part, codes, limit, self.scratches[0])
+        if len(candidates := self.reached.candidates):
+            sizes = self.start, limit, self.config
+            self.emission = Emission(self.part, codes, candidates, *sizes, results, self.scratches)
+
+    def match(self, results: OpenResults, share: int = 0) -> None:
+        """Find the matches of a share of the clauses, in the first also of all lists; slots that have a row get them
+        there."""
+        if self.reached is None:
+            self.plan(results)
+        assert self.reached is not None
+        if self.emission is not None and (run := self.emission.emit(results, share)) is not None:
+            self.runs.append(run)
+        if not share and len(self.reached.tuples):
+            self._match_lists(self._codes, self.reached, results)
+
+    def needs(self) -> Array:
+        """The slots that need a row before `match_rest` can be called, after `match`; it must be if there are any."""
+        return _NOTHING if self.emission is None else self.emission.needs()
+
+    def match_rest(self, results: OpenResults, share: int = 0) -> None:
+        """Emit what was left, into the rows that there are now."""
+        if self.emission is not None:
+            self.emission.emit_rest(results, share)
+
+    def _match_lists(self, codes: Array, reached: _Reached, results: OpenResults) -> None:
+        """Test the lists, and group what they match, as much at a time as the second cache holds."""
+        part, index, lists = self.part, self.part.index, self.part.index.lists
+        bits = max(1, (self.size - 1).bit_length())
+        wide = int(index.slots[-1]) + 1 << bits > 1 << 32
+        kind = np.uint64 if wide else np.uint32
+        out = self.scratches[0].get("wide" if wide else "narrow", reached.tests + LANES, kind)
+        count = match_lists(
+            reached.tuples, reached.cells, lists.cell_ptr, lists.group_ptr, lists.group_kind, lists.group_test,
+            lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries, lists.tests, lists.longest, index.base,
+            codes, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, bits, out,
+        )  # fmt: skip
+        alive = part.alive if part.live < len(index) else part.alive[:0]
+        if results.rows.size:
+            rows = results.row_of_slot, results.rows
+            count = keys_to_rows(out[:count], bits, self.start, alive, index.slots, *rows)
+        first = int(index.slots[0])
+        if len(alive) or int(index.slots[-1]) - first >= len(index):
+            count, first = name_slots(out[:count], bits, alive, index.slots), 0
+        if not count:
+            return
+        starts, size = new_starts(-(-count // ONE_BLOCK)), min(count, ONE_BLOCK)
+        slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
+        block = self.scratches[0].get("wide_block" if wide else "narrow_block", size, kind)
+        group_keys(out[:count], bits, self.start, first, starts, block, slots, offsets)
+        self.runs.append(Run(slots, offsets, starts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Candidates for the plan, and lists to test; see `psoup.kernels.postings`."""
+
+    candidates: Array
+    tuples: Array
+    cells: Array
+    tests: int
+
+
+def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
+    index, lists = part.index, part.index.lists
+    if not len(lists.entries):
+        return _Reached(index.rest, _NOTHING, _NOTHING, 0)
+    most = len(lists.grid_attr) * codes.shape[1]
+    seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)
+    tuples, cells = scratch.get("tuples", most, np.int32), scratch.get("cells", most, np.int32)
+    size, found, tests = reach(
+        codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
+        lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells,
+    )  # fmt: skip
+    looked_at, tuples, cells = index.rest, tuples[:found], cells[:found]
+    if size:  # in the order of the index: those of a cell lie everywhere in it
+        every = np.concatenate([index.rest, candidates[:size]])
+        looked_at = every[_order_of(every, scratch)]
+    if found >= _ORDERED_FROM and lists.alone and lists.listed_bytes > _NEAR_BYTES:
+        order = _order_of(cells, scratch)
+        tuples, cells = tuples[order], cells[order]
+    return _Reached(looked_at, tuples, cells, tests)
+
+
+def _order_of(keys: Array, scratch: Scratch) -> Array:
+    """The positions of int32 in ascending order, good until the next call."""
+    order = scratch.get("order_of", len(keys), np.int64)
+    order_keys(keys, order, scratch.get("order_spare", len(keys), np.int64))
+    return order

@@ -1,0 +1,186 @@
+"""The one text that equal standing query clauses have, whatever their case, order, aliases and spelling were.
+
+    NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price > 3 ... is written   price >= 4 AND sym IN ('a', 'b')
+
+It is made from the factors, so clauses that select by the same keys share a text even where their SQL differed; two
+different factors never have the same text. It is for people and for identity, not for parsing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import numpy as np
+
+from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
+from psoup.model import DataType, Kind
+from psoup.plan.factors import Interval, Key, Term
+
+_OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "intdiv": "//",
+    "mod": "%",
+    "concat_op": "||",
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "AND",
+    "or": "OR",
+    "like": "LIKE",
+}
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def expr_text(expr: Expr) -> str:
+    """A bound expression as SQL-like text, every conversion shown. Equal trees, and only those, have equal texts."""
+    if isinstance(expr, Literal):
+        return literal_text(expr)
+    if isinstance(expr, AttributeRef):
+        return _name(expr.name)
+    if isinstance(expr, Now):
+        return "NOW"
+    texts = [expr_text(arg) for arg in expr.args]
+    symbol = _OPERATORS.get(expr.name)
+    if symbol is not None and (len(texts) == 2 or expr.name in ("and", "or")):
+        return f"({f' {symbol} '.join(texts)})"
+    if expr.name in ("cast", "try_cast"):
+        return f"{expr.name.upper()}({texts[0]} AS {expr.type})"
+    if expr.name == "in":
+        return f"({texts[0]} IN ({', '.join(texts[1:])}))"
+    if expr.name in ("is_null", "is_not_null"):
+        return f"({texts[0]} {expr.name.upper().replace('_', ' ')})"
+    return f"{expr.name}({', '.join(texts)})"
+
+
+def literal_text(literal: Literal) -> str:
+    """A constant with its type visible: 2, 2.50, 2.5e0, 'x', TIMESTAMP '…', CAST(NULL AS TEXT)."""
+    value, kind = literal.value, literal.type.kind
+    if value is None:
+        return f"CAST(NULL AS {literal.type})"
+    if kind is Kind.TEXT:
+        return _quoted(str(value))
+    if kind is Kind.DOUBLE:
+        return _double(float(value))
+    if kind is Kind.BOOLEAN:
+        return "TRUE" if value else "FALSE"
+    text = _whole(literal.type, int(value))
+    if kind is Kind.DECIMAL and len(text.lstrip("-").replace(".", "")) != literal.type.precision:
+        return f"CAST({text} AS {literal.type})"
+    return text
+
+
+def term_text(term: Term, name: str = "") -> str:
+    """A term as a condition on its attribute; `name` is the attribute's text if that is known."""
+    name, kind = name or expr_text(term.attribute), term.attribute.type
+    parts = _points(kind, term.intervals, name)
+    if term.nulls:
+        parts.append(f"{name} IS NULL")
+    if not parts:
+        return "FALSE"
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+
+
+def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[str]:
+    """Single keys as one = or IN, the other intervals one by one; a condition that must be TRUE is just itself."""
+    if kind.kind is Kind.BOOLEAN and len(intervals) == 1 and intervals[0].low is not None:
+        return [name if intervals[0].low else f"NOT {name}"]
+    single = [i for i in intervals if _is_point(kind, i)]
+    parts = [_range(kind, i, name) for i in intervals if not _is_point(kind, i)]
+    if len(single) == 1:
+        parts.append(f"{name} = {_point_text(kind, single[0])}")
+    elif single:
+        parts.append(f"{name} IN ({', '.join(_point_text(kind, i) for i in single)})")
+    return parts
+
+
+def _is_point(kind: DataType, interval: Interval) -> bool:
+    low, high = interval.low, interval.high
+    if isinstance(high, bytes):  # no text is below ''
+        return high == (low or b"") + b"\0" and _decodes(high[:-1])  # type: ignore[operator]
+    return isinstance(low, int) and high == low + 1
+
+
+def _range(kind: DataType, interval: Interval, name: str) -> str:
+    low, high = interval.low, interval.high
+    if low is None and high is None:
+        return f"{name} IS NOT NULL"
+    if isinstance(low, bytes) and isinstance(high, bytes) and high == low[:-1] + bytes([low[-1] + 1]) and _decodes(low):
+        return f"starts_with({name}, {_quoted(low.decode())})"
+    parts = [] if low is None else [f"{name} {_edge(kind, low, '>=', '>')}"]
+    if high is not None:
+        parts.append(f"{name} {_edge(kind, high, '<', '<=')}")
+    return " AND ".join(parts) if len(parts) == 1 else f"({' AND '.join(parts)})"
+
+
+def _point_text(kind: DataType, interval: Interval) -> str:
+    return key_text(kind, b"" if interval.low is None else interval.low)
+
+
+def _edge(kind: DataType, key: Key, at: str, past: str) -> str:
+    """`>= key`, or `> text` for the key just past a text."""
+    if isinstance(key, bytes) and key.endswith(b"\0") and _decodes(key[:-1]):
+        return f"{past} {key_text(kind, key[:-1])}"
+    return f"{at} {key_text(kind, key)}"
+
+
+def key_text(kind: DataType, key: Key) -> str:
+    """An order key as the constant that has it."""
+    if isinstance(key, bytes):
+        return _quoted(key.decode()) if _decodes(key) else f"x'{key.hex()}'"
+    if kind.kind is Kind.DOUBLE:
+        bits = key if key >= 0 else key ^ 0x7FFF_FFFF_FFFF_FFFF
+        value = float(np.array([bits], np.int64).view(np.float64)[0])
+        return f"DOUBLE KEY {key}" if math.isnan(value) and key != _NAN_KEY else _double(value)
+    if kind.kind is Kind.BOOLEAN:
+        return "TRUE" if key else "FALSE"
+    return _whole(kind, key)
+
+
+_NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
+
+
+def _whole(kind: DataType, value: int) -> str:
+    """The text of an integer key: BIGINT, DECIMAL, TIMESTAMP or DATE."""
+    if kind.kind is Kind.DECIMAL and kind.scale:
+        digits = str(abs(value)).rjust(kind.scale + 1, "0")
+        return f"{'-' if value < 0 else ''}{digits[: -kind.scale]}.{digits[-kind.scale :]}"
+    if kind.kind is Kind.DECIMAL:
+        return f"{value}."
+    try:
+        if kind.kind is Kind.TIMESTAMP:
+            return f"TIMESTAMP '{(_EPOCH + datetime.timedelta(microseconds=value)).isoformat(sep=' ')}'"
+        if kind.kind is Kind.DATE:
+            return f"DATE '{(_EPOCH + datetime.timedelta(days=value)).date().isoformat()}'"
+    except OverflowError:
+        return f"{kind} KEY {value}"
+    return str(value)
+
+
+def _double(value: float) -> str:
+    text = repr(value)
+    if not math.isfinite(value):
+        return f"CAST('{text}' AS DOUBLE)"
+    return text if "e" in text else f"{text}e0"
+
+
+def _decodes(key: bytes) -> bool:
+    try:
+        return "\0" not in key.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    folded = name.lower()
+    return folded if folded.isidentifier() and folded.isascii() else '"' + folded.replace('"', '""') + '"'

@@ -1,0 +1,44 @@
+"""The queries that share a clause: a tuple while they are few, as they mostly are, else a map that shares its pages.
+
+add((7,), [9])  ->  (7, 9)          past FEW: PagedMap, so that one more does not copy a million
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from psoup.published.paged import PagedMap
+
+FEW = 64
+
+Members = tuple[int, ...] | PagedMap[bool]
+"""Query IDs, ascending; never changes. `len` counts them."""
+
+
+def add(members: Members, query_ids: Sequence[int]) -> Members:
+    """With further IDs, ascending and above all others. O(k), and a page."""
+    if isinstance(members, tuple):
+        if len(members) + len(query_ids) <= FEW:
+            return (*members, *query_ids)
+        query_ids = (*members, *query_ids)
+        members = PagedMap()
+    edited = members.edit()
+    for query_id in query_ids:
+        edited.set(query_id, True)
+    return edited.freeze()
+
+
+def remove(members: Members, query_id: int) -> Members:
+    """Without one ID, which must be there. O(FEW), or a page."""
+    if isinstance(members, tuple):
+        return tuple(known for known in members if known != query_id)
+    edited = members.edit()
+    edited.remove(query_id)
+    return edited.freeze()
+
+
+def since(members: Members, start: int) -> Iterator[int]:
+    """The IDs from `start` on, ascending."""
+    if isinstance(members, tuple):
+        return (query_id for query_id in members if query_id >= start)
+    return (query_id for query_id, _ in members.items(start))

@@ -1,0 +1,199 @@
+"""A map from IDs to records that readers can keep while the writer goes on: copy-on-write, page by page.
+
+    PagedMap ─┬ directory {page number: page} ── page {id: record}, up to 512 of them
+              └ blocks, by their least ID: many records as columns, that are made when somebody asks
+
+A published map never changes. An `Editor` copies the directory once and each page it touches once, so a run of
+changes costs the changes plus a page each, never the whole map. Keys are integers from 0; iteration is in key order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from heapq import merge
+from itertools import chain
+from operator import attrgetter, itemgetter
+from typing import Any, Generic, Protocol, TypeVar
+
+V = TypeVar("V")
+W = TypeVar("W", covariant=True)
+
+_PAGE = 512
+_FIRST_OF = attrgetter("first")
+
+
+class Block(Protocol[W]):
+    """Records with ascending keys that no other block lies between; see `psoup.published.records`."""
+
+    @property
+    def first(self) -> int:
+        """The least key there ever was."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def get(self, key: int) -> W | None:
+        """The record of a key, or None."""
+        ...
+
+    def find(self, key: int) -> int:
+        """The position of a key, or -1."""
+        ...
+
+    def items(self, start: int) -> Iterator[tuple[int, W]]:
+        """(key, record) for all keys >= start, ascending."""
+        ...
+
+    def without(self, key: int, owned: bool) -> Any:
+        """The block without a key, changed in place if it is `owned`; None if that was the last."""
+        ...
+
+
+class PagedMap(Generic[V]):
+    """An immutable map int -> V. Lookup O(1), O(log blocks) in a block; iteration in key order."""
+
+    __slots__ = ("_count", "_pages", "blocks")
+
+    def __init__(
+        self, pages: dict[int, dict[int, V]] | None = None, count: int = 0, blocks: tuple[Block[V], ...] = ()
+    ) -> None:
+        self._pages: dict[int, dict[int, V]] = {} if pages is None else pages
+        self._count = count
+        self.blocks = blocks
+
+    def __len__(self) -> int:
+        return self._count + sum(map(len, self.blocks))
+
+    def __contains__(self, key: int) -> bool:
+        return self.get(key) is not None
+
+    def get(self, key: int) -> V | None:
+        """The record of `key`, or None."""
+        page = self._pages.get(key // _PAGE)
+        found = None if page is None else page.get(key)
+        return found if found is not None or not self.blocks else _in_blocks(self.blocks, key)
+
+    def items(self, start: int = 0) -> Iterator[tuple[int, V]]:
+        """(key, record) for all keys >= start, ascending. O(pages + blocks) to begin with, then O(1) each."""
+        if not self.blocks:
+            return self._single(start)
+        first = max(bisect_right(self.blocks, start, key=_FIRST_OF) - 1, 0)
+        return merge(
+            self._single(start),
+            chain.from_iterable(block.items(start) for block in self.blocks[first:]),
+            key=itemgetter(0),
+        )
+
+    def _single(self, start: int) -> Iterator[tuple[int, V]]:
+        first = start // _PAGE
+        for number in sorted(n for n in self._pages if n >= first):
+            page = self._pages[number]
+            for key in sorted(page):
+                if key >= start:
+                    yield key, page[key]
+
+    def pages(self) -> list[dict[int, V]]:
+        """The pages, for who measures them."""
+        return list(self._pages.values())
+
+    def edit(self) -> Editor[V]:
+        """A writer's handle; this map stays as it is."""
+        return Editor(self._pages, self._count, self.blocks)
+
+
+def _in_blocks(blocks: Any, key: int) -> Any:
+    at = bisect_right(blocks, key, key=_FIRST_OF) - 1
+    return blocks[at].get(key) if at >= 0 else None
+
+
+class Editor(Generic[V]):
+    """Changes on their way into the next PagedMap; used by one thread."""
+
+    __slots__ = ("_blocks", "_count", "_directory_owned", "_frozen", "_owned", "_owned_blocks", "_pages")
+
+    def __init__(self, pages: dict[int, dict[int, V]], count: int, blocks: tuple[Block[V], ...] = ()) -> None:
+        self._pages = pages
+        self._count = count
+        self._blocks: list[Block[V]] = list(blocks)
+        self._frozen: tuple[Block[V], ...] | None = blocks
+        """The blocks as they were published, if they are still the same."""
+        self._directory_owned = False
+        self._owned: set[int] = set()
+        self._owned_blocks: set[int] = set()
+        """Those of which nobody else has seen this state, by identity."""
+
+    def __len__(self) -> int:
+        return self._count + sum(map(len, self._blocks))
+
+    def get(self, key: int) -> V | None:
+        """The record of `key` with the changes so far, or None."""
+        page = self._pages.get(key // _PAGE)
+        found = None if page is None else page.get(key)
+        return found if found is not None or not self._blocks else _in_blocks(self._blocks, key)
+
+    def set(self, key: int, value: V) -> None:
+        """Add or replace. O(page) the first time a page is touched, then O(1). A key of a block is removed first."""
+        page = self._own(key // _PAGE)
+        self._count += key not in page
+        page[key] = value
+
+    def in_block(self, key: int) -> bool:
+        """Whether the record of `key` is one of a block."""
+        at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1
+        return at >= 0 and self._blocks[at].find(key) >= 0
+
+    def add_block(self, block: Block[V]) -> None:
+        """Add records whose keys are above those of all other blocks. O(blocks) at the next `freeze`."""
+        assert not self._blocks or self._blocks[-1].first < block.first, "blocks come in the order of their keys"
+        self._blocks.append(block)
+        self._frozen = None
+
+    def remove(self, key: int) -> None:
+        """Take `key` out; KeyError if it is not there."""
+        number = key // _PAGE
+        if key not in self._pages.get(number, ()):
+            self._remove_from_block(key)
+            return
+        page = self._own(number)
+        del page[key]
+        self._count -= 1
+        if not page:
+            del self._pages[number]
+            self._owned.discard(number)
+
+    def freeze(self) -> PagedMap[V]:
+        """The map with all changes so far; later changes copy again."""
+        self._directory_owned = False
+        self._owned.clear()
+        self._owned_blocks.clear()
+        if self._frozen is None:
+            self._frozen = tuple(self._blocks)
+        return PagedMap(self._pages, self._count, self._frozen)
+
+    def _remove_from_block(self, key: int) -> None:
+        at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1
+        if at < 0 or self._blocks[at].find(key) < 0:
+            raise KeyError(key)
+        block = self._blocks[at].without(key, id(self._blocks[at]) in self._owned_blocks)
+        self._owned_blocks.discard(id(self._blocks[at]))
+        self._frozen = None
+        if block is None:
+            del self._blocks[at]
+        else:
+            self._blocks[at] = block
+            self._owned_blocks.add(id(block))
+
+    def _own(self, number: int) -> dict[int, V]:
+        if not self._directory_owned:
+            self._pages = dict(self._pages)
+            self._directory_owned = True
+        if number not in self._owned:
+            self._pages[number] = dict(self._pages.get(number, ()))
+            self._owned.add(number)
+        return self._pages[number]

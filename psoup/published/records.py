@@ -1,0 +1,249 @@
+"""Queries and clauses as readers see them, one by one, and many of them as columns.
+
+    QueryRecord, ClauseRecord      one, with all that is known of it
+    QueryBlock                     first_id …    sqc_ids  int64[n]    the queries as their parameters (BoundBlock)
+    ClauseBlock                    ids  slots    rows     int32[n]    each of one query, whose factors are the clause's
+
+A record of a block is made when somebody asks. Blocks are kept in a `PagedMap`, beside the records of single queries;
+a clause that more queries come to share leaves its block and becomes a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Self, TypeVar
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.plan.factors import Factor
+from psoup.plan.standing import StandingQuery
+from psoup.published.members import Members
+from psoup.sql.templates.block import BoundBlock
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRecord:
+    """A registered query, `queries[row]`. `sqc_id` names its clause; `registered` is in microseconds."""
+
+    query_id: int
+    tenant: str
+    stream_id: int
+    sqc_id: int
+    registered: int
+    sequence: int
+    queries: Sequence[StandingQuery]
+    row: int = 0
+
+    @property
+    def query(self) -> StandingQuery:
+        """What was registered."""
+        return self.queries[self.row]
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseRecord:
+    """A standing query clause and the queries that share it. `attributes` are the Query SteM's attribute IDs.
+
+    The clause is that of the query `queries[row]`, which may be gone.
+    """
+
+    sqc_id: int
+    slot: int
+    stream_id: int
+    attributes: tuple[int, ...]
+    members: Members
+    queries: Sequence[StandingQuery]
+    row: int = 0
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """What a tuple must satisfy."""
+        return self.queries[self.row].factors
+
+
+Numbers = Array | range
+"""Integers of a block; a range where each is one more than the one before, as they mostly are: that takes no memory."""
+
+
+def numbers(values: Numbers) -> Numbers:
+    """The same, in the least form. O(n)."""
+    if isinstance(values, np.ndarray) and len(values) and bool((np.diff(values) == 1).all()):
+        return range(int(values[0]), int(values[-1]) + 1)
+    return values
+
+
+def _pick(values: Numbers, rows: Array) -> Numbers:
+    """Those at some positions (int64[k])."""
+    return numbers(values[rows] if isinstance(values, np.ndarray) else rows + values.start)
+
+
+def _bytes(*parts: Numbers) -> int:
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+
+
+class Block(Generic[V]):
+    """Records with ascending IDs (n > 0), some of them gone by now. Changed only by who made the copy."""
+
+    __slots__ = ("_gone", "count", "ids", "live")
+
+    def __init__(self, ids: Numbers) -> None:
+        self.ids = numbers(ids)
+        self.count = self.live = len(ids)
+        self._gone: Array | None = None
+
+    def __len__(self) -> int:
+        return self.live
+
+    @property
+    def first(self) -> int:
+        """The least ID there ever was."""
+        return int(self.ids[0])
+
+    def get(self, key: int) -> V | None:
+        """The record of an ID, or None."""
+        at = self.find(key)
+        return None if at < 0 else self.make(at)
+
+    def items(self, start: int) -> Iterator[tuple[int, V]]:
+        """(ID, record) for all IDs >= start, ascending."""
+        for at in range(self._from(start), self.count):
+            if self._gone is None or not self._gone[at]:
+                yield int(self.ids[at]), self.make(at)
+
+    def find(self, key: int) -> int:
+        """The position of an ID that is not gone, or -1. O(log n)."""
+        at = self._from(key)
+        there = at < self.count and self.ids[at] == key and (self._gone is None or not self._gone[at])
+        return at if there else -1
+
+    def _from(self, key: int) -> int:
+        """The position of the first ID that is not below `key`."""
+        if isinstance(self.ids, range):
+            return min(max(key - self.ids.start, 0), self.count)
+        return int(np.searchsorted(self.ids, key))
+
+    def without(self, key: int, owned: bool) -> Self | None:
+        """Without one ID, which must be there: itself if it is `owned`, else a copy; None if that was the last.
+
+        O(n) bytes for a copy; when half are gone, those that are left move together, which is amortised.
+        """
+        at = self.find(key)
+        assert at >= 0, f"{key} is not in the block"
+        if self.live == 1:
+            return None
+        changed = self if owned else self.taken(None)
+        if not owned:
+            changed._gone, changed.live = None if self._gone is None else self._gone.copy(), self.live
+        if changed._gone is None:
+            changed._gone = np.zeros(self.count, np.bool_)
+        changed._gone[at] = True
+        changed.live -= 1
+        return changed if 2 * changed.live > changed.count else changed.taken(np.flatnonzero(~changed._gone))
+
+    def make(self, at: int) -> V:
+        """The record at a position."""
+        raise NotImplementedError
+
+    def taken(self, rows: Array | None) -> Self:
+        """A block of the records at `rows` (int64[k]), copied; of all, sharing their arrays."""
+        raise NotImplementedError
+
+
+class QueryBlock(Block[QueryRecord]):
+    """Queries that one event registered by a template. `sqc_ids`: int64[n]."""
+
+    __slots__ = ("queries", "registered", "sequence", "sqc_ids", "stream_id", "tenant")
+
+    def __init__(
+        self,
+        ids: Numbers,
+        sqc_ids: Numbers,
+        queries: BoundBlock,
+        tenant: str,
+        stream_id: int,
+        registered: int,
+        sequence: int,
+    ) -> None:
+        super().__init__(ids)
+        self.sqc_ids, self.queries = numbers(sqc_ids), queries
+        self.tenant, self.stream_id, self.registered, self.sequence = tenant, stream_id, registered, sequence
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        gone = 0 if self._gone is None else self._gone.nbytes
+        return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone
+
+    def make(self, at: int) -> QueryRecord:
+        """See Block."""
+        return QueryRecord(
+            int(self.ids[at]),
+            self.tenant,
+            self.stream_id,
+            int(self.sqc_ids[at]),
+            self.registered,
+            self.sequence,
+            self.queries,
+            at,
+        )
+
+    def taken(self, rows: Array | None) -> QueryBlock:
+        """See Block."""
+        whole = (self.ids, self.sqc_ids, self.queries)
+        if rows is not None:
+            whole = (_pick(self.ids, rows), _pick(self.sqc_ids, rows), self.queries.take(rows))
+        ids, sqc_ids, queries = whole
+        return QueryBlock(ids, sqc_ids, queries, self.tenant, self.stream_id, self.registered, self.sequence)
+
+
+class ClauseBlock(Block[ClauseRecord]):
+    """Clauses that one query has each: the query `members[i]`, which is `queries[rows[i]]`."""
+
+    __slots__ = ("attributes", "members", "queries", "rows", "slots", "stream_id")
+
+    def __init__(
+        self,
+        ids: Numbers,
+        slots: Numbers,
+        rows: Numbers,
+        members: Numbers,
+        queries: BoundBlock,
+        stream_id: int,
+        attributes: tuple[int, ...],
+    ) -> None:
+        super().__init__(ids)
+        self.slots, self.rows, self.members = numbers(slots), numbers(rows), numbers(members)
+        self.queries = queries
+        self.stream_id, self.attributes = stream_id, attributes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns; the queries are charged with their own block."""
+        gone = 0 if self._gone is None else self._gone.nbytes
+        return _bytes(self.ids, self.slots, self.rows, self.members) + gone
+
+    def make(self, at: int) -> ClauseRecord:
+        """See Block."""
+        return ClauseRecord(
+            int(self.ids[at]),
+            int(self.slots[at]),
+            self.stream_id,
+            self.attributes,
+            (int(self.members[at]),),
+            self.queries,
+            int(self.rows[at]),
+        )
+
+    def taken(self, rows: Array | None) -> ClauseBlock:
+        """See Block."""
+        arrays = (self.ids, self.slots, self.rows, self.members)
+        queries = self.queries
+        if rows is not None:
+            ids, slots, places, members = (_pick(own, rows) for own in arrays)
+            arrays = (ids, slots, range(len(rows)), members)
+            queries = queries.take(np.array(places, np.int64))
+        return ClauseBlock(*arrays, queries, self.stream_id, self.attributes)

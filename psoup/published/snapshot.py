@@ -1,0 +1,209 @@
+"""What the engine publishes: one immutable root from which every answer is computed.
+
+    Snapshot ─ streams {(tenant, name): StreamView} ─ chunks: ChunkView + ChunkResults
+             ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
+             └ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
+
+A reader takes the root once and never waits for the writer, nor the writer for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+
+from psoup.clauses.quarantine import NOBODY, Outside
+from psoup.clauses.query_stem import QuerySteM
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.data.archived import Chunk
+from psoup.data.refusals import Refused
+from psoup.data.windows import Timeline
+from psoup.errors import NotFound
+from psoup.model import Anchor, StreamSpec, WindowClause
+from psoup.published.paged import PagedMap
+from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.results.chunk_results import ChunkResults
+from psoup.runner import Runner, serial
+
+Side = Literal["left", "right"]
+
+_NAME_COMPARED, _NAMES_COMPARED = 256, 64
+"""Characters of a name, and names, that are looked at for a suggestion: some milliseconds at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkEntry:
+    """A chunk's tuples and what is known of its results."""
+
+    data: Chunk
+    results: ChunkResults
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """A stream as published. Counts are of tuples; `created` is in microseconds.
+
+    The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last one is open.
+    """
+
+    stream_id: int
+    tenant: str
+    spec: StreamSpec
+    sql: str
+    created: int
+    watermark: int | None
+    last_time: int | None
+    first_time: int | None
+    dropped_time: int | None
+    chunks: tuple[ChunkEntry, ...]
+    archived: int
+    archived_bytes: int
+    waiting: tuple[Array, ...]
+    """The times of tuples that wait for the watermark, in ascending runs."""
+    late: Refused
+    ahead: Refused
+    nbytes: int
+    queries: int
+    index: QuerySteM
+    """The writer's: of it readers ask figures only, which may be newer than the snapshot (`costs`, `bill`)."""
+    outside: Outside = NOBODY
+    """Clauses that are not in the index, and why."""
+
+    @property
+    def first_id(self) -> int:
+        """The oldest tuple ID kept."""
+        return self.chunks[0].data.first_id
+
+    @property
+    def hot_id(self) -> int:
+        """The oldest tuple ID in memory."""
+        return self.chunks[self.archived].data.first_id
+
+    @property
+    def next_id(self) -> int:
+        """One more than the newest tuple ID."""
+        return self.chunks[-1].data.end_id
+
+    @property
+    def pending(self) -> int:
+        """How many tuples wait for the watermark."""
+        return sum(map(len, self.waiting))
+
+    def now(self, clock: int) -> int | None:
+        """NOW of the stream's time domain; None while an event-time stream has no watermark."""
+        if self.spec.event_time:
+            return self.watermark
+        return clock if self.last_time is None else max(clock, self.last_time)
+
+    def timeline(self) -> Timeline:
+        """Where times lie among the tuple IDs."""
+        return Timeline(
+            self.first_id,
+            self.next_id,
+            self.dropped_time,
+            self.first_time,
+            self._before,
+            self._through,
+            self._time_of,
+            self._after,
+        )
+
+    def chunk_of(self, tuple_id: int) -> ChunkEntry:
+        """The chunk that holds `tuple_id`, which must be kept. O(log chunks)."""
+        at = bisect_right(self.chunks, tuple_id, key=lambda entry: entry.data.first_id) - 1
+        return self.chunks[at]
+
+    def in_memory(self, window: WindowClause, clock: int) -> bool:
+        """Whether `window` at the clock's time is surely answered without reading from disk. O(1)."""
+        now = self.now(clock)
+        if not self.archived or now is None:
+            return True
+        if window.begin.anchor is Anchor.START:
+            return False
+        if window.by_rows:
+            return self.next_id - (window.begin.rows or 0) >= self.hot_id
+        edge = self.chunks[self.archived - 1].data.last_time
+        return all(
+            (bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset) > edge
+            for bound in (window.begin, window.end)
+        )
+
+    def _before(self, time: int) -> int:
+        return self._search(time, "left")
+
+    def _through(self, time: int) -> int:
+        return self._search(time, "right")
+
+    def _after(self, time: int) -> int:
+        chunk = self._chunk_at(time, "left")
+        return self.next_id if chunk is None else chunk.first_id if time <= chunk.first_time else chunk.end_id
+
+    def _search(self, time: int, side: Side) -> int:
+        chunk = self._chunk_at(time, side)
+        if chunk is None:
+            return self.next_id
+        if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # an archived one is not read
+            return chunk.first_id
+        return chunk.first_id + int(np.searchsorted(chunk.times, time, side=side))
+
+    def _chunk_at(self, time: int, side: Side) -> Chunk | None:
+        """The first chunk with a time at or after (left), or after (right) `time`."""
+        find = bisect_left if side == "left" else bisect_right
+        filled = len(self.chunks) - (not len(self.chunks[-1].data))
+        at = find(self.chunks, time, 0, filled, key=lambda entry: entry.data.last_time)
+        return None if at == filled else self.chunks[at].data
+
+    def _time_of(self, tuple_id: int) -> int:
+        chunk = self.chunk_of(tuple_id).data
+        if tuple_id == chunk.first_id:
+            return chunk.first_time
+        return chunk.last_time if tuple_id == chunk.end_id - 1 else int(chunk.times[tuple_id - chunk.first_id])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The published root, as of `sequence`."""
+
+    sequence: int
+    streams: Mapping[tuple[str, str], StreamView]
+    by_id: Mapping[int, StreamView]
+    queries: PagedMap[QueryRecord]
+    clauses: PagedMap[ClauseRecord]
+    config: EngineConfig
+    run: Runner = serial
+    """The threads that a reader may use, beside its own."""
+
+    def stream(self, name: str, tenant: str) -> StreamView:
+        """The stream of that name (any case); NotFound names the nearest."""
+        view = self.streams.get((tenant, name.lower()))
+        if view is None:
+            name = name[:_NAME_COMPARED]
+            owned = (v.spec.name for (owner, _), v in self.streams.items() if owner == tenant)
+            near = get_close_matches(name.lower(), islice(owned, _NAMES_COMPARED), 1)
+            hint = f"did you mean {near[0]!r}?" if near else "create it with CREATE STREAM"
+            raise NotFound(f"there is no stream {name!r}; {hint}", reason="UNKNOWN_STREAM", stream=name)
+        return view
+
+    def query(self, query_id: int, tenant: str) -> QueryRecord:
+        """The query of that ID; NotFound if it is unknown, unregistered or another tenant's."""
+        record = self.queries.get(query_id) if query_id >= 0 else None
+        if record is None or record.tenant != tenant:
+            raise NotFound(
+                f"there is no query {query_id}; it was never registered, or it was unregistered",
+                reason="UNKNOWN_QUERY",
+                query=query_id,
+            )
+        return record
+
+    def clause(self, sqc_id: int) -> ClauseRecord:
+        """The clause of a query of this snapshot."""
+        record = self.clauses.get(sqc_id)
+        assert record is not None, f"query without clause {sqc_id}"
+        return record

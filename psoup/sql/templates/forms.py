@@ -1,0 +1,155 @@
+"""Statements of a form that was seen before: bound by a template that was made of the first ones, without a parser.
+
+    SELECT * FROM trades WHERE sym = 'IBM' AND qty > -7
+    SELECT * FROM trades WHERE sym =   ?   AND qty >  ?        the form; its values are 'IBM' and -7
+
+A form becomes a template when it is seen for the second time. The order of what stands under one AND changes nothing,
+so comparisons are put in order first, and one form serves them all. Nothing is trusted but what a template promises:
+that a query is what its text says. If the text of what was bound is not the one that was given, to the letter, or if
+anything is refused, the statement is read as if there were no forms: so the queries and the messages are the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from psoup.errors import InvalidInput
+from psoup.model import StreamSpec
+from psoup.plan.standing import Parameter, StandingQuery
+from psoup.sql.select import Lookup
+from psoup.sql.statement import prepare, standing_query
+from psoup.sql.templates.template import Template
+
+_LONGEST = 4_096
+"""Characters of a statement that has a form; longer ones are rare, and take long in any case."""
+
+_FORMS = 256
+_UNFIT = re.compile(r"[?$\\\0]|--|/\*")
+_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
+_LITERAL = r"-?\d+(?:\.\d+)?(?![\w.])|'(?:[^']|'')*'(?!')"
+_COLUMN = r'(?:[a-z_]\w*|"[^"]*")'
+_COMPARISON = re.compile(
+    rf"(?:(?P<simple>{_COLUMN}\s*(?:[<>]=?|<>|!=|=))\s*(?:{_LITERAL})"
+    rf"|(?P<between>{_COLUMN}\s+BETWEEN)\s+(?:{_LITERAL})\s+AND\s+(?:{_LITERAL}))(?P<next>\s+AND\s+)?",
+    re.IGNORECASE,
+)
+"""A comparison of a column with a constant, or with two, and the AND behind it."""
+
+_AFTER = re.compile(r"\b(?:BEGIN|END|ORDER|LIMIT)\b", re.IGNORECASE)
+_NEXT = re.compile(r"\s+(?:BEGIN|END|ORDER|LIMIT)\b|\s*$", re.IGNORECASE)
+_ODD = re.compile(r"['\"]")
+_SPACE = re.compile(r"\s*")
+_CONSTANT = re.compile(
+    r'"[^"]*"'  # a quoted name is none, and hides what is in it
+    r"|(?P<before>[=<>(,]\s*|\b(?:AND|OR|BETWEEN)\s+)"
+    r"(?:(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<text>'(?:[^']|'')*')(?!'))"
+    r"|'(?:[^']|'')*'",
+    re.IGNORECASE,
+)
+"""A constant where a parameter may stand in its place. Others are part of the form."""
+
+
+class Forms:
+    """Templates by the forms of statements over the streams of one `lookup`. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[Template, StreamSpec] | None] = OrderedDict()
+        """None: seen once, or no template can be made of it."""
+        self._refused: set[str] = set()
+
+    def query(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
+        """`standing_query` of the text, in some 20 microseconds if its form has a template. Raises SqlError as that."""
+        own = in_order(text)
+        found = form_of(own)
+        if found is not None:
+            template = self._template(found[0], lookup, names)
+            if template is not None:
+                try:
+                    bound = template.bind(found[1])
+                except InvalidInput:  # said again below, with its place
+                    return standing_query(text, lookup, names)
+                if bound.text == own:
+                    return bound if own == text else replace(bound, text=text)
+        return standing_query(text, lookup, names)
+
+    def _template(self, form: str, lookup: Lookup, names: Sequence[str]) -> Template | None:
+        if form not in self._known:
+            self._known[form] = None
+            while len(self._known) > _FORMS:
+                gone, _ = self._known.popitem(last=False)
+                self._refused.discard(gone)
+            return None
+        self._known.move_to_end(form)
+        known = self._known[form]
+        if known is not None and lookup(known[0].stream) is known[1]:
+            return known[0]
+        if form in self._refused and known is None:
+            return None
+        self._known[form] = known = _prepared(form, lookup, names)
+        if known is None:
+            self._refused.add(form)
+            return None
+        return known[0]
+
+
+def _prepared(form: str, lookup: Lookup, names: Sequence[str]) -> tuple[Template, StreamSpec] | None:
+    try:
+        template = prepare(form, lookup, names)
+    except InvalidInput:
+        return None
+    spec = lookup(template.stream)
+    return None if spec is None else (template, spec)
+
+
+def in_order(text: str) -> str:
+    """The statement with the comparisons of its WHERE in one order, if these under AND are all of it; else itself.
+
+    O(length).
+    """
+    where = _WHERE.search(text)
+    if where is None or len(text) > _LONGEST or _ODD.search(text, 0, where.start()):
+        return text
+    start = at = _SPACE.match(text, where.end()).end()  # type: ignore[union-attr]  # it matches nothing, too
+    found: list[tuple[str, str]] = []
+    more = True
+    while more:
+        match = _COMPARISON.match(text, at)
+        if match is None:
+            return text
+        more = match["next"] is not None
+        found.append((match["simple"] or match["between"], text[at : match.start("next") if more else match.end()]))
+        at = match.end()
+    if at < len(text) and not _NEXT.match(text, at):
+        return text
+    return f"{text[:start]}{' AND '.join(one for _, one in sorted(found))}{text[at:]}"
+
+
+def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:
+    """The statement with `?` for constants of WHERE, and these; None if it has none or is odd. O(length)."""
+    if len(text) > _LONGEST or _UNFIT.search(text):
+        return None
+    where = _WHERE.search(text)
+    if where is None:
+        return None
+    pieces, values, at = [], list[Parameter](), 0
+    for match in _CONSTANT.finditer(text, where.end()):
+        kind = match.lastgroup
+        if kind is None or kind == "before":
+            continue
+        if _AFTER.search(text, max(at, where.end()), match.start()):
+            break
+        written = match[kind]
+        values.append(_VALUES[kind](written) if "." not in written or kind == "text" else Decimal(written))
+        pieces += [text[at : match.start(kind)], "?"]
+        at = match.end(kind)
+    return ("".join([*pieces, text[at:]]), tuple(values)) if values else None
+
+
+_VALUES: dict[str, Callable[[str], Parameter]] = {
+    "number": int,
+    "text": lambda written: written[1:-1].replace("''", "'"),
+}

@@ -1,0 +1,272 @@
+"""Parameters of a statement: where they stand, what may be put there, and the constant that a value becomes.
+
+    WHERE sym = ? AND qty > ?     or $1, $2     or $symbol, $least          (as in DuckDB; one style in a statement)
+                ('IBM', 7)        ->   'IBM' and 7, as constants and as text
+
+A value is the constant that a user would write for it, so a filled-in statement means what its text means. Numbers in
+text take the type of what they meet, as everywhere. What is around the constant is not known here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.errors import InvalidInput
+from psoup.expressions.conversion import NUMBERS, TIMES, cast
+from psoup.expressions.tree import Literal
+from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, MAX_DECIMAL_PRECISION, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.plan.standing import Parameter
+from psoup.sql.source import Source
+from psoup.wording import counted, verb
+
+MAX_PARAMETERS = 1_000
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
+_INT64 = 2**63
+_BEFORE = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "WHERE", "NOT"})
+_AFTER = frozenset({")", ",", "AND", "OR", "BEGIN", "END", "ORDER", "LIMIT", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """One place of a parameter: text[start:stop] is replaced. `parameter` counts from 0.
+
+    `bare`: whether a negative number can stand there without parentheses.
+    """
+
+    start: int
+    stop: int
+    parameter: int
+    bare: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """All places, in order of the text. `names`: of the parameters, "" where they are only counted."""
+
+    places: tuple[Hole, ...]
+    names: tuple[str, ...]
+
+
+def find_holes(source: Source, tokens: list[Token]) -> tuple[list[Token], Holes]:
+    """The parameters among `tokens`, and the tokens with a placeholder for each. Raises SqlError."""
+    found = [(at, token) for at, token in enumerate(tokens) if _is_parameter(token)]
+    if len(found) > MAX_PARAMETERS:
+        raise source.error(f"a statement has at most {MAX_PARAMETERS:,} parameters, not {len(found):,}")
+    names = _names(source, [token for _, token in found])
+    order = {name: position for position, name in enumerate(names)}
+    replaced, places = list(tokens), []
+    for count, (at, token) in enumerate(found):
+        before = tokens[at - 1].text.upper() if at else ""
+        after = tokens[at + 1].text.upper() if at + 1 < len(tokens) else ""
+        parameter = count if token.text == "?" else order[token.text[1:].lower()]
+        places.append(Hole(token.start, token.end + 1, parameter, before in _BEFORE and after in _AFTER))
+        replaced[at] = Token(TokenType.PLACEHOLDER, "?", token.line, token.col, token.start, token.end)
+    shown = ("",) * len(found) if any(t.text == "?" for _, t in found) else names
+    return replaced, Holes(tuple(places), shown)
+
+
+def _is_parameter(token: Token) -> bool:
+    if token.token_type is TokenType.PLACEHOLDER:
+        return True
+    name = token.text[1:]
+    return token.token_type is TokenType.VAR and token.text[0] == "$" and (name.isidentifier() or name.isdecimal())
+
+
+def _names(source: Source, tokens: list[Token]) -> tuple[str, ...]:
+    """The parameters' names in order: of `$1` the numbers in theirs, of `$name` in that of the text; of `?` none."""
+    texts = [token.text[1:].lower() for token in tokens]
+    kinds = {"?" if not text else "$1" if text.isdecimal() else "$name" for text in texts}
+    if len(kinds) > 1:
+        raise source.error(
+            "parameters are written in two ways here", tokens[0].start, hint="use only ?, or only $1, or only $name"
+        )
+    if kinds != {"$1"}:
+        return tuple(dict.fromkeys(text for text in texts if text))
+    numbers = sorted({int(text[:9]) for text in texts})
+    for expected, number in enumerate(numbers, 1):
+        if number != expected:
+            raise source.error(f"there is ${number}, but no ${expected}", tokens[0].start, hint="count from $1 on")
+    return tuple(str(number) for number in numbers)
+
+
+class Wrong(InvalidInput):
+    """A value that does not fit, before it is known whose it is: `problem` says what it is and what was expected."""
+
+
+def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]) -> Sequence[Parameter]:
+    """One value for each parameter, of a row or of a mapping by name. Raises InvalidInput if there are others."""
+    if isinstance(values, Mapping):
+        return _by_name(holes, values)
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise InvalidInput(f"parameters are a list or a mapping, not {type(values).__name__}", reason="PARAMETER_COUNT")
+    if len(values) != len(holes.names):
+        raise InvalidInput(
+            f"{_counted(len(values))} given, but the statement takes {len(holes.names)}", reason="PARAMETER_COUNT"
+        )
+    return values
+
+
+def _by_name(holes: Holes, values: Mapping[str, Parameter]) -> Sequence[Parameter]:
+    if holes.names and not holes.names[0]:
+        raise InvalidInput("the parameters are written ?, so they have no names; give a list", reason="PARAMETER_COUNT")
+    given = {str(name).lower().lstrip("$"): value for name, value in values.items()}
+    missing = [name for name in holes.names if name not in given]
+    extra = [name for name in given if name not in holes.names]
+    if missing or extra:
+        what = f"parameter ${missing[0]} is missing" if missing else f"there is no parameter ${extra[0][:64]}"
+        listed = ", ".join(f"${name}" for name in holes.names) or "none"
+        raise InvalidInput(f"{what}; the statement takes {listed}", reason="PARAMETER_COUNT")
+    return [given[name] for name in holes.names]
+
+
+def _counted(count: int) -> str:
+    return f"{counted(count, 'parameter')} {verb(count, 'is', 'are')}"
+
+
+# Values ----------------------------------------------------------------------------------------------------
+
+
+def literal_of(value: Parameter, expected: DataType | None) -> tuple[Literal, str]:
+    """The constant that `value` becomes where `expected` stands (None: anything), and its text in SQL.
+
+    Raises Wrong. Both are the same constant: binding the text gives the literal.
+    """
+    kind = type(value)
+    if kind is str:
+        return _text(value, expected)  # type: ignore[arg-type]
+    wanted = None if expected is None else expected.kind
+    if kind is int and (wanted is None or wanted in NUMBERS):
+        if not -_INT64 <= value < _INT64:  # type: ignore[operator]
+            raise Wrong(f"{value}, which is out of the range of BIGINT", reason="PARAMETER_TYPE")
+        return Literal(BIGINT, value), str(value)  # type: ignore[arg-type]
+    if value is None:
+        return Literal(BIGINT, None), "NULL"
+    if kind is float and (wanted is None or wanted in NUMBERS):
+        return _number(value, wanted)  # type: ignore[arg-type]
+    return _rare(value, expected)
+
+
+def _text(value: str, expected: DataType | None) -> tuple[Literal, str]:
+    literal = Literal(TEXT, value)
+    if expected is not None and expected is not TEXT and expected != TEXT:
+        if expected.kind in NUMBERS:
+            return _read_number(value, expected)
+        try:
+            cast(literal, expected)
+        except InvalidInput:
+            raise _unfit(value, expected) from None
+    if "\0" in value or not value.isascii():
+        _check_text(value)
+    return literal, "'" + value.replace("'", "''") + "'"
+
+
+def _read_number(value: str, expected: DataType) -> tuple[Literal, str]:
+    """Text where a number is expected: the number, as from a file."""
+    for read in (int, Decimal, float):
+        try:
+            number = read(value)
+        except (ValueError, ArithmeticError):
+            continue
+        try:
+            return literal_of(float(number) if expected == DOUBLE else number, expected)
+        except (Wrong, ArithmeticError):
+            continue
+    raise _unfit(value, expected)
+
+
+def _check_text(value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Wrong("a text with half of a surrogate pair", reason="PARAMETER_TYPE") from None
+    if "\0" in value:
+        raise Wrong("a text with a NUL character, which cannot be part of a statement", reason="PARAMETER_TYPE")
+
+
+def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
+    """A float: what Python prints for it, a DECIMAL beside exact numbers as in SQL, else a DOUBLE."""
+    text = repr(value)
+    if not math.isfinite(value):
+        return Literal(DOUBLE, value), f"CAST('{text}' AS DOUBLE)"
+    if wanted in (Kind.BIGINT, Kind.DECIMAL) and "e" not in text and len(text.lstrip("-")) <= MAX_DECIMAL_PRECISION:
+        return _exact(Decimal(text))
+    return Literal(DOUBLE, value), text if "e" in text else text + "e0"
+
+
+def _exact(value: Decimal) -> tuple[Literal, str]:
+    text = f"{value:f}"
+    whole, _, fraction = text.lstrip("-").partition(".")
+    if not value.is_finite() or len(whole) + len(fraction) > MAX_DECIMAL_PRECISION:
+        raise Wrong(
+            f"{str(value)[:40]}, which has more than {MAX_DECIMAL_PRECISION} digits; give a float",
+            reason="PARAMETER_TYPE",
+        )
+    scaled = int(whole + fraction)
+    literal = Literal(decimal(len(whole) + len(fraction), len(fraction)), -scaled if text[0] == "-" else scaled)
+    return literal, text if fraction else text + "."
+
+
+def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
+    """Decimals, times, booleans; NumPy's scalars as Python's; and what does not fit."""
+    wanted = None if expected is None else expected.kind
+    if isinstance(value, bool) and wanted in (None, Kind.BOOLEAN):
+        return Literal(BOOLEAN, value), str(value).upper()
+    if isinstance(value, Decimal) and (wanted is None or wanted in NUMBERS):
+        return _exact(value)
+    if isinstance(value, datetime.datetime) and (wanted is None or wanted in TIMES):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
+        return Literal(TIMESTAMP, micros), f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        if wanted is Kind.TIMESTAMP:
+            return _rare(datetime.datetime.combine(value, datetime.time()), expected)
+        if wanted in (None, Kind.DATE):
+            return Literal(DATE, value.toordinal() - _FIRST_DAY), f"DATE '{value.isoformat()}'"
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        plain = value.item()
+        if type(plain).__module__ != "numpy":
+            return literal_of(plain, expected)
+    if expected is None:
+        raise Wrong(f"{_shown(value)}, which is no value of SQL", reason="PARAMETER_TYPE")
+    raise _unfit(value, expected)
+
+
+def _unfit(value: object, expected: DataType) -> Wrong:
+    return Wrong(f"{_shown(value)}, but {expected} is expected", reason="PARAMETER_TYPE", expected=str(expected))
+
+
+_KINDS = {
+    "bool": "a BOOLEAN",
+    "int": "a whole number",
+    "float": "a DOUBLE",
+    "Decimal": "a DECIMAL",
+    "str": "a text",
+    "bytes": "bytes",
+    "date": "a DATE",
+    "datetime": "a TIMESTAMP",
+}
+"""What Python's types are called in messages: a file of parameters knows none of their names."""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    kind = type(value).__name__
+    return f"{text[:40]}{'...' if len(text) > 40 else ''}, {_KINDS.get(kind, f'of the type {kind}')}"
+
+
+def texts_between(text: str, holes: Holes) -> Iterator[str]:
+    """The pieces of the statement before, between and after its holes."""
+    at = 0
+    for hole in holes.places:
+        yield text[at : hole.start]
+        at = hole.stop
+    yield text[at:]

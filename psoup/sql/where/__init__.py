@@ -1,0 +1,1 @@
+"""WHERE, from bound conditions to boolean factors: formulas, intervals, differences of columns."""

@@ -1,0 +1,99 @@
+"""`a + c RELOP b + d` as a condition on one derived attribute, so that all queries about a and b share it.
+
+    shipped > ordered + 5   ->   difference(shipped, ordered) in [6, inf), and ordered in [least, greatest - 5]
+
+`difference` stays at the end of int64 where it would overflow, so it compares as a and b do. Where `ordered + 5` itself
+overflows the condition is an error, so such rows are left out by an interval of their own (the *guards*). Thus the
+meaning is that of the comparison for all values. Never for DOUBLE, whose sums are rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.expressions.civil import FIRST_MICRO, LAST_DAY, LAST_MICRO
+from psoup.expressions.functions import resolve
+from psoup.expressions.tree import Call, Expr, Literal
+from psoup.model import BIGINT, DataType, Kind
+from psoup.plan.canonical import expr_text
+from psoup.plan.factors import Interval
+from psoup.sql.where.intervals import EVERYTHING, Intervals, normal
+
+_FAR = 2**62
+"""Constants past this could meet a difference that was held to int64."""
+
+_EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
+_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`attribute operator constant`, where every (expression, intervals) of `guards` holds too."""
+
+    operator: str
+    attribute: Expr
+    constant: Literal
+    guards: tuple[tuple[Expr, Intervals], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """`base + shift` in steps of the order keys, or just `base`; `kept` are the keys of base without overflow."""
+
+    base: Expr
+    shift: int = 0
+    kept: Intervals = EVERYTHING
+
+
+def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
+    """The difference that decides `left operator right`, or None where there is none."""
+    if left.type.kind not in _EXACT or left.type.kind is not right.type.kind or left.type.scale != right.type.scale:
+        return None
+    one, two = _side(left), _side(right)
+    if one.base.type.scale != two.base.type.scale or abs(two.shift - one.shift) >= _FAR:
+        return None
+    guards = tuple((side.base, side.kept) for side in (one, two) if side.kept != EVERYTHING)
+    if expr_text(one.base) > expr_text(two.base):
+        one, two, operator = two, one, _FLIPPED[operator]
+    attribute = resolve("difference", [one.base, two.base])
+    return Difference(operator, attribute, Literal(BIGINT, two.shift - one.shift), guards)
+
+
+def _side(expr: Expr) -> _Side:
+    """`expr` as a base and a constant, where that is what it is."""
+    if not isinstance(expr, Call) or expr.name not in ("add", "sub", "add_interval"):
+        return _Side(expr)
+    base, *constants = expr.args
+    if expr.name == "add" and isinstance(base, Literal):
+        base, constants = expr.args[1], [base]
+    values = [constant.value for constant in constants if isinstance(constant, Literal)]
+    if len(values) != len(constants) or not all(type(value) is int for value in values):
+        return _Side(expr)
+    if base.type.kind is not expr.type.kind or base.type.scale != expr.type.scale:
+        return _Side(expr)
+    if expr.name == "add_interval" and values[0] != 0:
+        return _Side(expr)  # months have no fixed length
+    shift = int(values[-1] or 0)
+    least, greatest = _range(expr.type)
+    if abs(shift) >= _FAR or (expr.type.kind is Kind.DATE and abs(shift) > LAST_DAY):
+        return _Side(expr)
+    shift = -shift if expr.name == "sub" else shift
+    return _Side(base, shift, _kept(base.type, least - shift, greatest - shift))
+
+
+def _range(result: DataType) -> tuple[int, int]:
+    """The least and greatest key that a sum of this type has without being an error."""
+    if result.kind is Kind.DECIMAL:
+        return 1 - 10**result.precision, 10**result.precision - 1
+    if result.kind is Kind.DATE:
+        return -LAST_DAY, LAST_DAY
+    if result.kind is Kind.TIMESTAMP:
+        return FIRST_MICRO, LAST_MICRO
+    return -(2**63), 2**63 - 1
+
+
+def _kept(base: DataType, least: int, greatest: int) -> Intervals:
+    """The keys from `least` to `greatest`; everything if the type has no others."""
+    if base.kind is Kind.DECIMAL and least <= 1 - 10**base.precision and greatest >= 10**base.precision - 1:
+        return EVERYTHING
+    return normal(base, [Interval(least, greatest + 1)])

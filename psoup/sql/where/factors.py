@@ -1,0 +1,261 @@
+"""WHERE to boolean factors: NOT pushed to the leaves, then CNF, each factor a union of interval terms.
+
+    a BETWEEN 1 AND 5 AND (b = 1 OR c LIKE 'x%')   ->   { a in [1, 6) }, { b in [1, 2) or c in ['x', 'y') }
+
+    condition --leaf by leaf--> Formula (see `formula`) --distribute OR over AND, within limits--> Factors
+
+`expr RELOP constant` makes `expr` a derived attribute. What has no interval form (general LIKE, attribute against
+attribute) and what is too large to distribute is *opaque*: a BOOLEAN derived attribute that must be TRUE.
+"""
+
+from __future__ import annotations
+
+from psoup.expressions.tree import Call, Expr, Literal
+from psoup.model import BOOLEAN, TEXT
+from psoup.plan.canonical import term_text
+from psoup.plan.factors import Factor, Interval, Term
+from psoup.sql.where.differences import difference
+from psoup.sql.where.formula import (
+    ALWAYS,
+    NEVER,
+    All,
+    Either,
+    Formula,
+    Leaf,
+    conjunction,
+    disjunction,
+    leaf,
+    negation,
+    opaque,
+)
+from psoup.sql.where.intervals import (
+    EVERYTHING,
+    NOTHING,
+    Intervals,
+    compared,
+    complement,
+    intersection,
+    normal,
+    prefixed,
+)
+
+MAX_CLAUSES = 16
+"""Factors that one conjunct may become when OR is distributed over AND; past it the conjunct is opaque."""
+
+MAX_TERMS = 64
+"""Terms of one factor; past it the factor is opaque."""
+
+_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
+    """The factors of a WHERE condition (None: there is none), in canonical order.
+
+    () matches every tuple; (Factor(()),) matches none.
+    """
+    if condition is None:
+        return ()
+    parts = parts_of(condition)
+    if parts is None:
+        return (Factor(()),)
+    return tuple(sorted({factor_of(part) for part in parts}, key=factor_text))
+
+
+def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
+    """A condition in CNF: leaves of different attributes, and disjunctions of leaves. None if it is never true."""
+    whole = formula(condition)
+    if whole == ALWAYS:
+        return ()
+    conjuncts = whole.parts if isinstance(whole, All) else (whole,)
+    clauses = [clause for conjunct in conjuncts for clause in _absorbed(_clauses(conjunct))]
+    whole = conjunction(clauses)  # clauses of one attribute meet again
+    if whole == NEVER:
+        return None
+    return whole.parts if isinstance(whole, All) else (whole,)
+
+
+def factor_text(factor: Factor) -> str:
+    """The canonical text of a factor; equal factors have equal texts, different ones different texts."""
+    if not factor.terms:
+        return "FALSE"
+    texts = [term_text(term) for term in factor.terms]
+    return texts[0] if len(texts) == 1 else f"({' OR '.join(texts)})"
+
+
+def factor_of(part: Formula) -> Factor:
+    """One part of `parts_of` as a factor."""
+    terms = [Term(one.attribute, _closed(one), one.nulls) for one in _leaves(part)]
+    return Factor(tuple(sorted(terms, key=term_text)))
+
+
+def _closed(part: Leaf) -> Intervals:
+    """The intervals of a leaf; those of one BOOLEAN value are written [0, 1) and [1, 2)."""
+    if part.attribute.type == BOOLEAN and len(part.intervals) == 1 and part.intervals != EVERYTHING:
+        return (Interval(0, 1) if part.intervals[0].low is None else Interval(1, 2),)
+    return part.intervals
+
+
+# OR over AND -----------------------------------------------------------------------------------------------
+
+
+def _clauses(conjunct: Formula) -> list[Formula]:
+    """The conjunct in CNF, as leaves and disjunctions of leaves; one opaque leaf if that is too large."""
+    found = _distribute(conjunct)
+    if found is not None and all(len(clause) <= MAX_TERMS for clause in found):
+        return [disjunction(clause) for clause in found]
+    origin = conjunct.origin if isinstance(conjunct, All | Either) else None
+    assert origin is not None
+    return [opaque(origin)]
+
+
+def _absorbed(clauses: list[Formula]) -> list[Formula]:
+    """The clauses of one conjunct without those that follow from another: a = 1 makes (a = 1 OR b = 2) idle."""
+    kept: list[Formula] = []
+    for clause in clauses:
+        if clause == ALWAYS:  # it has no leaves, and would seem to imply all others
+            continue
+        if not any(_implies(other, clause) for other in kept):
+            kept = [other for other in kept if not _implies(clause, other)]
+            kept.append(clause)
+    return kept
+
+
+def _implies(one: Formula, two: Formula) -> bool:
+    """Whether each leaf of `one` lies within the leaf of `two` on the same attribute."""
+    around = {leaf.attribute: leaf for leaf in _leaves(two)}
+    return all(
+        outer is not None
+        and intersection(inner.intervals, outer.intervals) == inner.intervals
+        and (outer.nulls or not inner.nulls)
+        for inner in _leaves(one)
+        for outer in (around.get(inner.attribute),)
+    )
+
+
+def _leaves(clause: Formula) -> list[Leaf]:
+    parts = clause.parts if isinstance(clause, Either) else (clause,)
+    return [part for part in parts if isinstance(part, Leaf)]
+
+
+def _distribute(node: Formula) -> list[list[Formula]] | None:
+    if isinstance(node, Leaf):
+        return [[node]]
+    parts = [_distribute(part) for part in node.parts]
+    if isinstance(node, All):
+        gathered: list[list[Formula]] = []
+        for part in parts:
+            if part is None:
+                return None
+            gathered.extend(part)
+        return gathered if len(gathered) <= MAX_CLAUSES else None
+    product: list[list[Formula]] = [[]]
+    for part in parts:
+        if part is None or len(product) * len(part) > MAX_CLAUSES:
+            return None
+        product = [clause + other for clause in product for other in part]
+    return product
+
+
+# Leaves ----------------------------------------------------------------------------------------------------
+
+
+def formula(expr: Expr, negated: bool = False) -> Formula:
+    """Where the condition `expr` (or NOT `expr`) is TRUE."""
+    if isinstance(expr, Literal):
+        return ALWAYS if expr.value is not None and bool(expr.value) != negated else NEVER
+    if not isinstance(expr, Call):
+        return opaque(expr, negated)
+    if expr.name == "not":
+        return formula(expr.args[0], not negated)
+    if expr.name in ("and", "or"):
+        origin = negation(expr) if negated else expr
+        parts = [formula(arg, negated) for arg in expr.args]
+        join = conjunction if (expr.name == "and") != negated else disjunction
+        return join(parts, origin)
+    if expr.name in _FLIPPED:
+        return _comparison(expr, negated)
+    if expr.name in ("is_null", "is_not_null"):
+        null = (expr.name == "is_null") != negated
+        return leaf(expr.args[0], NOTHING if null else EVERYTHING, null)
+    if expr.name == "in":
+        return _membership(expr, negated)
+    if expr.name == "like":
+        return _pattern(expr, negated)
+    return opaque(expr, negated)
+
+
+def _comparison(expr: Call, negated: bool) -> Formula:
+    left, right = expr.args
+    operator = expr.name
+    if isinstance(left, Literal):
+        left, right, operator = right, left, _FLIPPED[operator]
+    if not isinstance(right, Literal):
+        found = difference(operator, left, right)
+        if found is None:
+            return opaque(expr, negated)
+        keys = compared(found.operator, found.attribute.type, found.constant)
+        guards = [leaf(base, kept) for base, kept in found.guards]
+        return conjunction([_within(found.attribute, keys, negated), *guards], negation(expr) if negated else expr)
+    if right.value is None or isinstance(left, Literal):
+        return NEVER if right.value is None else opaque(expr, negated)
+    return _within(left, compared(operator, left.type, right), negated)
+
+
+def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
+    """The key of `attribute` is in (negated: not in) `intervals`; a condition compared with TRUE is that condition."""
+    keys = complement(intervals) if negated else intervals
+    if attribute.type == BOOLEAN and isinstance(attribute, Call) and len(keys) == 1 and keys != EVERYTHING:
+        return formula(attribute, negated=keys[0].low is None)
+    return leaf(attribute, keys)
+
+
+def _membership(expr: Call, negated: bool) -> Formula:
+    value, *items = expr.args
+    if isinstance(value, Literal):
+        return opaque(expr, negated)
+    keys: list[Interval] = []
+    for item in items:
+        assert isinstance(item, Literal)
+        if item.value is not None:
+            keys.extend(compared("eq", value.type, item))
+        elif negated:
+            return NEVER  # x NOT IN (…, NULL) is FALSE or NULL
+    return _within(value, normal(value.type, keys), negated)
+
+
+def _pattern(expr: Call, negated: bool) -> Formula:
+    """LIKE 'x%' is an interval, LIKE 'x' an equality, LIKE '%' only needs a value; other patterns are opaque."""
+    value, pattern = expr.args[0], expr.args[1]
+    if not isinstance(pattern, Literal) or isinstance(value, Literal):
+        return opaque(expr, negated)
+    escape = expr.args[2] if len(expr.args) > 2 else Literal(TEXT, "")
+    if pattern.value is None or not isinstance(escape, Literal) or escape.value is None:
+        return NEVER
+    found = like_prefix(str(pattern.value), str(escape.value))
+    if found is None:
+        return opaque(expr, negated)
+    prefix, open_end = found
+    if not open_end:
+        return _within(value, compared("eq", TEXT, Literal(TEXT, prefix)), negated)
+    return _within(value, prefixed(prefix) if prefix else EVERYTHING, negated)
+
+
+def like_prefix(pattern: str, escape: str) -> tuple[str, bool] | None:
+    """The text before the first wildcard and whether only % follow; None if the pattern is anything else."""
+    literal: list[str] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == escape:
+            at += 1
+            if at == len(pattern):
+                return None
+            literal.append(pattern[at])
+        elif character == "%":
+            return ("".join(literal), True) if not pattern[at:].strip("%") else None
+        elif character == "_":
+            return None
+        else:
+            literal.append(character)
+        at += 1
+    return "".join(literal), False

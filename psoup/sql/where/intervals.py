@@ -1,0 +1,180 @@
+"""Sets of order keys as sorted, disjoint, half-open intervals, and where constants cut the keys of a type.
+
+    BIGINT a > 2.5       2.5 lies between 2 and 3: cut (3, 3)     ->  [3, inf)
+    TEXT   t <= 'ab'     the keys equal to 'ab': cut (ab, ab\\0)   ->  (-inf, ab\\0)
+
+A *cut* of a constant c is the least key that is not below c and the least key above c; they are the same key where no
+value of the type equals c. All comparisons follow from the cut, exactly, whatever types meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from psoup.columns import float_keys
+from psoup.expressions.tree import Literal
+from psoup.model import DataType, Kind
+from psoup.plan.factors import Interval, Key
+
+Intervals = tuple[Interval, ...]
+
+EVERYTHING: Intervals = (Interval(None, None),)
+NOTHING: Intervals = ()
+
+_LEAST, _BEYOND = -(2**63), 2**63
+"""The least int64, and the first integer past the greatest."""
+
+
+def float_key(value: float) -> int:
+    """The order key of one DOUBLE."""
+    return int(float_keys(np.array([value], np.float64))[0])
+
+
+_NEGATIVE_INFINITY, _NAN = float_key(-math.inf), float_key(math.nan)
+
+
+def cut(data_type: DataType, literal: Literal) -> tuple[Key, Key]:
+    """The cut of a constant that is not NULL among the keys of `data_type`; integer keys may lie beyond int64.
+
+    The types are the same, or numbers that evaluation compares exactly (see `conversion.comparable`).
+    """
+    value, kind = literal.value, data_type.kind
+    if kind is Kind.TEXT:
+        key = str(value).encode()
+        return key, key + b"\0"
+    if kind is Kind.DOUBLE:
+        return _double_cut(literal)
+    if literal.type.kind is Kind.DOUBLE:
+        return _whole_cut(data_type.scale, float(value))  # type: ignore[arg-type]
+    assert value is not None
+    assert not isinstance(value, str)
+    return _rational_cut(Fraction(int(value) * 10**data_type.scale, 10**literal.type.scale))
+
+
+def _rational_cut(value: Fraction) -> tuple[int, int]:
+    return math.ceil(value), math.floor(value) + 1
+
+
+def _whole_cut(scale: int, value: float) -> tuple[int, int]:
+    """A DOUBLE constant among integer keys; NaN is above everything."""
+    if math.isnan(value) or value == math.inf:
+        return _BEYOND, _BEYOND
+    if value == -math.inf:
+        return _LEAST, _LEAST
+    return _rational_cut(Fraction(value) * 10**scale)
+
+
+def _double_cut(literal: Literal) -> tuple[int, int]:
+    """A constant among the keys of DOUBLE: exact also for integers that no DOUBLE equals."""
+    assert literal.value is not None
+    assert not isinstance(literal.value, str)
+    if literal.type.kind is Kind.DOUBLE:
+        key = float_key(float(literal.value))
+        return key, key + 1
+    exact = Fraction(int(literal.value), 10**literal.type.scale)
+    near = float(exact)
+    key = float_key(near)
+    if Fraction(near) == exact:
+        return key, key + 1
+    return (key, key) if Fraction(near) > exact else (key + 1, key + 1)
+
+
+def compared(operator: str, data_type: DataType, literal: Literal) -> Intervals:
+    """The keys k with `k operator literal` for eq, ne, lt, le, gt, ge; the literal is not NULL."""
+    least, above = cut(data_type, literal)
+    if operator == "lt":
+        raw = [Interval(None, least)]
+    elif operator == "le":
+        raw = [Interval(None, above)]
+    elif operator == "gt":
+        raw = [Interval(above, None)]
+    elif operator == "ge":
+        raw = [Interval(least, None)]
+    elif operator == "eq":
+        raw = [Interval(least, above)]
+    else:
+        raw = [Interval(None, least), Interval(above, None)]
+    return normal(data_type, raw)
+
+
+def prefixed(prefix: str) -> Intervals:
+    """The keys of the texts that begin with `prefix`, which is not empty."""
+    low = prefix.encode()
+    return (Interval(low, low[:-1] + bytes([low[-1] + 1])),)  # no byte of UTF-8 is 0xFF
+
+
+def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
+    """The union of any intervals in the one form that equal sets have: sorted, disjoint, open at the type's ends."""
+    first, beyond = ends(data_type)
+    clean = []
+    for interval in intervals:
+        low, high = interval.low, interval.high
+        if low is not None and low <= first:  # type: ignore[operator]
+            low = None
+        if high is not None and beyond is not None and high >= beyond:  # type: ignore[operator]
+            high = None
+        empty = (low is not None and beyond is not None and low >= beyond) or (  # type: ignore[operator]
+            high is not None and high <= first  # type: ignore[operator]
+        )
+        if not empty and (low is None or high is None or low < high):  # type: ignore[operator]
+            clean.append(Interval(low, high))
+    return union(clean)
+
+
+def ends(data_type: DataType) -> tuple[Key, Key | None]:
+    """The least key of a type, and the first one past its greatest."""
+    if data_type.kind is Kind.TEXT:
+        return b"", None
+    if data_type.kind is Kind.DOUBLE:
+        return _NEGATIVE_INFINITY, _NAN + 1
+    if data_type.kind is Kind.BOOLEAN:
+        return 0, 2
+    return _LEAST, _BEYOND
+
+
+def union(intervals: Iterable[Interval]) -> Intervals:
+    """The union, sorted and disjoint. O(n log n)."""
+    ordered = sorted(intervals, key=lambda i: (i.low is not None, i.low))
+    merged: list[Interval] = []
+    for interval in ordered:
+        last = merged[-1] if merged else None
+        if last is None or (last.high is not None and interval.low is not None and interval.low > last.high):  # type: ignore[operator]
+            merged.append(interval)
+        elif last.high is not None and (interval.high is None or interval.high > last.high):  # type: ignore[operator]
+            merged[-1] = Interval(last.low, interval.high)
+    return tuple(merged)
+
+
+def complement(intervals: Intervals) -> Intervals:
+    """All other keys. O(n)."""
+    if not intervals:
+        return EVERYTHING
+    gaps = [Interval(one.high, two.low) for one, two in pairwise(intervals)]
+    if intervals[0].low is not None:
+        gaps.insert(0, Interval(None, intervals[0].low))
+    if intervals[-1].high is not None:
+        gaps.append(Interval(intervals[-1].high, None))
+    return tuple(gaps)
+
+
+def intersection(left: Sequence[Interval], right: Sequence[Interval]) -> Intervals:
+    """The keys in both, each sorted and disjoint. O(n + m)."""
+    common: list[Interval] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        one, two = left[i], right[j]
+        low = one.low if two.low is None or (one.low is not None and one.low > two.low) else two.low  # type: ignore[operator]
+        one_ends = two.high is None or (one.high is not None and one.high < two.high)  # type: ignore[operator]
+        high = one.high if one_ends else two.high
+        if low is None or high is None or low < high:  # type: ignore[operator]
+            common.append(Interval(low, high))
+        if one_ends:
+            i += 1
+        else:
+            j += 1
+    return tuple(common)
