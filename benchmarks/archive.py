@@ -36,7 +36,7 @@ from psoup.data.chunk import ChunkView
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Register
 from psoup.model import BIGINT, SECOND
-from psoup_service.runner import TaskPool
+from psoup_service.host.runner import TaskPool
 from psoup_service.warmup import warm_up
 from psoup_storage import DurableStore
 

@@ -27,7 +27,7 @@ from benchmarks.workload import ATTRIBUTES, CREATE, DOMAIN, STREAM, Columns, Que
 from psoup.engine.maintenance.maintenance import Installable
 from psoup.local import LocalPSoup
 from psoup.runner import Runner, Task, serial
-from psoup_service.runner import TaskPool
+from psoup_service.host.runner import TaskPool
 
 BATCH = 4_096
 CHUNK = 65_536

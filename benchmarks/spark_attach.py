@@ -22,7 +22,7 @@ from psoup.columns import Batch, columns_from_arrow
 from psoup.sql import create_stream
 from psoup_client import Client, Query
 from psoup_client.attach import Site, attach, begin
-from psoup_storage.history import HistoryChunk, Manifest, write_chunk, write_manifest
+from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 CHUNKS = 300
 JOBS = 3

@@ -31,7 +31,7 @@ from psoup.columns import Batch, columns_from_arrow
 from psoup.matching.outside import Beforehand
 from psoup.sql import create_stream
 from psoup_client import Client
-from psoup_storage.history import write_chunk
+from psoup_storage.formats.history import write_chunk
 
 QUERIES = 4_096
 FILTERS = 16

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli import (
+from psoup_cli.commands import (
     backup,
     config,
     demo,
@@ -24,17 +24,17 @@ from psoup_cli import (
     queries,
     register,
     serve,
-    spark,
-    spark_backfill,
-    spark_cover,
-    spark_feed,
-    spark_join,
     status,
     stream,
     top,
 )
+from psoup_cli.commands.spark import backfill as spark_backfill
+from psoup_cli.commands.spark import cover as spark_cover
+from psoup_cli.commands.spark import feed as spark_feed
+from psoup_cli.commands.spark import join as spark_join
+from psoup_cli.commands.spark import running as spark
+from psoup_cli.commands.unregister import unregister
 from psoup_cli.common import ErrorGroup
-from psoup_cli.unregister import unregister
 
 app = typer.Typer(
     cls=ErrorGroup,

@@ -35,7 +35,7 @@ from psoup_spark.attempts import attempt, prefix, sweep
 from psoup_spark.bound import known
 from psoup_spark.sending import insist
 from psoup_spark.watching import Tell, Watch
-from psoup_storage.history import HistoryChunk, Manifest, write_chunk, write_manifest
+from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 CHUNK_ROWS = 65_536
 PATIENCE = 600.0

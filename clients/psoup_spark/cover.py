@@ -24,8 +24,8 @@ from psoup_spark.attempts import attempt, prefix
 from psoup_spark.bound import known
 from psoup_spark.sending import insist
 from psoup_spark.watching import Tell, Watch
-from psoup_storage.covers import Cover, StoredFile, cover_chunk, write_cover
-from psoup_storage.matches import SUFFIX, ranges_of
+from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
+from psoup_storage.formats.matches import SUFFIX, ranges_of
 
 _TASKS = 8
 """Tasks for each core: a slow chunk holds up the others little."""

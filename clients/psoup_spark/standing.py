@@ -38,7 +38,7 @@ from psoup_spark.backfill import CHUNK_ROWS, incarnation, set_aside, standing_qu
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.sending import insist
 from psoup_spark.shared import Place
-from psoup_storage.history import SERVICE_IDS, read_manifest
+from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 
 PATIENCE = 600.0
 """Seconds for which a job waits for a service that is away, before it gives up."""

@@ -14,7 +14,7 @@ from psoup.data.chunk import ChunkView
 from psoup.matching.outside import Beforehand
 from psoup.model import BIGINT
 from psoup.sql import create_stream
-from psoup_storage.durable.chunks import encode_chunk
+from psoup_storage.formats.chunk_file import encode_chunk
 
 
 def load() -> None:

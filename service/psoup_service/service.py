@@ -33,16 +33,13 @@ from psoup_proto.v1 import (
     staging_pb2_grpc,
     streams_pb2_grpc,
 )
-from psoup_service.calls import Calls
 from psoup_service.clock import SystemClock
-from psoup_service.decoders import Decoders
-from psoup_service.decoding import Decoding
-from psoup_service.host import Host
+from psoup_service.host.host import Host
+from psoup_service.host.runner import TaskPool
+from psoup_service.host.threads import Threads, on
 from psoup_service.ids import Ids
 from psoup_service.listening import listen_on_port, listen_on_socket
 from psoup_service.metrics import Metrics, MetricsServer
-from psoup_service.receiving import touch_memory
-from psoup_service.runner import TaskPool
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.backup import BackupServicer
@@ -53,9 +50,12 @@ from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.staging import StagingServicer
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.settings import Settings
-from psoup_service.threads import Threads, on
 from psoup_service.warmup import warm_up
 from psoup_service.watchdog import Watchdog
+from psoup_service.wire.calls import Calls
+from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.decoding import Decoding
+from psoup_service.wire.receiving import touch_memory
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
 

@@ -24,10 +24,10 @@ from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
-from psoup_service.allowance import Allowance
 from psoup_service.allowed import allowed
-from psoup_service.limits import Limits
+from psoup_service.host.allowance import Allowance
 from psoup_service.ownership import writable_by_others
+from psoup_service.wire.limits import Limits
 
 PREFIX = "PSOUP_"
 CONFIG_FILE = "psoup.toml"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from psoup_cli.commands.top import facts, row
 from psoup_cli.main import main
-from psoup_cli.top import facts, row
 from psoup_client import Client, InvalidRequest, NotFound, OutOfRange
 from psoup_testing.serving import Serving
 

@@ -7,7 +7,7 @@ import pytest
 
 from psoup import errors as engine
 from psoup_client import errors
-from psoup_service.status import status_of
+from psoup_service.wire.status import status_of
 
 
 class Failed(grpc.RpcError):

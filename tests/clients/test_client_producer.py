@@ -27,7 +27,7 @@ from psoup_client import (
 )
 from psoup_client.payload import read
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc, streams_pb2, streams_pb2_grpc, types_pb2
-from psoup_service.status import status_of
+from psoup_service.wire.status import status_of
 
 MakeStream = Callable[[str], str]
 

@@ -16,7 +16,9 @@ import pytest
 from psoup.admission.producers import Producers
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup_storage import DurableStore
-from psoup_storage.durable import chunks, codec, database
+from psoup_storage.durable.chunks import folder as chunks
+from psoup_storage.durable.log import codec
+from psoup_storage.durable.sqlite import database
 from psoup_testing import acknowledged, lives
 from psoup_testing.budget import SCALE, SEED, Budget, replayable
 from psoup_testing.lives import Lives

@@ -18,7 +18,7 @@ import pytest
 
 from psoup.errors import Internal, ResourceExhausted
 from psoup_storage import DurableStore
-from psoup_storage.durable import database
+from psoup_storage.durable.sqlite import database
 from psoup_testing import lives
 from psoup_testing.budget import SEED, places
 from psoup_testing.faults import EIO, ENOSPC, Fault, failing

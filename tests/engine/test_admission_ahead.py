@@ -13,7 +13,7 @@ from psoup.events.commands import AlterStream, CreateStream, Heartbeat
 from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import SECOND
 from psoup.sql import alter_statement, alter_stream, create_statement, create_stream
-from psoup_service.jumps import Jumps
+from psoup_service.host.jumps import Jumps
 from psoup_testing.gate import Gate
 
 EVENTS = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"

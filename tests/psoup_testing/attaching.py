@@ -24,10 +24,10 @@ from psoup.events.commands import Attach
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
-from psoup_storage.covers import Cover, cover_chunk, write_cover
-from psoup_storage.durable.covering import Taken
-from psoup_storage.history import Manifest, write_chunk, write_manifest
-from psoup_storage.matches import ranges_of
+from psoup_storage.durable.chunks.covering import Taken
+from psoup_storage.formats.covers import Cover, cover_chunk, write_cover
+from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
+from psoup_storage.formats.matches import ranges_of
 from psoup_testing.duel import Duel, Make, expected_refusal, to_table
 from psoup_testing.histories import Action, make_rows
 from psoup_testing.model import Declaration, Row

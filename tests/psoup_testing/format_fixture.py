@@ -32,7 +32,7 @@ from psoup.events.commands import Command, Push
 from psoup.local import LocalPSoup
 from psoup.model import SECOND, Retention
 from psoup_storage import DurableStore
-from psoup_storage.durable import database
+from psoup_storage.durable.sqlite import database
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16)
 START = 1_700_000_000 * SECOND

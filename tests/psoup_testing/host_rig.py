@@ -21,7 +21,7 @@ from psoup.events.acknowledgements import Effects
 from psoup.events.commands import CreateStream
 from psoup.events.events import Event
 from psoup.runner import Runner, serial
-from psoup_service.host import Host
+from psoup_service.host.host import Host
 from psoup_storage import MemoryStore
 
 PATIENCE = 20.0

@@ -29,7 +29,7 @@ from psoup.events.acknowledgements import Acknowledgement, PushAcknowledgement, 
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.events.events import Event
 from psoup_storage import DurableStore
-from psoup_storage.durable import chunks
+from psoup_storage.durable.chunks import folder as chunks
 from psoup_testing.acknowledged import Row, batch_rows, problems
 from psoup_testing.faults import FailingDisk, power, restore
 

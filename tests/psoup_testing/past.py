@@ -16,7 +16,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.attaching import write
 from psoup_testing.batches import seconds
 from psoup_testing.restarting import RestartingPSoup

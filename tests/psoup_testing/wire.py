@@ -32,9 +32,9 @@ from psoup_proto.v1 import (
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.envelope import PREFIX
 from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
+from psoup_service.wire.envelope import PREFIX
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ def test_a_caller_who_leaves_is_left_out(held: Held) -> None:
 
 def test_the_next_one_does_not_wait_for_the_end_of_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of one step: of two blocks that came together the small one is bound first."""
-    monkeypatch.setattr("psoup_service.binder.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("psoup_service.host.binder.SLICE_SECONDS", 0.0)
     gate, begun = Gate(), threading.Event()
     monkeypatch.setattr(Binding, "advance", Held.wrap(hold := Held(), Binding.advance))
     hold.gate, hold.begun = gate, begun
@@ -225,7 +225,7 @@ def test_the_next_one_does_not_wait_for_the_end_of_a_large_one(monkeypatch: pyte
 
 def test_a_sender_of_many_registrations_has_the_turns_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of one step: what came last, from another sender, is bound first of blocks of one length."""
-    monkeypatch.setattr("psoup_service.binder.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("psoup_service.host.binder.SLICE_SECONDS", 0.0)
     hold = Held()
     monkeypatch.setattr(Binding, "advance", hold.wrap(Binding.advance))
 

@@ -22,8 +22,8 @@ from psoup.events.events import Event
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.published.snapshot import Snapshot
-from psoup_service.host import Host
-from psoup_service.runner import TaskPool
+from psoup_service.host.host import Host
+from psoup_service.host.runner import TaskPool
 from psoup_storage import MemoryStore
 from psoup_testing.gate import rows
 from psoup_testing.host_rig import PATIENCE, Gate, happened, held

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.events.commands import CreateStream, Heartbeat, Push, Register
-from psoup_service.line import LARGE_BYTES, Line, Submission, is_large
+from psoup_service.host.line import LARGE_BYTES, Line, Submission, is_large
 from psoup_testing.host_rig import happened, held, serving
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})

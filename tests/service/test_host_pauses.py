@@ -14,7 +14,7 @@ from psoup.errors import Internal, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import CreateStream, Push
 from psoup.events.events import Event, Pushed
-from psoup_service.line import LARGE_BYTES
+from psoup_service.host.line import LARGE_BYTES
 from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})

@@ -13,7 +13,7 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadEnded
-from psoup_service.readers import LONG_S, Readers, Reading
+from psoup_service.host.readers import LONG_S, Readers, Reading
 from psoup_service.turns import SHORT_SECONDS
 from psoup_testing.host_rig import PATIENCE, happened
 

@@ -9,7 +9,7 @@ import pytest
 
 from psoup.errors import ResourceExhausted, Unavailable
 from psoup.events.commands import Push
-from psoup_service.room import Room
+from psoup_service.host.room import Room
 from psoup_testing.host_rig import PATIENCE, happened, held, serving
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from psoup_service.clock import SystemClock
-from psoup_service.runner import TaskPool
+from psoup_service.host.runner import TaskPool
 from psoup_testing.host_rig import PATIENCE
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from psoup.errors import Internal, NotFound, OutOfRange, ResourceExhausted
 from psoup.events.commands import CreateStream, Heartbeat, Push
-from psoup_service.host import Host
+from psoup_service.host.host import Host
 from psoup_testing.host_rig import PATIENCE, RecordingTask, Rig, happened, held, serving
 
 ROW = Push("s", pa.table({"x": [1]}))
@@ -85,7 +85,7 @@ def test_consecutive_events_are_applied_as_one_run() -> None:
 
 
 def test_a_run_ends_after_so_many_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup_service.writer.RUN_ROWS", 2)
+    monkeypatch.setattr("psoup_service.host.writer.RUN_ROWS", 2)
 
     async def scenario() -> None:
         async with serving() as rig:

@@ -11,7 +11,7 @@ from psoup.errors import InvalidBatch, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import Acknowledgement, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup.events.events import Pushed
-from psoup_service.host import Host
+from psoup_service.host.host import Host
 from psoup_testing.host_rig import PATIENCE, RecordingStore, Rig, happened, held, serving
 
 

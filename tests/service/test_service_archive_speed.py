@@ -14,7 +14,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadBudget
-from psoup_service.archive_speed import START, ArchiveSpeed
+from psoup_service.host.archive_speed import START, ArchiveSpeed
 from psoup_service.settings import Settings
 from psoup_testing.restarting import RestartingPSoup
 from psoup_testing.wire import Wire, run

@@ -22,8 +22,8 @@ from psoup_client.cover import take
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import open_store
-from psoup_storage.covers import Cover, StoredFile, cover_chunk, write_cover
-from psoup_storage.matches import ranges_of
+from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
+from psoup_storage.formats.matches import ranges_of
 from psoup_testing.attaching import write
 from psoup_testing.serving import serving
 

@@ -19,9 +19,9 @@ from psoup_client import Client, FailedPrecondition, InvalidData, NotFound
 from psoup_client.backup import Receiver
 from psoup_proto.v1 import backup_pb2
 from psoup_storage import DurableStore
-from psoup_storage.durable.backup import restore
 from psoup_storage.durable.directory import DataDirectory
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.tools.backup import restore
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import SEED
 from psoup_testing.serving import Serving
 from psoup_testing.zygote import Zygote

@@ -13,12 +13,12 @@ import pytest
 
 from psoup.errors import InvalidBatch, ResourceExhausted
 from psoup.model import BIGINT, TEXT, Attribute, Retention, Schema, StreamSpec
-from psoup_service import ipc as wire_ipc
-from psoup_service.decoders import QUICK_BYTES, Decoders
-from psoup_service.decoding import Decoded, Decoding
-from psoup_service.envelope import check
-from psoup_service.limits import Limits
-from psoup_service.room import Room
+from psoup_service.host.room import Room
+from psoup_service.wire import ipc as wire_ipc
+from psoup_service.wire.decoders import QUICK_BYTES, Decoders
+from psoup_service.wire.decoding import Decoded, Decoding
+from psoup_service.wire.envelope import check
+from psoup_service.wire.limits import Limits
 from psoup_testing.wire import ipc, sharing
 
 LIMITS = Limits()

@@ -24,8 +24,8 @@ from psoup.errors import Internal, Unavailable
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service import committer
-from psoup_service.host import Host
+from psoup_service.host import committer
+from psoup_service.host.host import Host
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore, MemoryStore, Store

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from psoup.reading import ReadBudget, ReadEnded
-from psoup_service import expectations
-from psoup_service.expectations import Expectations, Unexpected
-from psoup_service.readers import LONG_S
+from psoup_service.host import expectations
+from psoup_service.host.expectations import Expectations, Unexpected
+from psoup_service.host.readers import LONG_S
 from psoup_testing.wire import Wire, run
 
 

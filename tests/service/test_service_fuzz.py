@@ -27,7 +27,7 @@ from psoup_proto.v1 import (
     streams_pb2,
 )
 from psoup_service.settings import Settings
-from psoup_service.status import CODES, OWN_CODES
+from psoup_service.wire.status import CODES, OWN_CODES
 from psoup_testing.budget import Budget
 from psoup_testing.wire import Wire, ipc, run
 

@@ -9,8 +9,8 @@ import pytest
 from psoup.columns import columns_from_arrow
 from psoup.errors import InvalidBatch, PSoupError
 from psoup.model import BIGINT, TEXT, Attribute, Schema
-from psoup_service.ipc import decode, decode_push, digest
-from psoup_service.limits import Limits
+from psoup_service.wire.ipc import decode, decode_push, digest
+from psoup_service.wire.limits import Limits
 from psoup_testing.budget import Budget
 from psoup_testing.wire import ipc
 

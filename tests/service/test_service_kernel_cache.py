@@ -16,7 +16,7 @@ from numba.core.caching import _CacheLocator
 import psoup
 from psoup_service import kernel_cache
 from psoup_storage import DurableStore
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.tools.doctor import examine
 
 READ_ONLY = """
 import numba.core.caching as caching

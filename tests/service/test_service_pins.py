@@ -10,7 +10,7 @@ import pyarrow as pa
 from psoup.errors import PSoupError
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
-from psoup_service.pins import Pin, Pins
+from psoup_service.host.pins import Pin, Pins
 from psoup_service.settings import Settings
 from psoup_testing.wire import Wire, refused, run
 

@@ -16,8 +16,8 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service import fields
 from psoup_service.settings import Settings
+from psoup_service.wire import fields
 from psoup_testing.half import half_sent
 from psoup_testing.serving import Serving, serving
 from psoup_testing.watching import no_stalls

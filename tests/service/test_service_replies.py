@@ -16,8 +16,8 @@ from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import queries_pb2_grpc, streams_pb2_grpc
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.answers import Pieces
-from psoup_service.limits import Limits
+from psoup_service.wire.answers import Pieces
+from psoup_service.wire.limits import Limits
 from psoup_testing.serving import Serving, serving
 
 ANSWER = 100_000

@@ -13,9 +13,18 @@ import pytest
 
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup_proto.v1 import staging_pb2 as staging
-from psoup_service import stages as stages_module
 from psoup_service.settings import Settings
-from psoup_service.stages import COLUMN_BYTES, MOST_PARTS, MOST_STAGES, PART_BYTES, BatchKey, Part, Stages, read_token
+from psoup_service.wire import staged as stages_module
+from psoup_service.wire.staged import (
+    COLUMN_BYTES,
+    MOST_PARTS,
+    MOST_STAGES,
+    PART_BYTES,
+    BatchKey,
+    Part,
+    Stages,
+    read_token,
+)
 from psoup_testing.wire import Wire, ipc, refused, run, sharing
 
 WIDE = pa.schema([(f"c{place}", pa.int64()) for place in range(100)])

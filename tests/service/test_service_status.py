@@ -5,7 +5,7 @@ import pytest
 from google.rpc import error_details_pb2
 
 from psoup import errors
-from psoup_service.status import CODES, OWN_CODES, code_of, status_of
+from psoup_service.wire.status import CODES, OWN_CODES, code_of, status_of
 
 
 def tree(cls: type[errors.PSoupError]) -> set[type[errors.PSoupError]]:

@@ -12,8 +12,8 @@ import pytest
 
 from psoup.local import LocalPSoup
 from psoup_client import Client
-from psoup_service.answers import Pieces
-from psoup_service.limits import Limits
+from psoup_service.wire.answers import Pieces
+from psoup_service.wire.limits import Limits
 
 PUSHED = 250_000
 

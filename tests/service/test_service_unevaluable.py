@@ -24,8 +24,8 @@ from psoup.clauses.quarantine import Place
 from psoup.errors import NotFound, PSoupError
 from psoup_client import Client
 from psoup_client.errors import PSoupError as ClientError
+from psoup_service.host.precautions import EVALUATING, Guard, Mark, read_mark
 from psoup_service.main import serve
-from psoup_service.precautions import EVALUATING, Guard, Mark, read_mark
 from psoup_service.rehearsal import rehearse
 from psoup_service.service import Service
 from psoup_service.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from psoup_cli.app import app
-from psoup_cli.spark_progress import Meter
+from psoup_cli.commands.spark.progress import Meter
 from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, ResourceExhausted
 from psoup_client.cover import begin
 from psoup_service.settings import Settings

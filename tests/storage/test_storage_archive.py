@@ -21,9 +21,10 @@ from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.sql import window_clause
 from psoup_storage import DurableStore
-from psoup_storage.durable import chunks, store
-from psoup_storage.durable.archive import ColumnCache, StoredColumns
-from psoup_storage.durable.covering import Covers
+from psoup_storage.durable import store
+from psoup_storage.durable.chunks import folder as chunks
+from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.covering import Covers
 from psoup_testing.gate import rows
 from psoup_testing.recording import RecordingPSoup
 from psoup_testing.restarting import RestartingPSoup

@@ -19,8 +19,8 @@ from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
-from psoup_storage.durable.backup import restore
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.tools.backup import restore
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.attaching import attach, write
 from psoup_testing.batches import seconds
 from psoup_testing.past import values

@@ -22,7 +22,10 @@ from psoup.events.commands import DropStream, Push
 from psoup.events.events import StreamCreated
 from psoup.model import SECOND
 from psoup_storage import DurableStore
-from psoup_storage.durable import chunks, forgetting, restoring, store
+from psoup_storage.durable import store
+from psoup_storage.durable.chunks import folder as chunks
+from psoup_storage.durable.chunks import restoring
+from psoup_storage.durable.log import forgetting
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import rows
 from psoup_testing.histories import draw_history

@@ -20,9 +20,9 @@ from psoup.errors import Internal, NotFound, ResourceExhausted
 from psoup.events.commands import RegisterMany, Unregister
 from psoup.events.events import RegisteredMany
 from psoup_storage import DurableStore, MemoryStore
-from psoup_storage.durable import departures
-from psoup_storage.durable.database import Database
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.log import departures
+from psoup_storage.durable.sqlite.database import Database
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.gate import Gate
 from psoup_testing.restarting import RestartingPSoup
 

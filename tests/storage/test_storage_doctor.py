@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, OutOfRange
 from psoup_cli.app import app
 from psoup_storage import DurableStore
-from psoup_storage.durable.doctor import examine
-from psoup_storage.durable.findings import Severity
-from psoup_storage.durable.seals import register
+from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.tools.doctor import examine
+from psoup_storage.durable.tools.findings import Severity
 from psoup_testing.format_fixture import END, Soup
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

@@ -22,10 +22,10 @@ from psoup.errors import Internal, InvalidInput, ResourceExhausted
 from psoup.events.commands import RegisterMany
 from psoup.events.events import Pushed, RegisteredMany
 from psoup_storage import DurableStore, open_store
-from psoup_storage.durable.codec import encode
-from psoup_storage.durable.database import FORMAT
 from psoup_storage.durable.directory import DataDirectory
-from psoup_storage.durable.seals import register
+from psoup_storage.durable.log.codec import encode
+from psoup_storage.durable.sqlite.database import FORMAT
+from psoup_storage.durable.sqlite.seals import register
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import Gate, rows
 from psoup_testing.histories import draw_history

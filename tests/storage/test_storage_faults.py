@@ -18,9 +18,9 @@ from psoup.events.events import Attached, Event
 from psoup.model import SECOND
 from psoup.sql import create_stream
 from psoup_storage import DurableStore
-from psoup_storage.durable import database
-from psoup_storage.durable.codec import encode
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.log.codec import encode
+from psoup_storage.durable.sqlite import database
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.attaching import write
 from psoup_testing.budget import SEED, places
 from psoup_testing.faults import EIO, ENOSPC, failing, power, restore

@@ -14,8 +14,8 @@ import pytest
 
 from psoup.errors import Internal, PSoupError
 from psoup_storage import DurableStore
-from psoup_storage.durable.database import PAGE_BYTES
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.sqlite.database import PAGE_BYTES
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.budget import SCALE, SEED
 from psoup_testing.format_fixture import END, Soup, ask, leave
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup_storage.durable.database import FORMAT
+from psoup_storage.durable.sqlite.database import FORMAT
 from psoup_testing.format_fixture import END, QUESTIONS, Soup, ask, readings
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

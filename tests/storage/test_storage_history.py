@@ -10,7 +10,7 @@ import pytest
 from psoup.errors import Internal, OutOfRange
 from psoup.events.commands import Attach, Extent
 from psoup.model import SECOND
-from psoup_storage.durable.backup import restore
+from psoup_storage.durable.tools.backup import restore
 from psoup_testing import past
 from psoup_testing.attaching import attach
 from psoup_testing.past import CONFIG, EVENTS, examine_closed, job, rows, values

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from psoup.matching.outside import Beforehand
-from psoup_storage.durable.backup import restore
+from psoup_storage.durable.tools.backup import restore
 from psoup_testing import past
 from psoup_testing.attaching import attach, write
 from psoup_testing.batches import seconds

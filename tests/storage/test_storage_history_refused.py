@@ -18,7 +18,7 @@ from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
 from psoup.events.commands import Attach, Extent
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup_storage.history import MANIFEST, Manifest, write_chunk, write_manifest
+from psoup_storage.formats.history import MANIFEST, Manifest, write_chunk, write_manifest
 from psoup_testing import past
 from psoup_testing.attaching import attach
 from psoup_testing.past import EVENTS, job, rows

@@ -17,10 +17,10 @@ import pytest
 from psoup.errors import InvalidInput
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
-from psoup_storage.durable.archive import GROUP_ROWS
-from psoup_storage.history import MANIFEST, read_facts, read_manifest, write_facts
-from psoup_storage.job_folder import MOST_FILE_BYTES, JobFolder, check_name, is_plain
-from psoup_storage.matches import read_index, read_matches
+from psoup_storage.formats.chunk_file import GROUP_ROWS
+from psoup_storage.formats.history import MANIFEST, read_facts, read_manifest, write_facts
+from psoup_storage.formats.job_folder import MOST_FILE_BYTES, JobFolder, check_name, is_plain
+from psoup_storage.formats.matches import read_index, read_matches
 from psoup_testing import past
 from psoup_testing.attaching import attach, take, write, write_job
 from psoup_testing.batches import seconds

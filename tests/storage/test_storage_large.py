@@ -19,8 +19,8 @@ from psoup.events.commands import CreateStream, Push, RegisterMany
 from psoup.events.events import Event, RegisteredMany, Unregistered
 from psoup.sql.templates.block import BoundBlock
 from psoup_storage import DurableStore
-from psoup_storage.durable import forgetting, log
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.log import forgetting, log
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.gate import Gate
 from psoup_testing.restarting import RestartingPSoup
 

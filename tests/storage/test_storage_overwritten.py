@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from psoup.errors import PSoupError
-from psoup_storage.durable.doctor import examine
-from psoup_storage.durable.findings import Severity
-from psoup_storage.durable.structure import open_to_look
+from psoup_storage.durable.sqlite.structure import open_to_look
+from psoup_storage.durable.tools.doctor import examine
+from psoup_storage.durable.tools.findings import Severity
 from psoup_testing.budget import SCALE, SEED
 from psoup_testing.format_fixture import END, START, Soup, ask, leave, tell
 

@@ -22,7 +22,7 @@ from psoup.errors import PSoupError
 from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup.events.events import Pushed
 from psoup.model import SECOND
-from psoup_storage.durable import forgetting
+from psoup_storage.durable.log import forgetting
 from psoup_storage.durable.store import DurableStore
 from psoup_testing.gate import rows
 

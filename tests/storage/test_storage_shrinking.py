@@ -8,8 +8,8 @@ import pytest
 
 from psoup.admission import Admission
 from psoup_storage import DurableStore
-from psoup_storage.durable import database
-from psoup_storage.durable.doctor import examine
+from psoup_storage.durable.sqlite import database
+from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.gate import Gate
 
 

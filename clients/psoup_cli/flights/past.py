@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from psoup_cli.commands.spark.running import spark_module
 from psoup_cli.flights.dataset import LAST_HEARTBEAT
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING
 from psoup_cli.flights.show import say
 from psoup_cli.flights.story import JULY, Story
-from psoup_cli.spark import spark_module
 from psoup_client import Client, PushResult
 from psoup_client.wording import counted
 

@@ -14,11 +14,11 @@ from psoup.errors import Unavailable
 from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.events.commands import Attach as Command
 from psoup_proto.v1 import attach_pb2, attach_pb2_grpc
-from psoup_service import convert
+from psoup_service.host.threads import on
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
-from psoup_service.threads import on
-from psoup_storage.history import read_manifest
-from psoup_storage.job_folder import check_name
+from psoup_service.wire import convert
+from psoup_storage.formats.history import read_manifest
+from psoup_storage.formats.job_folder import check_name
 
 
 class AttachServicer(attach_pb2_grpc.AttachServiceServicer):

@@ -14,13 +14,13 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.model import DEFAULT_TENANT
-from psoup_service.decoding import Decoding
-from psoup_service.host import Host
+from psoup_service.host.host import Host
+from psoup_service.host.room import Place
+from psoup_service.host.threads import Threads
 from psoup_service.ids import Ids
-from psoup_service.limits import Limits
 from psoup_service.metrics import Metrics
-from psoup_service.room import Place
-from psoup_service.threads import Threads
+from psoup_service.wire.decoding import Decoding
+from psoup_service.wire.limits import Limits
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from psoup.errors import FailedPrecondition, Unavailable
 from psoup_proto.v1 import backup_pb2, backup_pb2_grpc
+from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend, Context
-from psoup_service.threads import on
 from psoup_storage import DurableStore
-from psoup_storage.durable.backup import Frozen
+from psoup_storage.durable.tools.backup import Frozen
 
 LEAST_PACE = 256 * 1024
 """Bytes a second that a client takes at least, after a grace."""

@@ -8,9 +8,9 @@ from psoup.answer import ORDERS, QueryCost, Snapshot, get_query, matches_each, t
 from psoup.errors import InvalidInput
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
-from psoup_service import convert
 from psoup_service.ids import page_size
 from psoup_service.servicers.backend import Backend, Context, fitting
+from psoup_service.wire import convert
 
 _TOP, _MAX_TOP = 20, 1_000
 _MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000

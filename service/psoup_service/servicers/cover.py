@@ -14,11 +14,11 @@ from psoup.data.archived import ArchivedChunk
 from psoup.errors import InvalidInput
 from psoup.published.records import QueryRecord
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
+from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming
-from psoup_service.threads import on
-from psoup_storage.durable.covering import MOST_QUERIES, Taken
-from psoup_storage.job_folder import check_name
+from psoup_storage.durable.chunks.covering import MOST_QUERIES, Taken
+from psoup_storage.formats.job_folder import check_name
 
 
 class CoverServicer(cover_pb2_grpc.CoverServiceServicer):

@@ -18,10 +18,10 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, PushAcknowledgement
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
-from psoup_service import convert
-from psoup_service.frames import let_go
-from psoup_service.room import Place
+from psoup_service.host.frames import let_go
+from psoup_service.host.room import Place
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.wire import convert
 
 
 @dataclass(frozen=True, slots=True)

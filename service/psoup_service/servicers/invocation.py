@@ -7,7 +7,7 @@
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
 Where an invocation of the query's own window runs is decided by what the last one cost, and by how its window has grown
-since (`psoup_service.expectations`). An invocation ends with its call: at the next chunk if the caller has left.
+since (`psoup_service.host.expectations`). An invocation ends with its call: at the next chunk if the caller has left.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from psoup.model import WindowClause
 from psoup.reading import ReadBudget
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2
-from psoup_service import answers, convert
-from psoup_service.calls import ender
-from psoup_service.expectations import Expectations, Unexpected
+from psoup_service.host.expectations import Expectations, Unexpected
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context
+from psoup_service.wire import answers, convert
+from psoup_service.wire.calls import ender
 
 _MANY, _MANY_S = 10_000, 0.25
 """Most IDs of an InvokeMany, and seconds after which it replies with what it has."""

@@ -17,12 +17,12 @@ from psoup.events.commands import Register, Unregister
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
-from psoup_service import convert
+from psoup_service.host.room import Place
 from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
-from psoup_service.room import Place
 from psoup_service.servicers.backend import Backend, Context, fitting
 from psoup_service.servicers.costs import Costs
 from psoup_service.servicers.invocation import Invocation
+from psoup_service.wire import convert
 
 _PAGE, _MAX_PAGE = 100, 1_000
 _MATCHES, _MAX_MATCHES = 1_000, 10_000

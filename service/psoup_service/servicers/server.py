@@ -6,9 +6,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 from psoup.answer import Item, Snapshot, bill, memory_bill
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
-from psoup_service.convert import timestamp
-from psoup_service.pins import Pins
+from psoup_service.host.pins import Pins
 from psoup_service.servicers.backend import Backend, Context
+from psoup_service.wire.convert import timestamp
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
 """What is there beyond the first version of the contract."""

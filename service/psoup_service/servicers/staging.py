@@ -22,9 +22,9 @@ from psoup.events.commands import STAGED, Push, Recall
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
-from psoup_service import convert
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
-from psoup_service.stages import BatchKey, Part, Stage, Stages, one_table, read_token
+from psoup_service.wire import convert
+from psoup_service.wire.staged import BatchKey, Part, Stage, Stages, one_table, read_token
 
 _NAME_BYTES = 256
 

@@ -8,9 +8,9 @@ from psoup.events.acknowledgements import StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.wording import counted
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
-from psoup_service import convert
 from psoup_service.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, Context, fitting
+from psoup_service.wire import convert
 
 _PAGE, _MAX_PAGE = 100, 1_000
 

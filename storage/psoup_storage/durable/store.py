@@ -26,18 +26,16 @@ from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
 from psoup.events.events import Attached, Event, Pushed, StreamDropped
 from psoup.model import StreamSpec
-from psoup_storage.covers import StoredFile
-from psoup_storage.durable import forgetting, log
-from psoup_storage.durable.archive import ColumnCache, StoredColumns
-from psoup_storage.durable.attaching import Adopted, adopt, placed
-from psoup_storage.durable.backup import PREFIX, Frozen, freeze
-from psoup_storage.durable.chunks import ChunkFolder, ChunkRow
-from psoup_storage.durable.codec import Decoder, Edge, Row, encode
-from psoup_storage.durable.covering import Covers, Taken
-from psoup_storage.durable.database import Database
-from psoup_storage.durable.departures import Departures
-from psoup_storage.durable.directory import INCOMING, DataDirectory, disk_full
-from psoup_storage.durable.forgetting import (
+from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
+from psoup_storage.durable.chunks.covering import Covers, Taken
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
+from psoup_storage.durable.chunks.restoring import Restoring
+from psoup_storage.durable.directory import INCOMING, DataDirectory
+from psoup_storage.durable.log import forgetting, log
+from psoup_storage.durable.log.codec import Decoder, Edge, Row, encode
+from psoup_storage.durable.log.departures import Departures
+from psoup_storage.durable.log.forgetting import (
     forget_aged,
     forget_chunks,
     forget_outlived,
@@ -46,9 +44,12 @@ from psoup_storage.durable.forgetting import (
     forget_the_dead,
 )
 from psoup_storage.durable.notes import Notes
-from psoup_storage.durable.restoring import Restoring
-from psoup_storage.durable.setting_aside import losses
-from psoup_storage.history import read_manifest
+from psoup_storage.durable.sqlite.database import Database
+from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
+from psoup_storage.durable.tools.setting_aside import losses
+from psoup_storage.formats.covers import StoredFile
+from psoup_storage.formats.files import disk_full
+from psoup_storage.formats.history import read_manifest
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024

@@ -1,0 +1,120 @@
+"""psoup doctor: whether everything in a data directory is as it was written."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from psoup_cli.common import AsJson, message
+from psoup_cli.output import byte_bar, print_json
+from psoup_client.wording import counted, verb
+
+if TYPE_CHECKING:
+    from psoup_storage.durable.tools.findings import Finding, Report
+
+WELL, WRONG, NOT_EXAMINED, LOST = 0, 1, 2, 3
+
+
+def doctor(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)],
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove what nothing needs. Never touches what was acknowledged.")
+    ] = False,
+    aside: Annotated[
+        bool, typer.Option("--set-aside", help="Take damaged chunks and batches out, so that the service can start.")
+    ] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Also try what a start would do, in a process with limited memory.")
+    ] = False,
+    memory: Annotated[
+        int | None,
+        typer.Option("--memory", metavar="MIB", min=64, help="For --replay; what the machine has left by default."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """\b
+    Examples:
+      psoup doctor psoup-data
+      psoup doctor psoup-data --replay --memory 2048
+      psoup doctor psoup-data --repair
+      psoup doctor psoup-data --set-aside
+      psoup doctor psoup-data --json
+
+    Examine a data directory that no service runs on: every file, every row, every checksum, and whether all of it fits
+    together. Says which tuples are lost, if any are. Writes nothing without --repair or --set-aside.
+
+    With --set-aside, for want of a backup: a damaged chunk and those of its stream before it count as expired; damaged
+    batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
+
+    With --replay, what is sound is replayed and covered as by a start, without changing anything. If that does not come
+    to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way out.
+
+    Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
+    lost to answers; the service starts.
+    """
+    from psoup.errors import PSoupError
+    from psoup_storage.durable.tools.doctor import examine
+
+    try:
+        with byte_bar("examined") as progress:
+            report = examine(directory, repair=repair, aside=aside, progress=progress)
+        if replay:
+            _replay(directory, memory, report)
+    except PSoupError as problem:
+        message(f"psoup: {problem.message}")
+        raise typer.Exit(NOT_EXAMINED) from None
+    if as_json:
+        for finding in report.findings:
+            print_json(dataclasses.asdict(finding))
+        print_json({"path": report.path, "well": report.well, "lost": report.lost, **report.figures})
+    else:
+        _print(report)
+    raise typer.Exit(WRONG if not report.well else LOST if report.lost else WELL)
+
+
+def _replay(directory: Path, memory: int | None, report: Report) -> None:
+    """Add to the report what a start would come to."""
+    from psoup_service.rehearsal import available_mib, rehearse
+
+    if any(finding.severity == "damage" and not finding.repaired for finding in report.findings):
+        message("psoup: what is damaged is not replayed; see the findings")
+        return
+    report.findings += rehearse(directory, memory or available_mib())
+
+
+def _print(report: Report) -> None:
+    for finding in report.findings:
+        print(_lines(finding))
+    figures = ", ".join(_figure(what, count) for what, count in report.figures.items())
+    print(f"Examined {report.path}: {figures}.")
+    wrong = sum(finding.severity != "note" and not finding.repaired for finding in report.findings)
+    if not report.well:
+        print(f"{counted(wrong, 'thing')} {verb(wrong, 'is', 'are')} wrong.")
+        return
+    for lost in report.lost:
+        print(f"Set aside: {lost}")
+    earlier = any(finding.place == "set-aside" for finding in report.findings)
+    if report.lost:
+        print("The service starts now, and answers without what was set aside. All else is well.")
+    else:
+        print("All that is left is well; what was set aside is lost." if earlier else "All is well.")
+
+
+def _figure(what: str, count: int) -> str:
+    """A count of the report: `tuples in chunks`, `queries`, in the singular where it is one."""
+    if count != 1:
+        return f"{count:,} {what}"
+    first, *rest = what.split(" ")
+    return " ".join(["1", {"queries": "query"}.get(first, first.removesuffix("s")), *rest])
+
+
+def _lines(finding: Finding) -> str:
+    text = f"{finding.severity.value}: {finding.place}: {finding.what}"
+    if finding.lost:
+        text += f"\n  lost: {finding.lost}"
+    if finding.repaired:
+        return text + ("\n  set aside" if finding.severity == "damage" else "\n  repaired")
+    return text + (f"\n  what helps: {finding.repair}" if finding.repair else "")

@@ -1,0 +1,78 @@
+"""psoup dump, psoup load: a stream as Parquet files, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.push import summary
+from psoup_cli.common import Address, AsJson, Since, connect, message
+from psoup_cli.output import print_json, row_bar
+from psoup_client.dump import dump as dump_stream
+from psoup_client.load import load as load_stream
+from psoup_client.wording import counted, verb
+
+
+def dump(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
+    destination: Annotated[
+        Path, typer.Argument(metavar="DEST", help="A folder that is not there yet.", show_default=False)
+    ],
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup dump flights flights-dump
+      duckdb -c "SELECT count(*) FROM 'flights-dump/*.parquet'"
+
+    Write all tuples of a stream that are kept, with their IDs and times (_id, _time), as Parquet files in a new folder,
+    and what the stream is beside them. psoup load makes a stream of it again.
+    """
+    with connect(address) as client, row_bar(stream) as progress:
+        found = dump_stream(client, stream, destination, progress=progress)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    message(f"Dumped {counted(found.rows, 'row')} to {destination}, {counted(len(found.files), 'file')}.")
+    if found.pending:
+        message(
+            f"{counted(found.pending, 'tuple')} still waiting for the watermark"
+            f" {verb(found.pending, 'is', 'are')} not in it; see: psoup heartbeat"
+        )
+
+
+def load(
+    source: Annotated[Path, typer.Argument(metavar="DUMP", help="What psoup dump made.", show_default=False)],
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="NAME", help="Into this stream; by default the dump's name.")
+    ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Also if the stream has tuples that are not of this dump.")
+    ] = False,
+    since: Since = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup load flights-dump
+      psoup load flights-dump --stream flights_2013
+
+    Push a dump into a stream, which is created if it is not there. Each row is taken once: a load that was cut off, or
+    is repeated, goes on where it ended. In a stream without a time column the tuples have the time of the load.
+
+    A stream that has other tuples is left alone, unless --append says so: rows that it has already would be doubled.
+    Rows that its watermark has passed are not sent. The exit code is 0 only if all rows of the dump are in the stream.
+    """
+    with connect(address) as client, row_bar("loaded") as progress:
+        result = load_stream(client, source, stream, append=append, since=since or 0, progress=progress)
+    if as_json:
+        print_json(dataclasses.asdict(result))
+        return
+    message(summary(result))
+    if result.duplicates:
+        message(f"{counted(result.duplicates, 'batch')} had been loaded before.")

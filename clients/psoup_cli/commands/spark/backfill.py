@@ -1,0 +1,84 @@
+"""psoup spark backfill: history of a stream, from any batch source of Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from psoup_cli.commands.spark.options import Conf, Mapping, Master, Options, PatienceSeconds, Quarantine, pairs
+from psoup_cli.commands.spark.progress import job_meter
+from psoup_cli.commands.spark.running import open_session, spark_module
+from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.output import print_json
+from psoup_client.wording import counted
+
+if TYPE_CHECKING:
+    from psoup_spark import BackfillResult
+
+
+def backfill(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Whose history it is.", show_default=False)],
+    input: Annotated[
+        list[str], typer.Option("--input", metavar="PATH", help="Files or folders, * among them; may be given again.")
+    ],
+    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")] = "parquet",
+    option: Options = None,
+    mapping: Mapping = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out what is older.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out what is later.")] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="Attached once; by default the input and its bounds.")
+    ] = None,
+    quarantine: Quarantine = None,
+    patience: PatienceSeconds = 600.0,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup spark backfill flights --input 'history/*.parquet'
+      psoup spark backfill trades --input trades.csv --format csv --option header=true
+        --mapping at="to_timestamp(day)" --quarantine bad-trades --until 2024-01-01T00:00:00Z
+
+    Make the rows of any batch source the history of a stream, before its live data: mapped and cast to its columns,
+    in the order of time, in one step. A job that is killed leaves nothing that is seen; run it again. The service's
+    data directory must be on a file system that Spark shares.
+    """
+    psoup_spark = spark_module()
+    options, columns = pairs("--option", option), pairs("--mapping", mapping)
+    name = job or " ".join([*input, since or "", until or ""]).strip()
+    with connect(address) as client:
+        client.describe(stream)  # known to be there before Spark starts
+        where = client.address
+    spark = open_session(master, conf)
+    with psoup_spark.spark_errors(), job_meter(stream) as progress:
+        rows = spark.read.format(format).options(**options).load(input)
+        result = psoup_spark.backfill(
+            rows,
+            stream,
+            job=name,
+            mapping=columns,
+            since=since,
+            until=until,
+            quarantine=quarantine,
+            address=where,
+            patience=patience,
+            progress=progress,
+        )
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    else:
+        _tell(name, result)
+
+
+def _tell(name: str, result: BackfillResult) -> None:
+    """What became of the job, in words."""
+    if result.duplicate:
+        message(f"The job {name!r} had been attached before; nothing was done.")
+    else:
+        aside = f"; set aside in {result.quarantine}: {counted(result.bad, 'row')}" if result.bad else ""
+        message(f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}{aside}.")

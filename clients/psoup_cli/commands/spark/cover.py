@@ -1,0 +1,62 @@
+"""psoup spark cover: queries that came later, evaluated over what is on disk, by a job."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.spark.options import Conf, Master, PatienceSeconds
+from psoup_cli.commands.spark.progress import job_meter
+from psoup_cli.commands.spark.running import open_session, spark_module
+from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.output import print_json
+from psoup_client.wording import counted
+
+
+def cover(
+    query_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID ...]", help="Queries of one stream.", show_default=False)
+    ] = None,
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")
+    ] = None,
+    patience: PatienceSeconds = 600.0,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup spark cover q-7f3a91c2-12
+      psoup spark cover --stream flights
+
+    Evaluate queries over the chunks on disk that nothing has evaluated for them: history that was attached, and
+    archives. Answers are the same before and after, and afterwards an invocation reads what was found; psoup explain
+    says which part is covered. A job that is killed leaves nothing that is seen; run it again. The service's data
+    directory must be on a file system that Spark shares.
+    """
+    if not query_ids and stream is None:
+        raise typer.BadParameter("name queries by their IDs, or all of a stream with --stream NAME")
+    psoup_spark = spark_module()
+    with connect(address) as client:
+        where = client.address
+        client.info()  # known to be there before Spark starts
+    spark = open_session(master, conf)
+    with psoup_spark.spark_errors(), job_meter(stream or "cover") as progress:
+        wanted = query_ids or ()
+        result = psoup_spark.cover(spark, wanted, stream=stream, address=where, patience=patience, progress=progress)
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    elif result.chunks:
+        found = f"{counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
+        found += f" for {counted(result.queries, 'query')}: {counted(result.matches, 'match')}"
+        message(f"Evaluated {found}; covered before: {counted(result.before, 'chunk')}{_gone(result.gone)}.")
+    else:
+        message(f"Nothing to do: what is on disk ({counted(result.before, 'chunk')}) is covered{_gone(result.gone)}.")
+
+
+def _gone(count: int) -> str:
+    return f", {count:,} expired or were covered by another job meanwhile" if count else ""

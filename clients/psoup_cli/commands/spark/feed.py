@@ -1,0 +1,78 @@
+"""psoup spark feed: a stream from a Structured Streaming source, each row exactly once."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.commands.push import summary
+from psoup_cli.commands.spark.options import (
+    Checkpoint,
+    Conf,
+    Every,
+    Folder,
+    Format,
+    Master,
+    Once,
+    Options,
+    PatienceSeconds,
+    Schema,
+    Select,
+    pairs,
+    trigger_of,
+)
+from psoup_cli.commands.spark.progress import Tell
+from psoup_cli.commands.spark.running import open_session, run_stream, spark_module
+from psoup_cli.common import Address, AsJson, Since, message
+from psoup_cli.output import print_json
+
+
+def feed(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Where the rows go.", show_default=False)],
+    checkpoint: Checkpoint,
+    format: Format = "parquet",
+    path: Folder = None,
+    option: Options = None,
+    schema: Schema = None,
+    select: Select = None,
+    watermark: Annotated[
+        str | None,
+        typer.Option("--watermark", metavar="DELAY", help="Nothing comes later than this: the stream's heartbeat."),
+    ] = None,
+    every: Every = None,
+    once: Once = False,
+    since: Since = None,
+    patience: PatienceSeconds = 600.0,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup spark feed flights --path incoming/ --checkpoint feed-flights
+      psoup spark feed flights --source csv --option header=true --path incoming/ --checkpoint c --once
+      psoup spark feed ticks --source rate --option rowsPerSecond=1000 --checkpoint c
+        --select "timestamp AS at, value AS n" --watermark "10 seconds"
+
+    Run a Structured Streaming query from a source of Spark into a stream, each row exactly once: whatever is killed,
+    the same command with the same checkpoint goes on. Columns go by name. A batch of files is at most 64 MB unless
+    --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
+    """
+    trigger = trigger_of(every, once)
+    psoup_spark = spark_module()
+    source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark)
+
+    def start(rows: Any, where: str, tell: Tell) -> Any:
+        told: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "since": since or 0}
+        return psoup_spark.feed(rows, stream, checkpoint=checkpoint, progress=tell, **told)
+
+    session = partial(open_session, master, conf)
+    result = run_stream(source, stream, address, session, start, lambda batch: batch.accepted)
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    else:
+        message(summary(result))

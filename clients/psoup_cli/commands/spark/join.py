@@ -1,0 +1,98 @@
+"""psoup spark join: a stream whose data meets its queries on Spark; one or several services serve the answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.commands.spark.options import (
+    Checkpoint,
+    Conf,
+    Every,
+    Folder,
+    Format,
+    Mapping,
+    Master,
+    Once,
+    Options,
+    PatienceSeconds,
+    Quarantine,
+    Schema,
+    Select,
+    pairs,
+    trigger_of,
+)
+from psoup_cli.commands.spark.progress import Tell
+from psoup_cli.commands.spark.running import open_session, run_stream, spark_module
+from psoup_cli.common import Address, AsJson, message
+from psoup_cli.output import print_json
+from psoup_client.wording import counted
+
+
+def join(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Whose rows they are.", show_default=False)],
+    checkpoint: Checkpoint,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option("--attach", metavar="HOST:PORT", help="A service that serves the stream; may be given again."),
+    ] = None,
+    shared: Annotated[
+        str | None,
+        typer.Option("--shared", metavar="DIR", help="Where batches are written; by default with the first service."),
+    ] = None,
+    format: Format = "parquet",
+    path: Folder = None,
+    option: Options = None,
+    schema: Schema = None,
+    select: Select = None,
+    mapping: Mapping = None,
+    quarantine: Quarantine = None,
+    every: Every = None,
+    once: Once = False,
+    patience: PatienceSeconds = 600.0,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    as_json: AsJson = False,
+    address: Address = None,
+) -> None:
+    """\b
+    Examples:
+      psoup spark join clicks --path incoming/ --checkpoint join-clicks
+      psoup spark join clicks --path /lake/clicks --checkpoint /lake/join-clicks --master spark://host:7077
+        --shared /lake/psoup --attach one:7433 --attach two:7433
+
+    For a stream that outgrows one machine: Spark sorts its rows, evaluates all registered queries over them, and
+    writes both to shared storage; services attach that, each batch once, and serve the answers. Whatever is killed,
+    the same command with the same checkpoint goes on. Such a stream takes no pushes.
+    """
+    trigger = trigger_of(every, once)
+    psoup_spark = spark_module()
+    source = psoup_spark.Source(format, path, pairs("--option", option), schema, select)
+    first, others = attach[0] if attach else address, (attach or [])[1:]
+    settings: dict[str, Any] = {"shared": shared, "quarantine": quarantine, "mapping": pairs("--mapping", mapping)}
+
+    def start(rows: Any, where: str, tell: Tell) -> Any:
+        told: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
+        return psoup_spark.join(rows, stream, checkpoint=checkpoint, addresses=[where, *others], **settings, **told)
+
+    session = partial(open_session, master, conf)
+    result = run_stream(source, stream, first, session, start, lambda batch: batch.rows)
+    if as_json:
+        print_json(dataclasses.asdict(result))
+    else:
+        message(_summary(result))
+
+
+def _summary(result: Any) -> str:
+    said = f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
+    for count, what in (
+        (result.held, "wait for the watermark"),
+        (result.late, "came late"),
+        (result.ahead, "are too far past the clock"),
+        (result.bad, "do not fit"),
+    ):
+        said += f"; {count:,} {what}" if count else ""
+    return f"{said}."

@@ -1,0 +1,66 @@
+"""What the commands of Spark share: the session, and running what goes on. PySpark is imported when one needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.commands.spark.options import pairs
+from psoup_cli.commands.spark.progress import Tell, meter
+from psoup_cli.common import connect
+from psoup_client import PSoupError
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+class NoSpark(PSoupError):
+    """PySpark is not installed."""
+
+    reason = "NO_SPARK"
+
+
+def spark_module() -> ModuleType:
+    """`psoup_spark`; raises NoSpark, which names the extra."""
+    try:
+        import psoup_spark
+    except ModuleNotFoundError as problem:
+        if problem.name not in ("pyspark", "pandas", "py4j"):
+            raise
+        raise NoSpark(f"{problem.name} is not installed; install the extra: pip install 'psoup[spark]'") from None
+    return psoup_spark
+
+
+def open_session(master: str, conf: list[str] | None) -> Any:
+    """The Spark session of one command, after its --master and --conf."""
+    return spark_module().session(master, conf=pairs("--conf", conf))
+
+
+def run_stream(
+    source: Any,
+    stream: str,
+    address: str | None,
+    session: Callable[[], Any],
+    start: Callable[[Any, str, Tell], Any],
+    rows_of: Callable[[Any], int],
+) -> Any:
+    """The result of a streaming query that `start` begins, given the rows, the service's address and whom to tell.
+
+    Runs until the query ends, or the command is interrupted. `rows_of` a batch's result is shown.
+    """
+    with connect(address) as client:
+        info = client.describe(stream)  # known to be there before Spark starts
+        where = client.address
+    # Java is started by a fork, which a client that is open does not survive.
+    with spark_module().spark_errors():
+        rows = source.open(session(), info)
+        with meter(stream, rows_of) as progress:
+            running = start(rows, where, progress)
+            try:
+                running.wait()
+            finally:
+                running.stop()
+    return running.result

@@ -1,0 +1,1 @@
+"""The host: threads around one engine. Knows no message of the contract and no gRPC."""

@@ -1,0 +1,214 @@
+"""The second half of the first stage: what was prepared goes to the log, and only then are its callers answered.
+
+    sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
+                           these were prepared while g1 and g2 were on their way to the disk
+
+The slower the disk, the more commands share one wait for it. What else is to be written has its turn, too: transactions
+of maintenance (`pauses`), and what the store has put off (`settle`). A store that has no room keeps nothing and says
+so: the groups wait then, what is new is refused, and both go on when there is room. Any other error ends the stage.
+A store that is not durable has no wait to share, and is written by the sequencer's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from psoup.errors import PSoupError, ResourceExhausted
+from psoup.events.events import Event
+from psoup_service.host.pauses import Pause
+from psoup_service.host.room import Room
+from psoup_service.host.wakeups import Outcome, deliver
+from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.writer import Writer
+from psoup_storage.contract import Store
+
+RETRY_SECONDS = 0.5
+"""Between two attempts to write to a store that had no room."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Group:
+    """Commands that were prepared together: what to answer, what to log with its room, and room to give back.
+
+    `large`: there is a large push in it, or none at all but a `pause` for somebody, or for the store to settle.
+    """
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    events: list[tuple[Event, int]] = field(default_factory=list)
+    done: int = 0
+    large: bool = False
+    pause: Pause | None = None
+
+    @property
+    def size(self) -> int:
+        """Room of all its commands, in bytes."""
+        return self.done + sum(size for _, size in self.events)
+
+
+class Committer(Stage):
+    """Logs and answers groups in the order they come. `error` makes what their callers get if they cannot be logged.
+
+    `written` is called when `writing` may have ended, on the committer's thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        room: Room,
+        error: Callable[[], PSoupError],
+        failed: Failure,
+        written: Callable[[], None],
+    ) -> None:
+        super().__init__("psoup-committer", failed)
+        self._store = store
+        self._writer = writer
+        self._room = room
+        self._error = error
+        self._written = written
+        self._groups: deque[Group] = deque()
+        self._taken: list[Group] = []
+        self._large = 0
+        """Groups with large pushes that were put, and are not written."""
+        self._pausing = False
+        self._ended = False
+        self._full: ResourceExhausted | None = None
+        self.groups = 0
+        self.events = 0
+
+    @property
+    def writing(self) -> bool:
+        """Whether groups are on their way to the disk, and it has room for them. From any thread."""
+        return bool(self._taken or self._groups or self._pausing) and self._full is None
+
+    @property
+    def writing_large(self) -> bool:
+        """Whether a large push, or a pause, is among them. From any thread."""
+        return self._large > 0 and self._full is None
+
+    @property
+    def due(self) -> bool:
+        """Whether the store has something to settle, and room to do so. From any thread."""
+        return self._store.due and self._full is None
+
+    def check_room(self) -> None:
+        """Raise ResourceExhausted while groups wait for room in the store. From any thread."""
+        full = self._full
+        if full is not None:
+            raise ResourceExhausted(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
+
+    def put(self, group: Group) -> None:
+        """Have a group logged; on this thread if that is quick. From the sequencer's thread."""
+        if not self._store.durable:
+            self._taken = [group]
+            self._commit()
+            return
+        with self.condition:
+            if not self._ended:
+                if self._full is not None:
+                    _waive([group])
+                self._large += group.large
+                self._groups.append(group)
+                self.condition.notify()
+                return
+        self._refuse([group])
+
+    def has_work(self) -> bool:
+        """Whether groups wait."""
+        return bool(self._groups)
+
+    def run(self) -> None:
+        """Log until stopped."""
+        while self.wait_for_work():
+            with self.condition:
+                self._taken = list(self._groups)
+                self._groups.clear()
+                large = sum(group.large for group in self._taken)
+            taken, self._pausing = self._taken, any(group.large and not group.outcomes for group in self._taken)
+            self._commit()
+            if self._pausing and not self._taken:
+                self._pause(taken)
+            with self.condition:
+                self._large -= large
+            self._written()
+
+    def _pause(self, taken: list[Group]) -> None:
+        """Others write, after what was taken with them; whatever becomes of the store, nobody waits for a pause."""
+        try:
+            if self._store.due:
+                self._store.settle()
+        finally:
+            for group in taken:
+                if group.pause is not None:
+                    group.pause.give()
+        self._pausing = False
+
+    def wind_up(self) -> None:
+        """Refuse what is left."""
+        with self.condition:
+            self._ended = True
+            left = [*self._taken, *self._groups]
+            self._groups.clear()
+        self._refuse(left)
+
+    def give_up(self) -> None:
+        """Refuse the group at which a store without a disk failed, on the caller's thread."""
+        if self._store.durable:
+            return
+        left, self._taken = self._taken, []
+        self._refuse(left)
+
+    def _commit(self) -> None:
+        events = [event for group in self._taken for event, _ in group.events]
+        if events and not self._append(events):
+            return
+        taken, self._taken = [group for group in self._taken if group.outcomes], []
+        if not taken:
+            return
+        self.groups += 1
+        self.events += len(events)
+        self._room.leave(sum(len(group.outcomes) for group in taken), sum(group.done for group in taken))
+        deliver([outcome for group in taken for outcome in group.outcomes])
+        self._writer.put([entry for group in taken for entry in group.events])
+
+    def _append(self, events: list[Event]) -> bool:
+        """Whether they are logged; False if the stage is to end while the store has no room."""
+        while True:
+            try:
+                self._store.append(events)
+            except ResourceExhausted as full:
+                self._log_full(full)
+                with self.condition:
+                    if self._stopping and not self._finishing:
+                        return False
+                    self.condition.wait(RETRY_SECONDS)
+            else:
+                if self._full is not None:
+                    _log.warning("the store has room again")
+                    self._full = None
+                return True
+
+    def _log_full(self, full: ResourceExhausted) -> None:
+        first, self._full = self._full is None, full
+        with self.condition:
+            _waive([*self._taken, *self._groups])  # they may make room
+        if first:
+            _log.error("commands wait for room in the store: %s", full.message)
+            self._written()
+
+    def _refuse(self, groups: list[Group]) -> None:
+        _waive(groups)
+        for group in groups:
+            self._room.leave(len(group.outcomes), group.size)
+            deliver([(answer, self._error()) for answer, _ in group.outcomes])
+
+
+def _waive(groups: list[Group]) -> None:
+    for group in groups:
+        if group.pause is not None:
+            group.pause.waive()

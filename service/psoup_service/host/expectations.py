@@ -1,0 +1,103 @@
+"""What invocations cost, and so where the next one runs: on the event loop, among quick reads, or among long ones.
+
+    last answer   40 us, window of 10,000 tuples, 12 rows         ──> on the loop, as long as it is like the last one
+    on the loop   the window has 3,000,000 tuples by now          ──> Unexpected: it is begun again on a reader thread
+    last answer   2 s                                             ──> among the long reads
+
+A hop to a thread costs more than most answers do. The cost grows with the window and with what is found in it; both
+are known before either is looked at, so an answer that would be late is not begun on the loop. What shows only later
+(chunks that nothing has evaluated, a sort) ends there after `_LOOP_S`, and is remembered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from psoup.reading import ReadBudget, ReadEnded
+from psoup_service.host.readers import LONG_S
+
+T = TypeVar("T")
+
+QUICK_S = 0.000_5
+"""An answer that is expected to take less than this is made on the loop."""
+
+_LOOP_S = 0.002
+"""Processor time after which an answer is not finished on the loop."""
+
+_FEW_TUPLES, _FEW_ROWS, _FEW_EXAMINED = 1_048_576, 2_048, 65_536
+"""A window, an answer, and tuples to be evaluated, that are quick whatever the last ones were like."""
+
+_REMEMBERED = 65_536
+"""Queries whose cost is remembered."""
+
+
+class Unexpected(Exception):
+    """An answer on the loop turned out to be no quick one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Of one query's last answer: processor time in seconds, tuples in its window, rows found."""
+
+    seconds: float
+    window: int
+    found: int
+
+
+class Expectations:
+    """By query. One event loop asks; reader threads tell."""
+
+    def __init__(self) -> None:
+        self._costs: dict[int, _Cost] = {}
+
+    def is_quick(self, query_id: int) -> bool:
+        """Whether the query's own window may be tried on the loop."""
+        cost = self._costs.get(query_id)
+        return cost is not None and cost.seconds < QUICK_S
+
+    def is_long(self, query_id: int) -> bool:
+        """Whether it belongs among the long reads."""
+        cost = self._costs.get(query_id)
+        return cost is not None and cost.seconds >= LONG_S
+
+    def on_loop(self, query_id: int, make: Callable[[ReadBudget], T]) -> T:
+        """What `make` returns, on this thread. Raises Unexpected if that would take long."""
+        cost = self._costs[query_id]
+        growth = QUICK_S / max(cost.seconds, 1e-9)
+        tuples, rows = max(cost.window * growth, _FEW_TUPLES), max(cost.found * growth, _FEW_ROWS)
+        began, look = time.thread_time(), time.perf_counter() + _LOOP_S
+
+        def ask() -> None:
+            if (
+                budget.window > tuples
+                or budget.found > rows
+                or budget.examined > _FEW_EXAMINED
+                or (time.perf_counter() > look and time.thread_time() - began > _LOOP_S)
+            ):
+                raise Unexpected
+
+        budget = ReadBudget(ask)
+        return self._measured(query_id, make, budget, began)
+
+    def measured(self, query_id: int, make: Callable[[ReadBudget], T], budget: ReadBudget) -> T:
+        """What `make` returns; how long it took is remembered, without waits: under load those say nothing of it."""
+        return self._measured(query_id, make, budget, time.thread_time())
+
+    def _measured(self, query_id: int, make: Callable[[ReadBudget], T], budget: ReadBudget, began: float) -> T:
+        seconds = 0.0
+        try:
+            return make(budget)
+        except Unexpected:
+            seconds = QUICK_S
+            raise
+        except ReadEnded:  # it would have taken longer: what an impatient caller asks for again is no quicker
+            seconds = self._costs[query_id].seconds if query_id in self._costs else LONG_S
+            raise
+        finally:
+            if len(self._costs) >= _REMEMBERED:
+                self._costs.clear()
+            seconds = max(seconds, time.thread_time() - began)
+            self._costs[query_id] = _Cost(seconds, budget.window, budget.found)

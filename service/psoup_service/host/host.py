@@ -1,0 +1,391 @@
+"""The host: one engine, its admission and its store, run by threads and spoken to from asyncio.
+
+    submit ──> Room ──> Sequencer: prepare, log, answer ──> queue ──> Writer: apply, publish <──> Maintainer
+                                                                        │
+    read, snapshot <──────────── published snapshots ───────────────────┘
+
+    starting ──> serving ──> draining ──> stopped          any ──> failed: a defect or a broken store, until restart
+
+Fail-stop: if logging or applying raises, nothing is acknowledged any more; snapshots of what was published stay
+readable. The host owns the store and closes it. No network, no engine logic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from psoup.admission import Admission
+from psoup.clock import Clock
+from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command
+from psoup.events.events import Event, Pushed
+from psoup.model import DEFAULT_TENANT
+from psoup.reading import ReadBudget, ReadEnded
+from psoup.runner import Runner, serial
+from psoup.wording import counted, verb
+from psoup_service.host.allowance import Allowance
+from psoup_service.host.line import Submission
+from psoup_service.host.pins import Pins
+from psoup_service.host.ports import EnginePort
+from psoup_service.host.precautions import Guard
+from psoup_service.host.readers import Readers, Reading
+from psoup_service.host.room import RETRY_AFTER_MS, Place, Room
+from psoup_service.host.sequencer import Sequencer
+from psoup_service.host.sizes import size_of
+from psoup_service.host.wakeups import Outcome, deliver
+from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
+from psoup_storage.contract import Store
+
+SnapshotT = TypeVar("SnapshotT")
+T = TypeVar("T")
+
+_TELL_SECONDS = 2.0
+"""Between two words about the progress of a replay."""
+_log = logging.getLogger(__name__)
+
+
+class Host(Generic[SnapshotT]):
+    """Everything of a service that is not its network.
+
+    `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
+    `readers`: threads that evaluate answers. `allowance`: what one read may spend. `helpers`: threads that help
+    maintenance.
+    """
+
+    def __init__(
+        self,
+        engine: EnginePort[SnapshotT],
+        admission: Admission,
+        store: Store,
+        clock: Clock,
+        *,
+        queue_bytes: int = 256 * 1024 * 1024,
+        readers: int = 2,
+        pending: int = 1024,
+        helpers: Runner = serial,
+        quarantine: Sequence[str] = (),
+        allowance: Allowance | None = None,
+    ) -> None:
+        self._engine = engine
+        self._admission = admission
+        self._store = store
+        self.clock = clock
+        self._pending = pending
+        self._lock = threading.Lock()
+        self._state = "starting"
+        self._failure = ""
+        self._given_up = False
+        self._enders: list[asyncio.Future[None]] = []
+        self._reads = 0
+        self._closed = threading.Event()
+        self._room = Room(pending, queue_bytes)
+        self._guard = Guard(store, quarantine)
+        self._writer = Writer(engine, self._room, admission.sequence, self._fail, self._guard, helpers)
+        self.pins = Pins(admission.limit, engine.snapshot)
+        self._sequencer = Sequencer(
+            admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail
+        )
+        store.share(self._sequencer.pause)
+        self._allowance = allowance or Allowance()
+        self._readers = Readers(readers, self._allowance.cpu_s)
+
+    # Life -----------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """`starting`, `serving`, `draining`, `stopped` or `failed`."""
+        return self._state
+
+    @property
+    def failure(self) -> str:
+        """What made the host fail, for the operator's eyes; empty if nothing did."""
+        return self._failure
+
+    def start(self) -> None:
+        """Re-apply what the store holds, then serve. Blocks for the replay; raises Internal when called twice.
+
+        Raises Unavailable, reason DRAINING, after the event at which `give_up` was called.
+        """
+        if self._state != "starting":
+            raise Internal(f"a host starts once; this one is {self._state}")
+        self._replay()
+        if self._given_up:
+            raise Unavailable("the start was given up; nothing is lost, start again", reason="DRAINING")
+        self._writer.start()
+        self._sequencer.start()
+        self._become("serving")
+
+    def give_up(self) -> None:
+        """End a start that is under way, at the next event. From any thread."""
+        self._given_up = True
+
+    async def drain(self, timeout: float) -> bool:
+        """Refuse new commands and finish those accepted; whether that was done within `timeout` seconds.
+
+        The host has stopped then, but for reads: answers under way can be finished until `close`.
+        """
+        if self._state not in ("starting", "serving"):
+            return self._state == "stopped"
+        self._become("draining")
+        self._room.close(self._refusal)
+        finishing = ThreadPoolExecutor(1, "psoup-drain")  # of its own: it must not wait behind any other work
+        try:
+            done = await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
+        except BaseException:
+            finishing.shutdown(wait=False)
+            raise
+        finishing.shutdown()  # its work is done
+        return done
+
+    def close(self) -> None:
+        """Stop after the work in hand, end all threads, close the store; blocks, idempotent."""
+        if self._state in ("starting", "serving"):
+            self._become("draining")
+            self._room.close(self._refusal)
+        self._sequencer.stop(finish=False)
+        self._sequencer.join()
+        self._writer.stop(finish=False)
+        self._writer.join()
+        self._writer.abandon(self._refusal)
+        self._closed.set()
+        self._readers.close()
+        self._store.close()
+        self._become("stopped")
+
+    async def ended(self) -> None:
+        """Return when the host has stopped or failed."""
+        with self._lock:
+            if self._state in ("stopped", "failed"):
+                return
+            end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._enders.append(end)
+        await end
+
+    # Commands -------------------------------------------------------------------------------------------------
+
+    async def reserve(self, size: int, *, patience: float = 0.0) -> Place:
+        """Take room for a command of `size` bytes that is yet to be made; `submit` gives it back, or its holder.
+
+        Raises ResourceExhausted (`retry_after_ms`); Unavailable with reason STARTING or DRAINING.
+        """
+        if self._state != "serving":
+            raise self._refusal()
+        return await self._room.place(size, patience)
+
+    async def submit(
+        self, command: Command, *, patience: float = 0.0, place: Place | None = None, sender: Hashable = ""
+    ) -> Acknowledgement:
+        """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
+
+        With no room for it, waits in line up to `patience` seconds, unless it has its `place`. Commands are sequenced
+        in the order of the calls, but for registrations that take long to bind, in which senders take turns. A
+        cancelled call may still take effect. Raises what prepare raises; what `reserve` does; Internal after a failure.
+        """
+        place = place or await self.reserve(size_of(command), patience=patience)
+        answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
+        self._sequencer.put(Submission(command, place.take_over(), answer, sender=sender))
+        return await answer
+
+    # Reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def applied(self) -> int:
+        """The sequence of the last event that snapshots show."""
+        return self._writer.applied
+
+    @property
+    def next_query(self) -> int:
+        """All IDs of queries that were given out are below it."""
+        return self._admission.next_query
+
+    def snapshot(self) -> SnapshotT:
+        """What is published now. O(1); never waits for the writer; any thread.
+
+        Raises Unavailable, reason STARTING, during the replay: half of the past would be a wrong answer.
+        """
+        if self._state == "starting":
+            raise self._refusal()
+        return self._engine.snapshot()
+
+    def budget(self) -> ReadBudget:
+        """What a read may spend that takes several calls of `evaluate`; its owner closes it."""
+        return self._allowance.budget()
+
+    async def read(self, fn: Callable[[SnapshotT], T]) -> T:
+        """`fn` of a fresh snapshot, on a reader thread; raises as `evaluate`."""
+        return await self.evaluate(lambda snapshot, _: fn(snapshot))
+
+    async def evaluate(
+        self,
+        fn: Callable[[SnapshotT, ReadBudget], T],
+        *,
+        budget: ReadBudget | None = None,
+        long: bool = False,
+        tenant: str = DEFAULT_TENANT,
+    ) -> T:
+        """`fn` of a fresh snapshot and of what it may spend, on a reader thread. `long`: it is expected to take long.
+
+        A `budget` of an earlier call goes on; a new one ends with this call. Raises what `fn` raises; ResourceExhausted
+        with too many reads under way, or when the budget is used up; after `close` what `submit` would. If the caller
+        is cancelled, `fn` ends at the next question that it asks its budget.
+        """
+        if self._closed.is_set():
+            raise self._refusal()
+        if self._reads >= self._pending:
+            raise ResourceExhausted(
+                f"{counted(self._reads, 'read')} {verb(self._reads, 'is', 'are')} under way, the most there may"
+                f" be; try again in {RETRY_AFTER_MS} ms",
+                reason="BUSY",
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+
+        def work(reading: Reading) -> T:
+            own = budget or self._allowance.budget()
+            own.ask = reading.ask
+            try:
+                return fn(self.snapshot(), own)
+            finally:
+                own.ask = None
+                if budget is None:
+                    own.close()
+
+        self._reads += 1
+        try:
+            return await self._readers.read(work, tenant=tenant, long=long)
+        except (RuntimeError, ReadEnded) as problem:
+            if self._closed.is_set():  # the readers have dropped it
+                raise self._refusal() from problem
+            raise
+        finally:
+            self._reads -= 1
+
+    async def wait_for(self, sequence: int, timeout: float) -> None:
+        """Return once `sequence` is applied: what was acknowledged with it can be read.
+
+        Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds, and
+        Unavailable, reason STARTING, during the replay.
+        """
+        if self._state == "starting":
+            raise self._refusal()
+        if sequence > self._admission.sequence:
+            raise OutOfRange(
+                f"there is no event {sequence} yet, the last is {self._admission.sequence}; wait for the sequence of an"
+                " acknowledgement, from this run of the service",
+                reason="UNKNOWN_SEQUENCE",
+                sequence=sequence,
+                last=self._admission.sequence,
+            )
+        async with asyncio.timeout(timeout):
+            await self._writer.reach(sequence)
+
+    def counters(self) -> dict[str, int]:
+        """Figures for an operator: totals since the start, and what is under way."""
+        return {
+            "sequence": self._admission.sequence,
+            "applied": self._writer.applied,
+            "groups": self._sequencer.groups,
+            "events": self._sequencer.events,
+            "runs": self._writer.runs,
+            "installed": self._writer.installed,
+            "pending_commands": self._room.commands,
+            "pending_reads": self._reads,
+            "queued_events": self._writer.queued,
+            "queued_bytes": self._room.bytes,
+            "reserved_bytes": self._admission.reserved_bytes,
+            "producer_bytes": self._admission.producer_bytes,
+            "pinned_bytes": self.pins.bytes,
+            "pinning_streams": self.pins.streams,
+            "streams_behind": self.pins.ended,
+            "sort_bytes": self._allowance.sorts.used,
+            "reads_aside": self._readers.aside,
+            "store_bytes": self._store.bytes,
+            "clauses_left_index": self._guard.left,
+            "watermark_jumps": self._sequencer.jumps.count,
+        }
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _replay(self) -> None:
+        """Apply what is logged, noting what is evaluated: a start that is killed there must not be killed for ever."""
+        self._engine.take_precautions(self._guard.precautions(watching=True))
+        started = told = time.monotonic()
+        run, rows, count = list[Event](), 0, 0
+        for event in self._store.read(self._admission.sequence):
+            if self._given_up:
+                return
+            self._admission.replay(event)
+            run.append(event)
+            rows += len(event.batch) if isinstance(event, Pushed) else 0
+            count += 1
+            if len(run) < RUN_EVENTS and rows < RUN_ROWS:
+                continue
+            self._writer.replay(run)
+            run, rows = [], 0
+            if time.monotonic() - told >= _TELL_SECONDS:
+                told = time.monotonic()
+                _log.info("replaying", extra={"sequence": event.sequence, "last": self._store.sequence})
+        if run:
+            self._writer.replay(run)
+        self._engine.take_precautions(self._guard.precautions(watching=False))
+        self._guard.over()
+        self._guard.refuse_unknown(self._admission.has_query)
+        self._guard.tell([], self._engine.kept_out())
+        if count:
+            seconds = round(time.monotonic() - started, 3)
+            _log.info("replayed", extra={"events": count, "sequence": self._store.sequence, "seconds": seconds})
+
+    def _finish(self, timeout: float) -> bool:
+        end = time.monotonic() + timeout
+        self._sequencer.stop(finish=True)
+        finished = self._sequencer.join(timeout)
+        self._sequencer.stop(finish=False)
+        self._writer.stop(finish=finished)
+        finished = self._writer.join(max(0.0, end - time.monotonic())) and finished
+        if finished:
+            self._writer.abandon(self._refusal)
+            self._become("stopped")
+        return finished and self._state == "stopped"
+
+    def _become(self, state: str) -> None:
+        """Change the state; a failure stays one."""
+        with self._lock:
+            if self._state in ("stopped", "failed"):
+                return
+            self._state = state
+            ends = self._take_enders()
+        deliver(ends)
+
+    def _fail(self, reason: str) -> None:
+        with self._lock:
+            if self._state in ("stopped", "failed"):
+                return
+            self._state, self._failure = "failed", reason
+            ends = self._take_enders()
+        _log.critical("the service stops taking commands: %s", reason)
+        self._room.close(self._refusal)
+        self._sequencer.stop(finish=False)
+        self._writer.stop(finish=False)
+        self._writer.abandon(self._refusal)
+        deliver(ends)
+
+    def _take_enders(self) -> list[Outcome]:
+        ends: list[Outcome] = []
+        if self._state in ("stopped", "failed"):
+            ends = [(end, None) for end in self._enders]
+            self._enders = []
+        return ends
+
+    def _refusal(self) -> PSoupError:
+        """What a command or a waiter gets in a state other than `serving`."""
+        if self._state == "failed":
+            return Internal("the service has stopped after a failure of its own; its log says which", reason="FAILED")
+        if self._state == "starting":
+            return Unavailable("the service is starting; try again in a moment", reason="STARTING")
+        return Unavailable("the service is shutting down; try again when it is back", reason="DRAINING")

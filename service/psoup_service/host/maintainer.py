@@ -1,0 +1,55 @@
+"""The third thread: computes one piece of maintenance at a time, from immutable inputs, beside the writer.
+
+    writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
+
+It never touches the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from psoup.engine.maintenance.cover import evaluating
+from psoup.runner import Runner, serial
+from psoup_service.host.ports import TaskPort
+from psoup_service.host.precautions import Guard
+from psoup_service.host.worker import Failure, Stage
+
+
+class Maintainer(Stage):
+    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard` knows what not to."""
+
+    def __init__(self, post: Callable[[Any], None], failed: Failure, guard: Guard, run: Runner = serial) -> None:
+        super().__init__("psoup-maintainer", failed)
+        self._guard = guard
+        self._post = post
+        self._run = run
+        self._tasks: list[TaskPort] = []
+
+    def put(self, task: TaskPort) -> None:
+        """Queue a task. From any thread."""
+        with self.condition:
+            self._tasks.append(task)
+            self.condition.notify()
+
+    def has_work(self) -> bool:
+        """Whether tasks wait."""
+        return bool(self._tasks)
+
+    def run(self) -> None:
+        """Compute until stopped."""
+        while self.wait_for_work():
+            task = self._tasks.pop(0)
+            self._post(self._outcome(task))
+
+    def _outcome(self, task: TaskPort) -> Any:
+        evaluated = evaluating(task)
+        if evaluated is None:
+            return task.compute(self._run)
+        cover, place = evaluated
+        if not self._guard.watch(place):
+            return cover.refused()
+        result = cover.compute(self._run)
+        self._guard.over()
+        return result

@@ -1,0 +1,291 @@
+"""The threads that evaluate answers: who reads now, and who waits.
+
+    quick  r r r r ──┐      n reads are under way at most, n - 1 of them long: one thread is always free for quick reads
+    long   R R       ┴──>   [ n threads ]      who came first goes first; tenants take turns
+                                 │ a read that turns out to be long
+                                 └──> waits in the line of long reads, where it is, until one of these places is free
+
+A read is not interrupted: it asks (`Reading.ask`, the port of `psoup.reading`) after each chunk's work whether it may
+go on. There it ends if its caller has left, and there it steps aside. With one thread, long reads have that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from psoup.errors import ResourceExhausted
+from psoup.reading import ReadEnded
+from psoup_service.host.wakeups import deliver
+from psoup_service.turns import ShortTurns
+
+T = TypeVar("T")
+
+LONG_S = 0.02
+"""Processor time from which on a read is long."""
+
+_ASIDE = 32
+"""Reads that may have stepped aside: each holds a thread and what it has found."""
+
+
+class Reading:
+    """One read: in a line, under way, or set aside."""
+
+    def __init__(self, readers: Readers, tenant: str, long: bool, work: Callable[[Reading], Any]) -> None:
+        self.tenant = tenant
+        self.long = long
+        self.ticket = 0
+        self.gone = False
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._readers = readers
+        self._work = work
+        self._thread = 0
+        self._began = 0.0
+        self._look = 0.0
+        self._turns = ExitStack()
+        self.turn: threading.Event | None = None
+        """Set when it may go on, of a read that has stepped aside."""
+
+    def ask(self) -> None:
+        """Raise ReadEnded if nobody waits for this any more, ResourceExhausted if it has used up its time.
+
+        A quick read that has become long waits here for its turn.
+        """
+        if self.gone:
+            raise ReadEnded
+        now = time.perf_counter()
+        if now < self._look or threading.get_ident() != self._thread:
+            return
+        used = time.thread_time() - self._began
+        if used > self._readers.most_s:
+            raise _used_up(used, self._readers.most_s)
+        if used > LONG_S and not self.long:
+            self._readers.step_aside(self)
+            self._turns.enter_context(ShortTurns())
+        # No thread works longer than time goes by, and the clock is read in a fifth of the time.
+        self._look = now + (self._readers.most_s if self.long else LONG_S) - used
+
+    def do(self) -> Any:
+        """The outcome: what the work returns or raises."""
+        self._thread, self._began = threading.get_ident(), time.thread_time()
+        try:
+            with self._turns:
+                if self.long:
+                    self._turns.enter_context(ShortTurns())
+                return self._work(self)
+        except BaseException as problem:
+            return problem
+        finally:
+            self._thread = 0
+
+
+class Readers:
+    """`threads`: reads under way at most. `most_s`: processor time that one may take. Calls come from event loops."""
+
+    def __init__(self, threads: int, most_s: float) -> None:
+        self.most_s = most_s
+        self._places, self._long_places = threads, max(threads - 1, 1)
+        self._under_way = self._long = 0
+        self._aside: set[Reading] = set()
+        self._quick_line, self._long_line = _Line(), _Line()
+        self._tickets = 0
+        self._lock = threading.Condition()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._closed = False
+
+    @property
+    def aside(self) -> int:
+        """Reads that have stepped aside."""
+        return len(self._aside)
+
+    async def read(self, work: Callable[[Reading], T], *, tenant: str, long: bool) -> T:
+        """What `work` returns, on one of the threads; if the caller is cancelled, it ends at its next question."""
+        reading = Reading(self, tenant, long, work)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the readers are closed")
+            self._tickets += 1
+            reading.ticket = self._tickets
+            (self._long_line if long else self._quick_line).put(reading)
+            self._call_thread()
+        try:
+            answer: T = await reading.answer
+            return answer
+        except asyncio.CancelledError:
+            self._forget(reading)
+            raise
+
+    def step_aside(self, reading: Reading) -> None:
+        """A read under way has become long: it goes on at once if a place for long reads is free, else it waits."""
+        with self._lock:
+            reading.long = True
+            if self._long < self._long_places:
+                self._long += 1
+                self._lock.notify()
+                return
+            if len(self._aside) >= _ASIDE:
+                self._long += 1  # it is counted as what it is, and ends with this
+                raise _busy()
+            reading.turn = threading.Event()
+            self._under_way -= 1
+            self._aside.add(reading)
+            self._long_line.put(reading)
+            self._call_thread()
+        reading.turn.wait()
+        if reading.gone:
+            raise ReadEnded
+
+    def close(self) -> None:
+        """Finish the reads under way, drop those that wait, end all threads."""
+        with self._lock:
+            self._closed = True
+            waiting = [*self._quick_line.drain(), *self._long_line.drain()]
+            for reading in waiting:
+                self._drop(reading)
+            self._lock.notify_all()
+            threads = list(self._threads)
+        deliver([(reading.answer, ReadEnded()) for reading in waiting])
+        for thread in threads:
+            thread.join()
+
+    def _forget(self, reading: Reading) -> None:
+        """Nobody waits for a read any more."""
+        with self._lock:
+            waited = (self._long_line if reading.long else self._quick_line).remove(reading)
+            reading.gone = True
+            if waited:
+                self._drop(reading)
+
+    def _drop(self, reading: Reading) -> None:
+        """A read that was taken out of its line will not be done; one that had stepped aside ends by itself."""
+        reading.gone = True
+        if reading.turn is not None:
+            self._resume(reading)
+
+    def _resume(self, reading: Reading) -> None:
+        """Let a read that has stepped aside go on, if only to its end."""
+        self._aside.discard(reading)
+        self._under_way += 1
+        self._long += 1
+        assert reading.turn is not None
+        reading.turn.set()
+
+    def _call_thread(self) -> None:
+        """Have a thread look at the lines."""
+        if self._idle:
+            self._lock.notify()
+        elif len(self._threads) < self._places + len(self._aside):
+            thread = threading.Thread(target=self._live, name=f"psoup-reader_{len(self._threads)}", daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def _live(self) -> None:
+        """One thread: read after read."""
+        while (reading := self._wait()) is not None:
+            outcome = reading.do()
+            with self._lock:
+                self._under_way -= 1
+                self._long -= reading.long
+                if self._idle and (self._quick_line or self._long_line):
+                    self._lock.notify()
+            deliver([(reading.answer, outcome)])
+            del reading, outcome  # an answer must not live as long as an idle thread
+
+    def _wait(self) -> Reading | None:
+        """The next read, or None: this thread is over."""
+        with self._lock:
+            while (reading := self._next()) is None:
+                if self._closed or len(self._threads) > self._places + len(self._aside):
+                    self._threads.discard(threading.current_thread())
+                    return None
+                self._idle += 1
+                try:
+                    self._lock.wait()
+                finally:
+                    self._idle -= 1
+            return reading
+
+    def _next(self) -> Reading | None:
+        """The read whose turn it is; those that had stepped aside go on in their own threads."""
+        while self._under_way < self._places:
+            lines = [line for line in (self._quick_line, self._long_line) if line]
+            if self._long >= self._long_places and self._long_line in lines:
+                lines.remove(self._long_line)
+            if not lines:
+                return None
+            reading = min(lines, key=lambda line: line.first.ticket).take()
+            if reading.turn is not None:
+                self._resume(reading)
+                continue
+            self._under_way += 1
+            self._long += reading.long
+            return reading
+        return None
+
+
+class _Line:
+    """Reads that wait: of each tenant those that came first, tenants in turns."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, deque[Reading]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._tenants)
+
+    @property
+    def first(self) -> Reading:
+        """Whose turn it is; there must be one."""
+        return next(iter(self._tenants.values()))[0]
+
+    def put(self, reading: Reading) -> None:
+        self._tenants.setdefault(reading.tenant, deque()).append(reading)
+
+    def take(self) -> Reading:
+        """The first leaves the line, and its tenant goes to the end."""
+        tenant, waiting = next(iter(self._tenants.items()))
+        reading = waiting.popleft()
+        if waiting:
+            self._tenants.move_to_end(tenant)
+        else:
+            del self._tenants[tenant]
+        return reading
+
+    def remove(self, reading: Reading) -> bool:
+        """Take a read out; whether it was there."""
+        waiting = self._tenants.get(reading.tenant)
+        if waiting is None or reading not in waiting:
+            return False
+        waiting.remove(reading)
+        if not waiting:
+            del self._tenants[reading.tenant]
+        return True
+
+    def drain(self) -> list[Reading]:
+        """All of them; the line is empty then."""
+        everyone = [reading for waiting in self._tenants.values() for reading in waiting]
+        self._tenants.clear()
+        return everyone
+
+
+def _used_up(used: float, limit: float) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"this read has used {used:.1f} s of processor time, and one read may use {limit:g} s (read_cpu_s); narrow the"
+        " window or the WHERE clause",
+        reason="READ_CPU",
+        used=f"{used:.1f}",
+        limit=f"{limit:g}",
+    )
+
+
+def _busy() -> ResourceExhausted:
+    return ResourceExhausted(
+        f"{_ASIDE} long reads wait for their turn, the most there may be; try again in a second",
+        reason="BUSY",
+        retry_after_ms=1_000,
+    )

@@ -1,0 +1,183 @@
+"""How much may be under way: a count of unanswered commands and a sum of bytes not yet applied.
+
+    enter ──> [ waiting | being prepared ] ──> answered ──> [ queued for the writer ] ──> applied
+              '------- pending --------'
+              '-------------------------- bytes ----------------------------------'
+
+Past a limit a caller is refused, or waits in line as long as it is willing to: those who came first enter first, so
+the order of calls is the order of commands. One command larger than all the bytes enters when it is alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psoup.errors import PSoupError, ResourceExhausted
+from psoup_service.host.wakeups import Outcome, deliver
+
+RETRY_AFTER_MS = 50
+"""What a refused caller is told to wait; a run of the writer takes some milliseconds."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """A caller in line; `entered` once there was room for it."""
+
+    size: int
+    turn: asyncio.Future[None]
+    entered: bool = False
+
+
+class Place:
+    """Room that was taken, and is given back once: by `release`, or by whoever takes it over. Any thread."""
+
+    def __init__(self, room: Room, size: int) -> None:
+        self._room: Room | None = room
+        self.size = size
+
+    def grow(self, size: int) -> None:
+        """Take `size` bytes more, whether they are there or not: what could not be known before."""
+        if self._room is not None and size > 0:
+            self._room.leave(0, -size)
+            self.size += size
+
+    def take_over(self) -> int:
+        """The size, which the caller gives back from now on."""
+        self._room = None
+        return self.size
+
+    def release(self) -> None:
+        """Give it back; harmless if that has happened, or if it was taken over."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.leave(1, self.size)
+
+
+class Room:
+    """Counts commands and bytes. `enter` is called on event loops, `leave` and `close` from any thread."""
+
+    def __init__(self, pending: int, size: int) -> None:
+        self._lock = threading.Lock()
+        self._limits = (pending, size)
+        self._commands = 0
+        self._bytes = 0
+        self._line: deque[_Waiter] = deque()
+        self._resuming = 0  # let in from the line, but their tasks have not run yet: nobody may overtake them
+        self._closed: Callable[[], PSoupError] | None = None
+
+    @property
+    def commands(self) -> int:
+        """Commands that have entered and are not answered."""
+        return self._commands
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that have entered and are not applied."""
+        return self._bytes
+
+    async def enter(self, size: int, patience: float) -> None:
+        """Take room for one command of `size` bytes, waiting up to `patience` seconds for it.
+
+        Raises ResourceExhausted with a `retry_after_ms` fact, or the error that `close` was given.
+        """
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed()
+            if not self._line and not self._resuming and self._fits(size):
+                self._take(size)
+                return
+            if patience <= 0:
+                raise self._full()
+            waiter = _Waiter(size, asyncio.get_running_loop().create_future())
+            self._line.append(waiter)
+        try:
+            async with asyncio.timeout(patience):
+                await waiter.turn
+        except TimeoutError:
+            self._give_up(waiter)
+            raise self._full() from None
+        except BaseException:
+            self._give_up(waiter)
+            raise
+        self._resume()
+
+    def try_enter(self, size: int) -> bool:
+        """Take room if it is there and nobody waits for it; whether it was."""
+        with self._lock:
+            if self._closed is not None or self._line or self._resuming or not self._fits(size):
+                return False
+            self._take(size)
+            return True
+
+    async def place(self, size: int, patience: float) -> Place:
+        """As `enter`; what was taken is an object that gives it back."""
+        await self.enter(size, patience)
+        return Place(self, size)
+
+    def leave(self, commands: int, size: int) -> None:
+        """Give back room, and let in who fits now."""
+        with self._lock:
+            self._commands -= commands
+            self._bytes -= size
+            entered = self._admit()
+        deliver(entered)
+
+    def close(self, error: Callable[[], PSoupError]) -> None:
+        """Refuse everybody from now on, those in line too."""
+        with self._lock:
+            self._closed = error
+            refused: list[Outcome] = [(waiter.turn, error()) for waiter in self._line]
+            self._line.clear()
+        deliver(refused)
+
+    def _admit(self) -> list[Outcome]:
+        entered: list[Outcome] = []
+        while self._line and self._fits(self._line[0].size):
+            waiter = self._line.popleft()
+            waiter.entered = True
+            self._resuming += 1
+            self._take(waiter.size)
+            entered.append((waiter.turn, None))
+        return entered
+
+    def _resume(self) -> None:
+        """The task of somebody let in runs again; who came meanwhile had to join the line, and may fit."""
+        with self._lock:
+            self._resuming -= 1
+            entered = self._admit()
+        deliver(entered)
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
+        with self._lock:
+            if waiter.entered:
+                self._resuming -= 1
+                self._commands -= 1
+                self._bytes -= waiter.size
+            elif waiter in self._line:
+                self._line.remove(waiter)
+            entered = self._admit()
+        deliver(entered)
+
+    def _fits(self, size: int) -> bool:
+        pending, limit = self._limits
+        return self._commands < pending and (self._bytes == 0 or self._bytes + size <= limit)
+
+    def _take(self, size: int) -> None:
+        self._commands += 1
+        self._bytes += size
+
+    def _full(self) -> ResourceExhausted:
+        pending, limit = self._limits
+        return ResourceExhausted(
+            f"the service is busy: {self._commands} of {pending} commands and {self._bytes:,} of {limit:,} bytes are"
+            f" under way; try again in {RETRY_AFTER_MS} ms",
+            reason="BUSY",
+            retry_after_ms=RETRY_AFTER_MS,
+            commands=self._commands,
+            bytes=self._bytes,
+        )

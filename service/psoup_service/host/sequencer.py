@@ -1,0 +1,301 @@
+"""The first stage: commands become events, in one order, on the log, acknowledged.
+
+    line     c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
+             prepare each, in order        refusals cost nobody else anything, and are told at once
+                                           (small pushes that follow each other: together, if none is refused;
+                                           they wait for what is being written, so more of them are together)
+             hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
+             P7                            a large push is a group of its own, one at a time; so is a pause
+    binder   r6                            a registration that takes long is bound beside, and comes back to be decided
+
+It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
+fails, nothing of the group is acknowledged and the stage ends: admission already counts events that nobody knows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from psoup.admission import Admission
+from psoup.admission.binding import Binding
+from psoup.admission.together import is_small, join, share
+from psoup.clock import Clock
+from psoup.errors import PSoupError, ResourceExhausted, Unavailable
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement
+from psoup.events.commands import Attach, Command, CreateStream, Push, Register, RegisterMany
+from psoup_service.host.binder import Binder
+from psoup_service.host.committer import Committer, Group
+from psoup_service.host.jumps import Jumps
+from psoup_service.host.line import Line, Submission, is_large
+from psoup_service.host.pauses import Pause
+from psoup_service.host.pins import Pins
+from psoup_service.host.room import Room
+from psoup_service.host.wakeups import deliver
+from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.writer import Writer
+from psoup_storage.contract import Store
+
+GROUP_SECONDS = 0.005
+"""After so much preparing a group is closed, so that many registrations do not hold back the answers to pushes."""
+
+MOST_BINDINGS = 3
+"""A registration whose streams are changed again and again while it is bound is refused after so many times."""
+
+_GROWING = (Push, Register, RegisterMany, CreateStream, Attach)
+"""What a store without room refuses; to drop and to unregister is the way out of that."""
+
+
+class Sequencer(Stage):
+    """Prepares, logs, acknowledges. `error` makes what the commands get that come too late."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        store: Store,
+        clock: Clock,
+        writer: Writer,
+        room: Room,
+        pins: Pins,
+        error: Callable[[], PSoupError],
+        failed: Failure,
+    ) -> None:
+        super().__init__("psoup-sequencer", failed)
+        self._admission = admission
+        self._store = store
+        self._clock = clock
+        self._writer = writer
+        self._room = room
+        self._pins = pins
+        self._error = error
+        self._committer = Committer(store, writer, room, error, failed, self._written)
+        self._taken = 0
+        """Commands that were taken up."""
+        self._binder = Binder(self._come_back, lambda: self._taken, failed)
+        self.jumps = Jumps()
+        self._beside = 0
+        """Submissions that the binder has."""
+        self._line = Line()
+        self._pauses: deque[Pause] = deque()
+        """That were asked for; before the next large push."""
+        self._group: list[Submission] = []
+        self._ended = False
+
+    @property
+    def groups(self) -> int:
+        """Groups that are logged."""
+        return self._committer.groups
+
+    @property
+    def events(self) -> int:
+        """Events that are logged."""
+        return self._committer.events
+
+    def start(self) -> None:
+        """Start the threads; a store without a disk needs no committer."""
+        self._binder.start()
+        if self._store.durable:
+            self._committer.start()
+        super().start()
+
+    def stop(self, *, finish: bool) -> None:
+        """End after the work in hand, or (`finish`) after the last command that waits is answered."""
+        super().stop(finish=finish)
+        if not finish:
+            self._binder.stop(finish=False)
+            self._committer.stop(finish=False)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for all threads."""
+        end = None if timeout is None else time.monotonic() + timeout
+        ended = super().join(timeout)
+        for stage in (self._binder, self._committer):
+            ended = stage.join(None if end is None else max(0.0, end - time.monotonic())) and ended
+        return ended
+
+    def put(self, submission: Submission) -> None:
+        """Take a command in, to be answered later. From any thread."""
+        with self.condition:
+            if not self._ended:
+                self._line.put(submission)
+                if self.has_work():
+                    self.condition.notify()
+                return
+        self._refuse([submission])
+
+    def pause(self) -> Pause:
+        """A context in which no large push is written; small ones wait for it, and it for those that are there.
+
+        From any thread but those of this stage.
+        """
+        pause = Pause()
+        with self.condition:
+            if self._ended or self._thread.ident is None:
+                pause.waive()
+            else:
+                self._pauses.append(pause)
+                self.condition.notify()
+        return pause
+
+    def _come_back(self, submission: Submission) -> None:
+        """A submission has been bound, or given up; it has waited, and is next. From the binder's thread."""
+        with self.condition:
+            self._beside -= 1
+            if not self._ended:
+                self._line.put_first(submission)
+                self.condition.notify()
+                return
+        self._refuse([submission])
+
+    def wait_for_work(self) -> bool:
+        """As every stage; to finish means to wait for what the binder has, too."""
+        with self.condition:
+            while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
+                self.condition.wait()
+            return self.has_work() and (self._finishing or not self._stopping)
+
+    def has_work(self) -> bool:
+        """Whether commands wait. A small push does so while something is written: others will be in its event."""
+        if self._stopping:
+            return bool(self._line or self._pauses)
+        return self._may_take_quick() or self._may_pause() or self._line.may_take_large(self._committer.writing_large)
+
+    def _may_take_quick(self) -> bool:
+        first = self._line.quick
+        return first is not None and (self._stopping or not (self._committer.writing and is_small(first.command)))
+
+    def _may_pause(self) -> bool:
+        return bool(self._pauses or self._committer.due) and (self._stopping or not self._committer.writing_large)
+
+    def _written(self) -> None:
+        with self.condition:
+            self.condition.notify()
+
+    def run(self) -> None:
+        """Prepare groups until stopped."""
+        while self.wait_for_work():
+            self._process()
+
+    def wind_up(self) -> None:
+        """Refuse what still waits, and the group at which a defect struck; the committer ends after this thread."""
+        with self.condition:
+            self._ended = True
+            left = [*self._group, *self._line.drain()]
+            while self._pauses:
+                self._pauses.popleft().waive()
+        self._refuse(left)
+        self._binder.stop(finish=False)
+        self._committer.give_up()
+        self._committer.stop(finish=self._finishing)
+
+    def _process(self) -> None:
+        self._admission.give_back(self._writer.take_freed())
+        used = self._admission.used_bytes
+        self._admission.give_back(self._pins.settle(used))
+        self._prepare_group(self._quick_ones())
+        if self._may_pause():
+            with self.condition:
+                pause = self._pauses.popleft() if self._pauses else None
+            self._committer.put(Group(large=True, pause=pause))
+        else:
+            self._prepare_group(self._large_one())
+
+    def _quick_ones(self) -> Iterator[list[Submission]]:
+        """What is prepared together, one after the other, until a group has taken long enough."""
+        if not self._may_take_quick():
+            return
+        end = time.perf_counter() + GROUP_SECONDS
+        while taken := self._take(self._line.take_quick):
+            yield taken
+            if time.perf_counter() >= end:
+                return
+
+    def _large_one(self) -> Iterator[list[Submission]]:
+        """The first of the large line, if it is its turn."""
+        if self._line.may_take_large(self._committer.writing_large and not self._stopping):
+            yield self._take(self._line.take_large)
+
+    def _take(self, take: Callable[[], list[Submission]]) -> list[Submission]:
+        with self.condition:
+            return take()
+
+    def _prepare_group(self, takes: Iterator[list[Submission]]) -> None:
+        """Prepare them in order, tell those who are refused, and hand the others over as one group."""
+        group, refused = Group(), list[tuple[Submission, PSoupError]]()
+        for taken in takes:
+            self._taken += len(taken)
+            self._group += taken
+            if len(taken) == 1 or not self._prepare_together(taken, group):
+                for submission in taken:
+                    self._prepare_alone(submission, group, refused)
+        self._group = []
+        if refused:
+            self._room.leave(len(refused), sum(submission.size for submission, _ in refused))
+            deliver([(submission.answer, refusal) for submission, refusal in refused])
+        if group.outcomes:
+            self._committer.put(group)
+
+    def _prepare_together(self, taken: list[Submission], group: Group) -> bool:
+        """One event for all, or False: then nothing has happened."""
+        pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
+        size = sum(submission.size for submission in taken)
+        try:
+            prepared = self._prepare(join(pushes), size)
+        except PSoupError:  # which of them is at fault is found when each is prepared alone
+            return False
+        assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
+        answers = share(prepared.acknowledgement, pushes)
+        group.outcomes += [(submission.answer, answer) for submission, answer in zip(taken, answers, strict=True)]
+        group.events.append((prepared.event, size))
+        return True
+
+    def _prepare_alone(
+        self, submission: Submission, group: Group, refused: list[tuple[Submission, PSoupError]]
+    ) -> None:
+        try:
+            if self._put_beside(submission):
+                return
+            prepared = self._prepare(submission.command, submission.size, submission.binding)
+        except PSoupError as refusal:
+            if isinstance(refusal, ResourceExhausted):  # the next one may find room
+                self._writer.make_room(self._clock.now())
+            refused.append((submission, refusal))
+            return
+        group.outcomes.append((submission.answer, prepared.acknowledgement))
+        group.large |= is_large(submission)
+        if prepared.event is None:
+            group.done += submission.size
+        else:
+            group.events.append((prepared.event, submission.size))
+
+    def _put_beside(self, submission: Submission) -> bool:
+        """Give a registration that takes long to the binder, anew if its streams have changed; whether that was done.
+
+        Raises what `binding` raises, and Unavailable if the caller has left meanwhile.
+        """
+        known = submission.binding
+        if known is not None and submission.answer.cancelled():
+            raise Unavailable("the caller has left", reason="CANCELLED")
+        if known is not None and (submission.bindings >= MOST_BINDINGS or self._admission.stands(known)):
+            return False
+        binding = self._admission.binding(submission.command)
+        if binding is None:
+            return False
+        with self.condition:
+            self._beside += 1
+        self._binder.put(replace(submission, binding=binding, bindings=submission.bindings + 1), binding)
+        return True
+
+    def _prepare(self, command: Command, size: int, binding: Binding | None = None) -> Prepared:
+        if isinstance(command, _GROWING):
+            self._committer.check_room()
+            self._store.check_room(size)
+        prepared = self._admission.prepare(command, self._clock.now(), self._store.make_ready, binding)
+        self.jumps.see(command, prepared.event)
+        return prepared
+
+    def _refuse(self, submissions: list[Submission]) -> None:
+        self._room.leave(len(submissions), sum(submission.size for submission in submissions))
+        deliver([(submission.answer, self._error()) for submission in submissions])

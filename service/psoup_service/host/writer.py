@@ -1,0 +1,205 @@
+"""The second stage: the only thread that changes the engine.
+
+    queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples
+    results  of maintenance      installed between two runs, never in one
+
+After each run it says how far it is (`applied`), wakes who waited for that, gives the tuples' room back, and asks the
+engine for maintenance. Readers never wait for it: they have snapshots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from psoup.errors import PSoupError
+from psoup.events.events import Event, Pushed, RegisteredMany
+from psoup.runner import Runner, serial
+from psoup_service.host.maintainer import Maintainer
+from psoup_service.host.ports import EnginePort
+from psoup_service.host.precautions import Guard
+from psoup_service.host.room import Room
+from psoup_service.host.wakeups import Outcome, deliver
+from psoup_service.host.worker import Failure, Stage
+from psoup_service.turns import ShortTurns
+
+RUN_ROWS = 65_536
+"""Tuples after which a run is closed: larger ones gain nothing, and are published later."""
+RUN_EVENTS = 1_024
+"""Events after which a run is closed."""
+
+
+class Writer(Stage):
+    """Applies runs of events and installs results. `run`: the threads that help maintenance."""
+
+    def __init__(
+        self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure, guard: Guard, run: Runner = serial
+    ) -> None:
+        super().__init__("psoup-writer", failed)
+        self._engine = engine
+        self._room = room
+        self._queue: deque[tuple[Event, int]] = deque()
+        self._results: deque[Any] = deque()
+        self._guard = guard
+        self._maintainer = Maintainer(self.post, failed, guard, run)
+        self._maintaining = False
+        self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
+        self._tickets = 0
+        self._over: Callable[[], PSoupError] | None = None
+        self._applied = applied
+        self._freed = 0
+        self._asked = False
+        self._clock: int | None = None
+        self.runs = 0
+        self.installed = 0
+
+    @property
+    def applied(self) -> int:
+        """The sequence of the last event that is applied and published."""
+        return self._applied
+
+    @property
+    def queued(self) -> int:
+        """Events that wait to be applied."""
+        return len(self._queue)
+
+    def replay(self, run: list[Event]) -> None:
+        """Apply logged events before the threads are started."""
+        self._apply(run, 0)
+
+    def put(self, events: Sequence[tuple[Event, int]]) -> None:
+        """Queue consecutive events with the bytes of room each gives back once applied. From any thread."""
+        with self.condition:
+            self._queue.extend(events)
+            self.condition.notify()
+
+    def post(self, result: Any) -> None:
+        """Queue a result of maintenance. From any thread."""
+        with self.condition:
+            self._results.append(result)
+            self.condition.notify()
+
+    def make_room(self, clock: int) -> None:
+        """Have tuples dropped that are past their retention at `clock`. From any thread."""
+        with self.condition:
+            self._clock = clock
+            self.condition.notify()
+
+    def take_freed(self) -> int:
+        """Bytes of tuples that the engine has dropped since the last call. From any thread."""
+        with self.condition:
+            freed, self._freed = self._freed, 0
+            return freed
+
+    async def reach(self, sequence: int) -> None:
+        """Return once `sequence` is applied, or raise as `abandon` says. Costs O(log waiters), also when cancelled."""
+        with self.condition:
+            if sequence <= self._applied:
+                return
+            if self._over is not None:
+                raise self._over()
+            self._tickets += 1
+            ticket = (sequence, self._tickets)
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters[ticket] = reached
+        try:
+            await reached
+        finally:
+            with self.condition:
+                self._waiters.pop(ticket, None)
+
+    def abandon(self, error: Callable[[], PSoupError]) -> None:
+        """Raise `error` in all who wait for a sequence, and in all who would."""
+        with self.condition:
+            self._over = error
+            outcomes: list[Outcome] = [(reached, error()) for reached in self._waiters.values()]
+            self._waiters.clear()
+        deliver(outcomes)
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._maintainer.start()
+        super().start()
+
+    def stop(self, *, finish: bool) -> None:
+        """End after the work in hand, or (`finish`) after the last queued event; maintenance is not waited for."""
+        super().stop(finish=finish)
+        self._maintainer.stop(finish=False)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for both threads."""
+        return super().join(timeout) and self._maintainer.join(timeout)
+
+    def has_work(self) -> bool:
+        """Whether events, results or room wait, or the engine has not been asked for maintenance yet."""
+        return bool(self._queue or self._results) or self._clock is not None or not self._asked
+
+    def run(self) -> None:
+        """Install and apply until stopped."""
+        while self.wait_for_work():
+            while self._results:
+                self._install(self._results.popleft())
+            self._expire()
+            run, size = self._take_run()
+            if run:
+                self._apply(run, size)
+            self._ask()
+
+    def _take_run(self) -> tuple[list[Event], int]:
+        run, rows, size = list[Event](), 0, 0
+        while self._queue and rows < RUN_ROWS and len(run) < RUN_EVENTS:
+            event, room = self._queue.popleft()
+            run.append(event)
+            size += room
+            rows += len(event.batch) if isinstance(event, Pushed) else 0
+        return run, size
+
+    def _apply(self, run: list[Event], size: int) -> None:
+        # A block of statements is applied in Python, for as long as it takes; all other events mostly by kernels.
+        with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
+            effects = self._engine.apply(run)
+        self.runs += 1
+        self._tell()
+        reached = list[Outcome]()
+        with self.condition:
+            self._applied = effects.sequence
+            self._freed += effects.freed_bytes
+            while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
+                reached.append((self._waiters.popitem(0)[1], None))
+        self._room.leave(0, size)
+        deliver(reached)
+
+    def _install(self, result: Any) -> None:
+        freed = self._engine.install(result)
+        with self.condition:
+            self._freed += freed
+        self._maintaining = False
+        self.installed += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        """What could not be evaluated stops nothing, but somebody should know."""
+        news = self._engine.news()
+        if news:
+            self._guard.tell(news, self._engine.kept_out())
+
+    def _expire(self) -> None:
+        with self.condition:
+            clock, self._clock = self._clock, None
+        if clock is not None:
+            freed = self._engine.expire(clock)
+            with self.condition:
+                self._freed += freed
+
+    def _ask(self) -> None:
+        self._asked = True
+        if not self._maintaining:
+            task = self._engine.maintenance()
+            if task is not None:
+                self._maintaining = True
+                self._maintainer.put(task)

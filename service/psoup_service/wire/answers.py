@@ -1,0 +1,125 @@
+"""Answers as bytes: Arrow IPC in one piece or in several, and pages of rows.
+
+    Answer ── batches ──> schema message | batch | batch | … | end mark        one Arrow IPC stream, however it is cut
+
+Whole answers are made by `whole`, on whichever thread the caller is; pieces by `Pieces`, one at a time, so that an
+answer of any size takes the memory of one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.answer import Answer, Message
+from psoup.columns import Array
+from psoup.errors import ResourceExhausted
+from psoup_proto.v1 import queries_pb2
+from psoup_service.wire.convert import completeness
+
+END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""What ends an Arrow IPC stream."""
+
+
+_VALUE_BYTES = 12
+"""What a value of a page takes on the wire beside its bytes in Arrow: a BOOLEAN is a bit there."""
+
+
+def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
+    """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
+    found = completeness(answer.completeness)
+    parts: list[Any] = [answer.schema_message]
+    size, count = len(answer.schema_message) + len(END_MARK), 0
+    query, matched = answer.record.query, answer.matched
+    answer.budget.found = matched
+    if matched > 8 * max_bytes and query.limit is None and not query.distinct:
+        return queries_pb2.InvokeResponse(completeness=found, too_large=True)  # a row takes a bit at the least
+    for part in answer.messages(max_bytes=max_bytes):
+        size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)
+        if size > max_bytes:
+            return queries_pb2.InvokeResponse(completeness=found, too_large=True)
+        rows, raw = _raw(part)
+        parts.append(raw)
+        count += rows
+    parts.append(END_MARK)
+    found.select_errors = answer.select_errors
+    return queries_pb2.InvokeResponse(completeness=found, arrow_ipc=b"".join(parts), rows=count)
+
+
+def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
+    """The rows of a part of an answer, and its Arrow IPC."""
+    if isinstance(part, Message):
+        return part.rows, part.gathered()
+    return part.num_rows, part.serialize().to_pybytes()
+
+
+class Pieces:
+    """The messages of a streamed answer. `next` is called on a reader thread, one call at a time."""
+
+    def __init__(self, answer: Answer, chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
+        self._most = most_bytes
+        self._messages = self._all(answer, chunk_bytes)
+
+    def next(self) -> queries_pb2.InvokeStreamResponse | None:
+        """The next message, or None after the last. Raises what the answer raises."""
+        return next(self._messages, None)
+
+    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[queries_pb2.InvokeStreamResponse]:
+        found = completeness(answer.completeness)
+        yield queries_pb2.InvokeStreamResponse(completeness=found, arrow_ipc=answer.schema_message)
+        for part in answer.messages(max_bytes=2 * chunk_bytes):
+            for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
+                yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
+        found.select_errors = answer.select_errors
+        yield queries_pb2.InvokeStreamResponse(completeness=found if found.select_errors else None, arrow_ipc=END_MARK)
+
+    def _piece(self, rows: int, raw: bytes | Array) -> queries_pb2.InvokeStreamResponse:
+        """One message. Raises ResourceExhausted for a row that does not fit one."""
+        message = queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
+        if message.ByteSize() > self._most:
+            raise ResourceExhausted(
+                f"a row of this answer takes {len(raw):,} bytes, and a message may have {self._most:,}; select fewer"
+                " columns",
+                reason="ROW_TOO_LARGE",
+                bytes=len(raw),
+                limit=self._most,
+            )
+        return message
+
+
+def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of at most about twice `size` bytes, or of one row."""
+    if batch.num_rows <= 1 or batch.nbytes <= 2 * size:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from _cut(batch.slice(0, middle), size)
+    yield from _cut(batch.slice(middle), size)
+
+
+def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.RecordBatch | None, bool]:
+    """At most `rows` rows from the `offset`-th on, fewer if they take more than `max_bytes`; and whether more follow.
+
+    None if there is no row. O(offset + rows): the rows before are gathered too.
+    """
+    rows = min(rows, max(max_bytes // (_VALUE_BYTES * len(answer.schema)), 1))
+    wanted = rows + 1
+    found: list[pa.RecordBatch] = []
+    seen = held = 0
+    for batch in answer.batches(max(wanted, 1_024)):
+        part = batch.slice(max(offset - seen, 0), wanted - held)
+        seen += batch.num_rows
+        if part.num_rows:
+            found.append(part)
+            held += part.num_rows
+        if held >= wanted:
+            break
+    if not found:
+        return None, False
+    whole_page = pa.concat_batches(found)
+    kept = whole_page.slice(0, rows)
+    while kept.num_rows > 1 and kept.nbytes + _VALUE_BYTES * kept.num_rows * kept.num_columns > max_bytes:
+        kept = kept.slice(0, kept.num_rows // 2)
+    return kept, kept.num_rows < whole_page.num_rows

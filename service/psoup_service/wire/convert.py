@@ -1,0 +1,188 @@
+"""Between the contract's messages and the engine's words. No decisions, but for what a message cannot say.
+
+microseconds since 1970  <──>  Timestamp, Duration         (exact, also outside the years 1 to 9999)
+StreamDescription, QueryRecord, Completeness  ──>  Stream, Query, Completeness
+Arrow record batch  ──>  rows of Values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf import duration_pb2, timestamp_pb2
+from google.rpc import error_details_pb2
+
+from psoup.answer import Completeness, QueryRecord, StreamDescription
+from psoup.columns import arrow_type
+from psoup.errors import InvalidInput, PSoupError
+from psoup.model import SECOND, DataType, Kind, Schema
+from psoup.sql import describe_window
+from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
+from psoup_service.ids import Ids
+from psoup_service.wire.status import status_of
+
+KINDS: dict[Kind, types_pb2.Kind.ValueType] = {
+    Kind.BOOLEAN: types_pb2.KIND_BOOLEAN,
+    Kind.BIGINT: types_pb2.KIND_BIGINT,
+    Kind.DOUBLE: types_pb2.KIND_DOUBLE,
+    Kind.DECIMAL: types_pb2.KIND_DECIMAL,
+    Kind.TEXT: types_pb2.KIND_TEXT,
+    Kind.TIMESTAMP: types_pb2.KIND_TIMESTAMP,
+    Kind.DATE: types_pb2.KIND_DATE,
+}
+
+WINDOW_KINDS: dict[str, types_pb2.WindowKind.ValueType] = {
+    "snapshot": types_pb2.WINDOW_KIND_SNAPSHOT,
+    "landmark": types_pb2.WINDOW_KIND_LANDMARK,
+    "sliding": types_pb2.WINDOW_KIND_SLIDING,
+}
+
+_MAX_SECONDS = (2**63 - 1) // SECOND
+
+
+def timestamp(time: int | None) -> timestamp_pb2.Timestamp | None:
+    """Microseconds since 1970 as a Timestamp; None stays None, which leaves a field unset."""
+    if time is None:
+        return None
+    seconds, micros = divmod(time, SECOND)
+    return timestamp_pb2.Timestamp(seconds=seconds, nanos=micros * 1_000)
+
+
+def microseconds(field: str, time: timestamp_pb2.Timestamp) -> int:
+    """A Timestamp as microseconds since 1970, finer parts cut off; InvalidInput if it is none or out of int64."""
+    if not 0 <= time.nanos < 1_000_000_000:
+        raise InvalidInput(f"{field}.nanos is {time.nanos}; it must be from 0 to 999999999", field=field)
+    if not -_MAX_SECONDS <= time.seconds < _MAX_SECONDS:
+        raise InvalidInput(f"{field}.seconds is {time.seconds}, which is no time in int64 microseconds", field=field)
+    return time.seconds * SECOND + time.nanos // 1_000
+
+
+def duration(span: int | None) -> duration_pb2.Duration | None:
+    """Microseconds as a Duration; None stays None."""
+    if span is None:
+        return None
+    seconds, micros = divmod(span, SECOND)
+    return duration_pb2.Duration(seconds=seconds, nanos=micros * 1_000)
+
+
+def data_type(kind: DataType) -> types_pb2.DataType:
+    """A type of the engine."""
+    return types_pb2.DataType(kind=KINDS[kind.kind], precision=kind.precision, scale=kind.scale)
+
+
+def stream_columns(schema: Schema) -> list[types_pb2.Column]:
+    """The columns of a stream."""
+    return [types_pb2.Column(name=a.name, type=data_type(a.type), nullable=a.nullable) for a in schema.attributes]
+
+
+def query_columns(record: QueryRecord) -> list[types_pb2.Column]:
+    """The columns of a query's answers; any may be NULL."""
+    outputs = record.query.select
+    return [types_pb2.Column(name=o.name, type=data_type(o.type), nullable=True) for o in outputs]
+
+
+def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
+    """A stream and its state."""
+    spec = description.spec
+    at, kept = spec.time_attribute, spec.retention
+    return streams_pb2.Stream(
+        stream_id=ids.stream(description.stream_id),
+        name=spec.name,
+        statement=description.sql,
+        columns=stream_columns(spec.schema),
+        time_column="" if at is None else spec.schema.attributes[at].name,
+        lateness=duration(spec.lateness) if spec.event_time else None,
+        idle_after=duration(spec.idle_after),
+        max_ahead=duration(spec.ahead),
+        retention=duration(kept.duration),
+        retention_rows=kept.rows,
+        create_time=timestamp(description.created),
+        watermark=timestamp(description.watermark),
+        now=timestamp(description.now),
+        tuples=description.tuples,
+        first_tuple_id=description.first_id,
+        next_tuple_id=description.next_id,
+        pending=description.pending,
+        late=description.late,
+        ahead=description.ahead,
+        chunks=description.chunks,
+        bytes=description.bytes,
+        queries=description.queries,
+        archive=None if kept.duration is None else duration(kept.archive or None),
+        archive_rows=None if kept.rows is None else kept.archive or None,
+        archived_tuples=description.archived_tuples,
+        archived_chunks=description.archived_chunks,
+        archived_bytes=description.archived_bytes,
+    )
+
+
+def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
+    """A standing query."""
+    window = record.query.window
+    return queries_pb2.Query(
+        query_id=ids.query(record.query_id),
+        statement=record.query.text,
+        stream=record.query.stream,
+        clause=record.query.clause,
+        window=describe_window(window),
+        window_kind=WINDOW_KINDS[window.kind],
+        columns=query_columns(record),
+        register_time=timestamp(record.registered),
+        sequence=record.sequence,
+    )
+
+
+def completeness(found: Completeness) -> types_pb2.Completeness:
+    """What an answer contains."""
+    return types_pb2.Completeness(
+        sequence=found.sequence,
+        now=timestamp(found.now),
+        watermark=timestamp(found.watermark),
+        begin=timestamp(found.begin),
+        end=timestamp(found.end),
+        final=found.final,
+        late=found.late,
+        ahead=found.ahead,
+        pending=found.pending,
+        truncated=found.truncated,
+        errors=found.errors,
+        window_kind=WINDOW_KINDS[found.window_kind],
+        late_in_window=found.late_inside,
+        ahead_in_window=found.ahead_inside,
+        pending_in_window=found.pending_inside,
+    )
+
+
+def failure(error: PSoupError) -> queries_pb2.Failure:
+    """What is wrong with one query of many: the same that a call for it alone would end with."""
+    status = status_of(error)
+    info = error_details_pb2.ErrorInfo()
+    status.details[0].Unpack(info)
+    return queries_pb2.Failure(code=status.code, message=status.message, reason=info.reason, facts=info.metadata)
+
+
+def rows(batch: pa.RecordBatch, record: QueryRecord) -> list[types_pb2.Row]:
+    """The rows of a batch of `record`'s answer. O(values), in Python: for pages, not for bulk."""
+    columns = [_values(output.type, column) for output, column in zip(record.query.select, batch.columns, strict=True)]
+    return [types_pb2.Row(values=values) for values in zip(*columns, strict=True)]
+
+
+def _values(kind: DataType, column: pa.Array) -> list[types_pb2.Value]:
+    column = column.cast(arrow_type(kind))
+    if kind.kind in (Kind.TIMESTAMP, Kind.DATE):  # Python's own types end at the years 1 and 9999
+        column = column.view(pa.int64() if kind.kind is Kind.TIMESTAMP else pa.int32())
+    make = _MAKERS[kind.kind]
+    return [types_pb2.Value() if value is None else make(value) for value in column.to_pylist()]
+
+
+_MAKERS: dict[Kind, Callable[[Any], types_pb2.Value]] = {
+    Kind.BOOLEAN: lambda value: types_pb2.Value(boolean_value=value),
+    Kind.BIGINT: lambda value: types_pb2.Value(bigint_value=value),
+    Kind.DOUBLE: lambda value: types_pb2.Value(double_value=value),
+    Kind.DECIMAL: lambda value: types_pb2.Value(decimal_value=f"{value:f}"),
+    Kind.TEXT: lambda value: types_pb2.Value(text_value=value),
+    Kind.TIMESTAMP: lambda value: types_pb2.Value(timestamp_value=timestamp(value)),
+    Kind.DATE: lambda value: types_pb2.Value(date_value=value),
+}

@@ -1,0 +1,141 @@
+"""Two threads that decode: one for what is quickly done, one for what is long; whose turn it is goes by bytes.
+
+    run(size, work)   size <= 1 MiB ──> quick thread      size > 1 MiB ──> long thread
+                      each: the sender that had fewest bytes decoded of late is next, its own jobs in their order
+
+A sender that fills a line with megabytes waits behind its own jobs; others' come in between (start-time fair queueing,
+Goyal, Vin and Cheng 1996). Decoding releases the interpreter's lock, mostly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from psoup_service.host.wakeups import deliver
+
+T = TypeVar("T")
+
+QUICK_BYTES = 1024 * 1024
+"""What decodes to more than this goes to the long thread: a thread decodes about 1 GB a second."""
+
+_JOB_BYTES = 4_096
+"""What a job costs beside its bytes."""
+
+
+class _Job:
+    """Work, and who waits for it. `left`: nobody does any more; then `dropped` is called when it is not being done."""
+
+    __slots__ = ("answer", "doing", "dropped", "left", "work")
+
+    def __init__(self, work: Callable[[], Any], dropped: Callable[[], None] | None) -> None:
+        self.work = work
+        self.dropped = dropped
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.doing = self.left = False
+
+
+class _Line:
+    """One thread, and the jobs that wait for it. The thread begins with the first."""
+
+    def __init__(self, name: str) -> None:
+        self._condition = threading.Condition()
+        self._heap: list[tuple[int, int, _Job]] = []
+        self._numbers = itertools.count()
+        self._now = 0  # the tag of the job taken last
+        self._last: dict[Hashable, int] = {}  # where each sender's next job may start, of those ahead of `_now`
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def put(self, sender: Hashable, size: int, job: _Job) -> None:
+        """Have a job done in its turn; after `close` it is cancelled."""
+        with self._condition:
+            if self._closed:
+                job.answer.cancel()
+                return
+            if self._thread.ident is None:
+                self._thread.start()
+            start = max(self._now, self._last.get(sender, 0))
+            self._last[sender] = start + size + _JOB_BYTES
+            heapq.heappush(self._heap, (start, next(self._numbers), job))
+            self._condition.notify()
+
+    def leave(self, job: _Job) -> None:
+        """Whoever waited for the job has left, or has an error for a result."""
+        with self._condition:
+            job.left = True
+            doing = job.doing
+        if not doing and job.dropped is not None:
+            job.dropped()
+
+    def close(self) -> None:
+        """Finish what is being done; the rest is cancelled."""
+        with self._condition:
+            self._closed = True
+            for _, _, job in self._heap:
+                job.answer.cancel()
+            self._condition.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                outcome = job.work()
+            except BaseException as problem:
+                outcome = problem
+            with self._condition:
+                job.doing = False
+                left = job.left
+            if not left:
+                deliver([(job.answer, outcome)])
+            elif job.dropped is not None:
+                job.dropped()
+            del job, outcome  # they may hold megabytes until the next one comes
+
+    def _next(self) -> _Job | None:
+        """The job whose turn it is, when there is one; None at the end."""
+        with self._condition:
+            while True:
+                while not self._heap and not self._closed:
+                    self._condition.wait()
+                if self._closed:
+                    return None
+                self._now, _, job = heapq.heappop(self._heap)
+                if not self._heap:
+                    self._last.clear()
+                if not job.left:
+                    job.doing = True
+                    return job
+
+
+class Decoders:
+    """Both threads. `run` is called on an event loop."""
+
+    def __init__(self) -> None:
+        self._quick, self._long = _Line("psoup-decoder"), _Line("psoup-decoder-long")
+
+    async def run(
+        self, sender: Hashable, size: int, work: Callable[[], T], *, dropped: Callable[[], None] | None = None
+    ) -> T:
+        """What `work` returns, which reads or makes about `size` bytes.
+
+        `dropped` is called once if nobody gets the result: `work` raised, or the caller was cancelled (then after
+        `work` has ended, if it had begun).
+        """
+        line, job = self._quick if size <= QUICK_BYTES else self._long, _Job(work, dropped)
+        line.put(sender, size, job)
+        try:
+            return await job.answer
+        except BaseException:
+            line.leave(job)
+            raise
+
+    def close(self) -> None:
+        """End both threads."""
+        self._quick.close()
+        self._long.close()

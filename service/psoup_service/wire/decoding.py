@@ -1,0 +1,146 @@
+"""Arrow IPC of requests becomes tables: what it declares decides whether, after what wait, and where.
+
+    payload ── plain, one batch ── room ──> a batch that shares its memory, on the loop; a long one's digest on a thread
+       └────── outline: schema, rows, bytes once decoded (never the bytes on the wire)
+                  │ columns that the stream does not have, too many rows or bytes: refused
+                  ▼
+               room for what it will decode to ── at most `ON_LOOP_BYTES` ──> decoded on the loop
+                                                └─ more ────────────────────> on a thread, fair between senders
+
+Compressed, 12 kB can stand for 256 MiB. So nothing is decompressed before there is room for it, and before the
+schema message has been held against the stream. A declared size that is a lie is found out by Arrow, which allocates
+what was declared and refuses what decodes to anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from psoup.batch_names import positions
+from psoup.errors import InvalidBatch
+from psoup.model import StreamSpec
+from psoup.wording import counted, verb
+from psoup_service.host.room import Place
+from psoup_service.host.sizes import COMMAND_BYTES, ROW_BYTES
+from psoup_service.wire import ipc
+from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.envelope import Outline
+from psoup_service.wire.limits import Limits
+
+ON_LOOP_BYTES = 64 * 1024
+"""What decodes to this much is decoded where it is: some 50 us, less than a hop to a thread."""
+
+_MOST_WIDTH = 9
+"""Bytes that a value of fixed width takes in a column, its validity included."""
+
+
+T = TypeVar("T")
+
+Sender = Callable[[], Hashable]
+"""Says who sends, if it comes to that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A payload's rows, what identifies its bytes (empty if nobody asked), and the room that was taken for them."""
+
+    table: pa.Table | pa.RecordBatch
+    digest: bytes
+    place: Place
+
+
+class Decoding:
+    """Decodes what requests carry. `reserve` takes room, as `Host.reserve` does; `patience` is how long it may wait."""
+
+    def __init__(
+        self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[Place]], patience: float
+    ) -> None:
+        self._limits = limits
+        self._decoders = decoders
+        self._reserve = reserve
+        self._patience = patience
+
+    async def batch(self, spec: StreamSpec, payload: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
+        """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch; what taking room raises."""
+        limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
+        found = ipc.plain_batch(payload, limits)
+        if found is not None:
+            table, held = found
+            if len(payload) > ON_LOOP_BYTES:  # admission finds that out of a short one
+                positions(spec.schema, table.schema.names)
+            needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
+            place = await self._reserve(COMMAND_BYTES + max(needed, held, len(payload)), patience=self._patience)
+            return Decoded(table, await self._digest(payload, place, sender) if digest else b"", place)
+        outline = await self._outline(payload, sender)
+        positions(spec.schema, outline.schema.names)
+        needed = check_width(spec, outline.rows, width * outline.rows, limits)
+        return await self._decode(payload, outline, max(needed, outline.size), sender, digest=digest)
+
+    async def parameters(self, payload: bytes, text: int, sender: Sender, check_rows: Callable[[int], None]) -> Decoded:
+        """The rows of values of a registration, each for a query whose statement takes `text` bytes.
+
+        `check_rows` is asked about their number before anything is decoded.
+        """
+        outline = await self._outline(payload, sender)
+        check_rows(outline.rows)
+        size = outline.size + outline.rows * (text + ROW_BYTES)
+        return await self._decode(payload, outline, size, sender, digest=False)
+
+    async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
+        """What `work` makes on a thread, of about `size` bytes that have their room already."""
+        return await self._decoders.run(sender(), size, work)
+
+    async def finish(self, decoded: Decoded, sender: Sender, work: Callable[[pa.Table | pa.RecordBatch], T]) -> T:
+        """What `work` makes of the rows, on a thread; their room is given back when it has."""
+        size = max(decoded.place.size, decoded.table.nbytes)
+        done = await self._decoders.run(sender(), size, lambda: work(decoded.table), dropped=decoded.place.release)
+        decoded.place.release()
+        return done
+
+    async def _digest(self, payload: bytes, place: Place, sender: Sender) -> bytes:
+        """What identifies the bytes: 50 us for those that are looked at on the loop."""
+        if len(payload) <= ON_LOOP_BYTES:
+            return ipc.digest(payload)
+        return await self._decoders.run(sender(), len(payload), lambda: ipc.digest(payload), dropped=place.release)
+
+    async def _outline(self, payload: bytes, sender: Sender) -> Outline:
+        """What it declares, at once or after a look at all of its messages."""
+        found = ipc.outlined(payload, self._limits)
+        if found is not None:
+            return found
+        return await self._decoders.run(sender(), len(payload), lambda: ipc.measured(payload, self._limits))
+
+    async def _decode(self, payload: bytes, outline: Outline, size: int, sender: Sender, *, digest: bool) -> Decoded:
+        limits = self._limits
+        place = await self._reserve(COMMAND_BYTES + size, patience=self._patience)
+
+        def decode() -> Decoded:
+            table = ipc.decode_push(payload, limits)
+            place.grow(ipc.written_out(table))
+            return Decoded(table, ipc.digest(payload) if digest else b"", place)
+
+        if max(outline.size, len(payload)) <= ON_LOOP_BYTES:
+            try:
+                return decode()
+            except BaseException:
+                place.release()
+                raise
+        return await self._decoders.run(sender(), max(outline.size, len(payload)), decode, dropped=place.release)
+
+
+def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int:
+    """`needed`; refuses a batch of few bytes that would fill wide columns: bits, or NULLs for columns it lacks."""
+    if needed > limits.batch_decoded_bytes:
+        raise InvalidBatch(
+            f"{counted(rows, 'row')} {verb(rows, 'takes', 'take')} {needed:,} bytes in the"
+            f" {counted(len(spec.schema.attributes), 'column')} of {spec.name!r}; {limits.batch_decoded_bytes:,} is the"
+            " most in one push, send it in parts",
+            reason="BATCH_TOO_LARGE",
+            found=needed,
+            limit=limits.batch_decoded_bytes,
+        )
+    return needed

@@ -1,0 +1,282 @@
+"""Arrow IPC off the wire: a push's bytes as a table, or InvalidBatch. Nothing that a client sends gets further.
+
+    bytes ── outline: schema, rows, declared bytes ──> who sent it is asked to wait, or refused (`decoding`)
+      │
+      ├───── envelope: messages, declared sizes ──> pa.ipc ──> types, view and dictionary sizes ──> pa.Table
+      │      (before anything is decompressed)                 (before anything is expanded)
+      └───── one plain batch, of a schema seen before ──────────────────────────────> pa.RecordBatch
+
+A few bytes can stand for many: compressed buffers, a dictionary or a view that names one long text a million times, a
+column of type null with a billion rows. So every size is computed before it is allocated. Whether offsets and UTF-8
+are sound is checked by the admission, when it reads the columns; here only where sizes are computed from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.answer import Flat
+from psoup.errors import InvalidBatch
+from psoup_service.wire.envelope import (
+    FAILURES,
+    MARK,
+    PREFIX,
+    SHORT_HEADER,
+    Outline,
+    batch_of,
+    check,
+    check_sizes,
+    declared_sizes,
+    outline,
+    too_large,
+)
+from psoup_service.wire.limits import Limits
+
+_ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
+_END = PREFIX.pack(MARK, 0)
+"""What begins a message, before the length of its header; without a header it is the end of a stream."""
+
+_REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
+"""Schemas that are remembered, and the most bytes of one."""
+
+
+def digest(payload: bytes) -> bytes:
+    """16 bytes that identify a payload; the same rows encoded otherwise have another. O(bytes)."""
+    return hashlib.blake2b(payload, digest_size=16).digest()
+
+
+def decode_push(payload: bytes, limits: Limits) -> pa.Table | pa.RecordBatch:
+    """As `decode`; a stream of one batch of plain columns is given as that, in a fifth of the time if it is small."""
+    with suppress(*FAILURES, EOFError):  # what is wrong is found, and said, by the general way
+        found = _plain(payload, limits)
+        if found is not None:
+            return found[0]
+    return decode(payload, limits)
+
+
+def decode(payload: bytes, limits: Limits) -> pa.Table:
+    """The table in an Arrow IPC stream, sharing memory with `payload` where it is not compressed.
+
+    Raises InvalidBatch for anything else: what is wrong, and what to send instead. O(messages) when not compressed.
+    """
+    with _explained():
+        _check_some(payload)
+        check(payload, limits)
+        source = pa.BufferReader(pa.py_buffer(payload))
+        with pa.ipc.open_stream(source, options=_ALIGNED) as reader:
+            _check_schema(reader.schema, limits)
+            table = reader.read_all()
+            _check_end(len(payload) - source.tell())
+        _check_expansion(table, limits)
+    return table
+
+
+def plain_batch(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
+    """The batch of a stream of one plain batch, sharing its memory, and the bytes of its buffers; None for any other.
+
+    Some 10 us, however long it is: for an event loop too.
+    """
+    if not _is_short(payload):
+        return None
+    with suppress(*FAILURES, EOFError):
+        return _plain(payload, limits)
+    return None
+
+
+def outlined(payload: bytes, limits: Limits) -> Outline | None:
+    """What a stream declares, if that is quickly told; None if `measured` has to look. Some 30 us.
+
+    Raises InvalidBatch for a schema that no stream has, and for sizes over the limits.
+    """
+    if not _is_short(payload):
+        return None
+    with suppress(*FAILURES, EOFError):
+        head, start = _head(payload, limits)
+        found = outline(payload, head.schema, start)
+        if found is not None:
+            check_sizes(found.rows, found.size, limits)
+        return found
+    return None
+
+
+def measured(payload: bytes, limits: Limits) -> Outline:
+    """What a stream declares, however long that is; raises InvalidBatch as `decode` does. O(messages, columns)."""
+    with _explained():
+        _check_some(payload)
+        rows, size = check(payload, limits)
+        with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+            _check_schema(reader.schema, limits)
+            return Outline(reader.schema, rows, size)
+
+
+def written_out(table: pa.Table | pa.RecordBatch) -> int:
+    """Bytes that dictionary and view columns take beside their buffers, once they are laid out. O(rows) of those."""
+    if isinstance(table, pa.RecordBatch):  # plain
+        return 0
+    return _expansion(table)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Whatever reading garbage raises, as InvalidBatch."""
+    try:
+        yield
+    except InvalidBatch:
+        raise
+    except MemoryError as problem:
+        raise InvalidBatch("the batch asks for more memory than there is; send smaller batches") from problem
+    except FAILURES as problem:
+        said = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
+        raise InvalidBatch(
+            f"arrow_ipc is no Arrow IPC stream: {said}; send a schema message, then record batches",
+            reason="NOT_ARROW",
+        ) from problem
+
+
+def _check_some(payload: bytes) -> None:
+    if not payload:
+        raise InvalidBatch("arrow_ipc is empty; send an Arrow IPC stream (a schema message, then record batches)")
+
+
+def _is_short(payload: bytes) -> bool:
+    """Whether the schema message is short enough to be read on an event loop."""
+    return len(payload) >= PREFIX.size and 0 <= PREFIX.unpack_from(payload)[1] <= _REMEMBERED_BYTES
+
+
+def _plain(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
+    """The batch of a stream that has just one, if nothing in it grows: no compression, no dictionary, no view.
+
+    With it the bytes of its buffers: more than the payload has if they share places in it. None, or a failure, for any
+    other stream. O(columns).
+    """
+    head, start = _head(payload, limits)
+    if not head.plain:
+        return None
+    mark, size = PREFIX.unpack_from(payload, start)
+    if mark != MARK or not 0 < size <= SHORT_HEADER:
+        return None
+    message = pa.ipc.read_message(pa.py_buffer(payload).slice(start))
+    body = message.body
+    end = start + PREFIX.size + size + body.size
+    if len(payload) > end + len(_END) or payload[end:] not in (b"", _END):
+        return None
+    raw = memoryview(message.metadata)
+    batch = batch_of(raw)[0]
+    if batch is None or message.type != "record batch" or batch.place(3) is not None or body.address % 8:
+        return None
+    rows, held = declared_sizes(batch, body)
+    buffers = batch.vector(2)
+    if not 0 <= rows <= limits.batch_rows or held > limits.batch_decoded_bytes or buffers is None:
+        return None
+    if any(place % 8 for place in struct.unpack_from(f"<{2 * buffers[1]}q", raw, buffers[0])[::2]):
+        return None
+    return pa.ipc.read_record_batch(message, head.schema), held
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A schema message, read. `plain`: all values of its columns are as long as their buffers say."""
+
+    schema: pa.Schema
+    plain: bool
+
+
+def _head(payload: bytes, limits: Limits) -> tuple[_Head, int]:
+    """The schema message and where it ends; fails for what is none, InvalidBatch for columns that no stream has."""
+    _, size = PREFIX.unpack_from(payload)
+    start = PREFIX.size + size
+    raw = payload[:start]
+    head = _heads.get(raw)
+    if head is None:
+        head = _read_head(raw, limits)
+        if len(_heads) >= _REMEMBERED:
+            _heads.clear()
+        if start <= _REMEMBERED_BYTES:
+            _heads[raw] = head
+    return head, start
+
+
+def _read_head(raw: bytes, limits: Limits) -> _Head:
+    message = pa.ipc.read_message(pa.py_buffer(raw))
+    found = Flat.root(memoryview(message.metadata)).table(2)
+    if message.type != "schema" or found is None:
+        raise ValueError(f"it begins with a {message.type}")
+    schema = pa.ipc.read_schema(message)
+    _check_schema(schema, limits)
+    plain = found.place(0) is None  # else it is in the order of another machine
+    for kind in schema.types:
+        if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+            plain = False
+    return _Head(schema, plain)
+
+
+_heads: dict[bytes, _Head] = {}
+"""By their bytes. Callers send the same ones again and again."""
+
+
+def _check_end(left: int) -> None:
+    """A second stream behind the first would be acknowledged and lost."""
+    if left:
+        raise InvalidBatch(
+            f"arrow_ipc goes on for {left:,} bytes after the end of the Arrow IPC stream; send one stream in a push",
+            reason="NOT_ARROW",
+        )
+
+
+def _check_schema(schema: pa.Schema, limits: Limits) -> None:
+    if len(schema) > limits.batch_columns:
+        raise too_large("columns", len(schema), limits.batch_columns)
+    for name, field in zip(schema.names, schema, strict=True):  # names that are no UTF-8 fail here
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if isinstance(kind, pa.ExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+            raise InvalidBatch(
+                f"column {name!r} is {field.type}, which no stream can hold; send plain columns",
+                column=name,
+            )
+
+
+def _check_expansion(table: pa.Table, limits: Limits) -> None:
+    """Bytes of dictionary and view columns once they are laid out."""
+    size = _expansion(table)
+    if size > limits.batch_decoded_bytes:
+        raise too_large("bytes once decoded", size, limits.batch_decoded_bytes)
+
+
+def _expansion(table: pa.Table) -> int:
+    size = 0
+    for field, column in zip(table.schema, table.columns, strict=True):
+        dictionary, view = pa.types.is_dictionary(field.type), pa.types.is_string_view(field.type)
+        if not (dictionary or view):
+            continue
+        column.validate(full=True)
+        for chunk in column.chunks:
+            size += _dictionary_bytes(chunk) if dictionary else int(_lengths(chunk).sum())
+    return size
+
+
+def _dictionary_bytes(chunk: pa.DictionaryArray) -> int:
+    """Bytes of a dictionary column with every value written out."""
+    if not len(chunk.dictionary):
+        return 0
+    indices = chunk.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return int(_lengths(chunk.dictionary)[indices].sum())
+
+
+def _lengths(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """int64[n]: the bytes of each value."""
+    kind = array.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)
+        return views[array.offset : array.offset + len(array), 0].astype(np.int64)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        width = np.int64 if pa.types.is_large_string(kind) else np.int32
+        offsets = np.frombuffer(array.buffers()[1], width)[array.offset : array.offset + len(array) + 1]
+        return np.diff(offsets).astype(np.int64)
+    return np.full(len(array), 16, np.int64)

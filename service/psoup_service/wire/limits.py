@@ -1,0 +1,140 @@
+"""What a caller must keep to, in one place: sizes, numbers and times of calls.
+
+The transport enforces the message and metadata sizes that hold for all calls (`channel_options`); the rest is
+enforced where a call begins (`psoup_service.wire.calls`) and where a batch is decoded (`psoup_service.wire.ipc`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from google.protobuf import duration_pb2
+
+from psoup_proto.v1 import server_pb2
+
+_KIB = 1024
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Read once at the composition root. A zero refuses everything; negative values are refused by the settings."""
+
+    ingest_message_bytes: int = 16 * _MIB
+    """Bytes of a request that carries tuples."""
+
+    control_message_bytes: int = 4 * _MIB
+    """Bytes of any other request."""
+
+    metadata_bytes: int = 8 * _KIB
+    """Bytes of a call's metadata."""
+
+    statement_bytes: int = 64 * _KIB
+    """Bytes of a statement; checked by the SQL front end too."""
+
+    batch_rows: int = 1_048_576
+    """Rows of one push."""
+
+    batch_columns: int = 4_096
+    """Columns of one push."""
+
+    batch_decoded_bytes: int = 256 * _MIB
+    """Bytes of one push once it is decompressed and laid out in the stream's columns."""
+
+    batch_messages: int = 1_024
+    """Arrow IPC messages of one push: its schema, dictionaries and record batches."""
+
+    staged_bytes: int = 512 * _MIB
+    """Bytes of all batches that come in parts and are not committed."""
+
+    stage_idle_s: float = 1_800.0
+    """A batch in parts on which nothing happens is dropped after this time."""
+
+    concurrent_calls: int = 1_024
+    """Calls under way at once, over all clients."""
+
+    streams_per_connection: int = 256
+    """Calls under way at once on one connection; more wait at the client."""
+
+    pipelined_batches: int = 32
+    """Batches of one PushStream that may wait for their acknowledgement."""
+
+    default_deadline_s: float = 30.0
+    """Deadline of a unary call that comes without one."""
+
+    receive_bytes: int = 256 * _MIB
+    """Bytes of requests that are on their way in, or long and being handled."""
+
+    receive_s: float = 10.0
+    """A request that has not come after this time ends its call; one that names its size has more."""
+
+    receive_window_bytes: int = 64 * _KIB
+    """Bytes that a client may send of a request that is not read yet."""
+
+    connection_idle_s: float = 1_800.0
+    """A connection without calls is closed after this time; its client opens another."""
+
+    handshake_s: float = 10.0
+    """A connection that does not say what it is in this time is closed."""
+
+    stream_age_s: float = 3_600.0
+    """A streaming call is ended after this time."""
+
+    stream_idle_s: float = 300.0
+    """A streaming call on which nothing moves is ended after this time."""
+
+    chunk_bytes: int = 256 * _KIB
+    """Bytes of Arrow IPC in one message of a streamed answer, about: two are held for a client that does not read."""
+
+    answer_bytes: int = 3 * _MIB
+    """Most bytes of an answer that comes in one message: a client takes 4 MiB by default."""
+
+    reply_bytes: int = 64 * _MIB
+    """Most bytes of any message that leaves: all replies are far smaller, but for one row of very long texts."""
+
+    longest_deadline_s: float = 3_600.0
+    """Deadline of a unary call that comes with a longer one."""
+
+    def channel_options(self) -> list[tuple[str, int]]:
+        """The part that gRPC itself enforces."""
+        age = int(self.stream_age_s * 1_000)
+        return [
+            ("grpc.max_receive_message_length", self.ingest_message_bytes),
+            ("grpc.max_send_message_length", self.reply_bytes),
+            ("grpc.max_metadata_size", self.metadata_bytes),
+            ("grpc.absolute_max_metadata_size", self.metadata_bytes),
+            ("grpc.max_concurrent_streams", self.streams_per_connection),
+            # What is not read must not grow: a probe of the bandwidth would open the window of every stream.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", self.receive_window_bytes),
+            ("grpc.max_connection_idle_ms", int(self.connection_idle_s * 1_000)),
+            ("grpc.server_handshake_timeout_ms", int(self.handshake_s * 1_000)),
+            ("grpc.so_reuseport", 0),  # a second service on the same port must fail
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.keepalive_time_ms", 60_000),  # finds clients that vanished without a word
+            ("grpc.keepalive_timeout_ms", 20_000),
+            # A call that was ended while its client does not read lasts as long as its connection, so that must end
+            # too: clients are told to open another one, and calls under way may finish on this one.
+            ("grpc.max_connection_age_ms", max(age, 60_000)),
+            ("grpc.max_connection_age_grace_ms", age),
+        ]
+
+    def to_proto(self) -> server_pb2.Limits:
+        """The part that a client should know."""
+        return server_pb2.Limits(
+            ingest_message_bytes=self.ingest_message_bytes,
+            control_message_bytes=self.control_message_bytes,
+            metadata_bytes=self.metadata_bytes,
+            statement_bytes=self.statement_bytes,
+            batch_rows=self.batch_rows,
+            batch_decoded_bytes=self.batch_decoded_bytes,
+            concurrent_calls=self.concurrent_calls,
+            default_deadline=_seconds(self.default_deadline_s),
+            stream_age=_seconds(self.stream_age_s),
+            stream_idle=_seconds(self.stream_idle_s),
+        )
+
+
+def _seconds(value: float) -> duration_pb2.Duration:
+    whole = int(value)
+    return duration_pb2.Duration(seconds=whole, nanos=int((value - whole) * 1_000_000_000))

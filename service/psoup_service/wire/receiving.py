@@ -1,0 +1,270 @@
+"""Requests on their way in: each is read after the call was checked, within a time, and what may come is counted.
+
+    call ── what it names (metadata) ── refused: its body is never read
+      └──> charge ──> read ── GRACE_S ──> charged in full, or ended ── deadline ──> ended
+                       └── came: charged what it has, until it is handled
+
+gRPC tells nothing of a message before all of it is there, and a message that never ends takes as much as was sent of
+it. What is known is who is being waited for. So a call is charged what it names; one that names nothing, the most its
+method takes; and what was named is believed for `GRACE_S`, in which nearly all requests come: after that the most is
+charged, and who finds no room is ended. What was not read takes the receive window (64 KiB) a call.
+
+A stream between two messages looks like one in the middle of a message. It is charged too while it waits, and makes
+way for others when room is short, the one that waited longest first: its client goes on with another stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from psoup.errors import InvalidInput, PSoupError, ResourceExhausted, Unavailable
+from psoup_service.host.room import Room
+from psoup_service.wire.limits import Limits
+
+STREAM_KEY, SIZE_KEY = "psoup-stream-bin", "psoup-size"
+"""Metadata by which a client names the stream that it pushes to, and the most bytes that its request has."""
+
+GRACE_S, TICK_S = 0.25, 0.05
+SMALL_BYTES = 64 * 1024
+"""A request of this size is not charged: the transport holds as much for a call that is not read."""
+
+SLOWEST = 256 * 1024
+"""Bytes a second: the least at which a request that names its size has to come."""
+
+_UNCOUNTED = 2**62
+
+_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Memory that is touched ahead: the longest message. gRPC holds it twice for a moment."""
+_KEPT_BYTES = 31 * 1024 * 1024
+"""The C library keeps blocks of up to the largest size that was ever given back, if that is below 32 MiB."""
+
+
+def touch_memory() -> None:
+    """Have some memory for long messages ready on this thread, the loop's: gRPC copies a message on it.
+
+    To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 6 ms more on an idle machine, and far
+    more where others keep the system busy. Half of that is spared here, once; later messages take what others left.
+    """
+    bytearray(_KEPT_BYTES)  # and so what is given back below stays
+    block = bytearray(_MESSAGE_BYTES)
+    block[:: mmap.PAGESIZE] = bytes(_MESSAGE_BYTES // mmap.PAGESIZE)
+
+
+class Waiting:
+    """One message that is waited for; a context that ends the task when its time, or its room, is over."""
+
+    __slots__ = ("_cancelling", "_task", "_waits", "charged", "cut", "ends", "idle", "most", "started")
+
+    def __init__(self, waits: dict[Waiting, None], started: float, seconds: float, most: int, *, idle: bool) -> None:
+        self._waits = waits
+        self.started = started
+        self.ends = started + seconds
+        self.most = most
+        self.idle = idle
+        self.charged = 0
+        self.cut: PSoupError | None = None
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a call is a task"
+        self._task, self._cancelling = task, task.cancelling()
+        self._waits[self] = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._waits.pop(self, None)
+        if self.cut is not None and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise self.cut from problem
+
+    def end(self, error: PSoupError) -> None:
+        """Have the task raise `error`, if it still waits."""
+        if self.cut is None:
+            self.cut = error
+            self._waits.pop(self, None)
+            self._task.cancel()
+
+
+class Receiving:
+    """The budget, and all messages that are waited for. Of one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._room = Room(_UNCOUNTED, limits.receive_bytes)
+        self._waits: dict[Waiting, None] = {}  # oldest first
+        self._ticking = False
+
+    @property
+    def bytes(self) -> int:
+        """What is charged for requests that are being received or handled."""
+        return self._room.bytes
+
+    def charge(self) -> Charge:
+        """What one call is charged; to be given back at its end."""
+        return Charge(self)
+
+    def drain(self, error: PSoupError) -> None:
+        """End the waits of streams between messages: they may never end by themselves."""
+        for waiting in [one for one in self._waits if one.idle]:
+            waiting.end(error)
+
+    def wait(self, seconds: float, most: int, *, idle: bool = False) -> Waiting:
+        """A context in which one message of up to `most` bytes is waited for. O(1)."""
+        loop = asyncio.get_running_loop()
+        if not self._ticking:
+            self._ticking = True
+            loop.call_later(TICK_S, self._tick, loop)
+        return Waiting(self._waits, loop.time(), seconds, most, idle=idle)
+
+    async def take(self, size: int, patience: float) -> None:
+        """Take room for `size` bytes, waiting in line; streams that only wait make way."""
+        if self._room.try_enter(size):
+            return
+        self._make_way()
+        try:
+            await self._room.enter(size, patience)
+        except ResourceExhausted:
+            raise self.full() from None
+
+    def try_take(self, size: int) -> bool:
+        """Take room if it is there."""
+        return self._room.try_enter(size)
+
+    def give_back(self, size: int) -> None:
+        """Of what was taken."""
+        self._room.leave(1, size)
+
+    def full(self) -> ResourceExhausted:
+        """What a call is told for which there is no room."""
+        limit = self._limits.receive_bytes
+        return ResourceExhausted(
+            f"requests that are being received take {self._room.bytes:,} of {limit:,} bytes; try again in a moment, and"
+            f" name the request's size ({SIZE_KEY})",
+            reason="RECEIVE_FULL",
+            limit=limit,
+            retry_after_ms=100,
+        )
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for waiting in list(self._waits):
+            if now - waiting.started < GRACE_S:
+                break
+            if waiting.ends <= now:
+                waiting.end(self._late(waiting))
+            elif waiting.charged < waiting.most and self._room.try_enter(waiting.most - waiting.charged):
+                waiting.charged = waiting.most
+            elif waiting.charged < waiting.most and not self._make_way():
+                waiting.end(_idle("others need the room") if waiting.idle else self.full())
+        self._ticking = bool(self._waits)
+        if self._ticking:
+            loop.call_later(TICK_S, self._tick, loop)
+
+    def _make_way(self) -> bool:
+        """End the stream that has waited longest among those that are charged; whether there was one."""
+        for waiting in self._waits:
+            if waiting.idle and waiting.charged:
+                waiting.end(_idle("others need the room"))
+                return True
+        return False
+
+    def _late(self, waiting: Waiting) -> PSoupError:
+        seconds = waiting.ends - waiting.started
+        if waiting.idle:
+            return _idle(f"nothing moved for {seconds:g} s")
+        return ResourceExhausted(
+            f"the request did not come within {seconds:g} s; send smaller ones, or name its size ({SIZE_KEY}): then it"
+            f" has a second more for each {SLOWEST // 1024} KiB",
+            reason="RECEIVE_DEADLINE",
+            seconds=f"{seconds:g}",
+        )
+
+
+class Charge:
+    """Room that one call has taken for its request."""
+
+    __slots__ = ("_receiving", "held")
+
+    def __init__(self, receiving: Receiving) -> None:
+        self._receiving = receiving
+        self.held = 0
+
+    async def one(self, context: Any, named: int | None, most: int, seconds: float, *, first: bool) -> bytes:
+        """The one message of a call that may have `most` bytes. `first`: without a name, `most` is charged at once.
+
+        Raises InvalidInput if it has more bytes than named; ResourceExhausted without room, or when it does not come.
+        """
+        receiving, small = self._receiving, named is not None and named <= SMALL_BYTES
+        if named is not None and not small:
+            await receiving.take(named, seconds)
+            self.held = named
+        elif named is None and first and receiving.try_take(most):
+            self.held = most
+        waiting = receiving.wait(seconds + (0 if named is None else named / SLOWEST), most)
+        waiting.charged = self.held
+        raw = await self._read(context, waiting)
+        if raw is grpc.aio.EOF:
+            raise InvalidInput("the call has no request message; send one", reason="NO_MESSAGE")
+        if named is not None and len(raw) > named:
+            raise InvalidInput(
+                f"the request has {len(raw):,} bytes, and {SIZE_KEY} says {named:,}; name what it has at most",
+                reason="SIZE_NAMED_WRONGLY",
+            )
+        return bytes(raw)
+
+    async def next(self, context: Any, most: int, seconds: float) -> bytes | None:
+        """The next message of a stream, or None at the end of the client's side; gives back what the last one held."""
+        self.give_back()
+        raw = await self._read(context, self._receiving.wait(seconds, most, idle=True))
+        return None if raw is grpc.aio.EOF else bytes(raw)
+
+    def give_back(self) -> None:
+        """All of it; harmless if that has happened."""
+        held, self.held = self.held, 0
+        if held:
+            self._receiving.give_back(held)
+
+    async def _read(self, context: Any, waiting: Waiting) -> Any:
+        try:
+            with waiting:
+                raw = await context.read()
+        finally:
+            self.held = waiting.charged
+        if raw is not grpc.aio.EOF:
+            self._keep(len(raw))
+        return raw
+
+    def _keep(self, size: int) -> None:
+        """Charge what came, and no longer what might have come."""
+        size = 0 if size <= SMALL_BYTES else size
+        if size == self.held:
+            return
+        self.give_back()
+        if size and not self._receiving.try_take(size):
+            raise self._receiving.full()
+        self.held = size
+
+
+def named(metadata: Any) -> tuple[str | None, int | None]:
+    """(stream, size) as the metadata of a call name them; raises InvalidInput for what is no size."""
+    stream: str | None = None
+    size: int | None = None
+    for key, value in metadata:
+        if key == STREAM_KEY:
+            stream = value.decode("utf-8", "replace")
+        elif key == SIZE_KEY:
+            if not (isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 12):
+                raise InvalidInput(
+                    f"{SIZE_KEY} is {value[:40]!r}; it is a number of bytes", reason="SIZE_NAMED_WRONGLY"
+                )
+            size = int(value)
+    return stream, size
+
+
+def _idle(why: str) -> Unavailable:
+    return Unavailable(f"{why}, so it is ended; open a new one and go on", reason="STREAM_IDLE", retry_after_ms=0)

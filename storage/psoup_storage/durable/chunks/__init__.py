@@ -1,0 +1,1 @@
+"""Closed chunks as Parquet files: written, read back at a start or when asked for, attached, covered."""

@@ -1,0 +1,174 @@
+"""Covers that the data directory has: what jobs found in stored chunks for queries that came later.
+
+    covers/51c2a7f0/
+      manifest.json            which queries of this incarnation, over which chunks; see `psoup_storage.formats.covers`
+      3-17.parquet.matches     goes with its chunk
+
+A cover becomes part of the directory by one rename, whole. It is no event, and nothing depends on it: what is lost,
+damaged or of another incarnation is left out, and whoever asks evaluates. Backups do without.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.errors import InvalidInput
+from psoup_storage.formats.covers import Cover, read_cover, write_cover
+from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
+from psoup_storage.formats.job_folder import JobFolder, bad_history
+from psoup_storage.formats.matches import SUFFIX, are_ranges, read_index
+
+FOLDER = "covers"
+_NEW = ".new"
+MOST_QUERIES = 65_536
+"""Queries of one job."""
+
+
+class Taken(NamedTuple):
+    """What of a job directory was taken in: chunks, and the tuples in them."""
+
+    chunks: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCover:
+    """One cover: its folder, and its queries, int64[r, 2]."""
+
+    path: Path
+    ranges: Array
+
+    def beside(self, file: str) -> Path:
+        """What it has of a chunk's file."""
+        return self.path / (file + SUFFIX)
+
+
+class Covers:
+    """The covers of a data directory, by the files of chunks. Any thread may read; changes take turns."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FOLDER
+        self._of: dict[str, tuple[StoredCover, ...]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, file: str) -> tuple[StoredCover, ...]:
+        """Those that have the chunk of that file, oldest first. O(1)."""
+        return self._of.get(file, ())
+
+    def load(self, incarnation: str, known: set[str]) -> None:
+        """What the last life has left: covers of this incarnation over the `known` files; the rest is removed."""
+        for path in sorted(self._path.iterdir()) if self._path.is_dir() else ():
+            cover: Cover | None = None
+            with suppress(InvalidInput):
+                cover = None if path.name.endswith(_NEW) else read_cover(path)
+            found = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
+            files = {file for file in found if (path / (file + SUFFIX)).exists()}  # else a job would pass it over
+            if cover is None or not files:
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            for file in set(cover.files) - files:
+                (path / (file + SUFFIX)).unlink(missing_ok=True)
+            self._add(StoredCover(path, cover.ranges), files)
+
+    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], known: int) -> Taken:
+        """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
+
+        Its queries must be below `known`. What it says that they match is believed: to find that is what the job did.
+        Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
+        """
+        cover = read_cover(directory)
+        if cover.incarnation != incarnation:
+            raise bad_history(directory, f"it is for incarnation {cover.incarnation}, and these data are {incarnation}")
+        _check_queries(directory, cover.ranges, known)
+        with self._lock:
+            wanted = dict.fromkeys(file for file in cover.files if file in chunks)
+            files = [file for file in wanted if not self._has(file, cover.ranges)]
+            if files:
+                self._store(directory, Cover(incarnation, cover.ranges, tuple(files)), chunks)
+        return Taken(len(files), sum(chunks[file][0] for file in files))
+
+    def forget(self, files: Iterable[str]) -> None:
+        """Chunks are gone, and what is known of them goes, too."""
+        for file in files:
+            with self._lock:
+                for cover in self._of.pop(file, ()):
+                    cover.beside(file).unlink(missing_ok=True)
+
+    def prune(self, stands: Callable[[int], bool]) -> int:
+        """Remove covers none of whose queries `stands` any more; returns how many. O(chunks + queries of covers)."""
+        with self._lock:
+            dead = [cover for cover in self._all() if not any(map(stands, _numbers(cover.ranges)))]
+            gone = {cover.path for cover in dead}
+            kept = {file: tuple(c for c in covers if c.path not in gone) for file, covers in self._of.items()}
+            self._of = {file: covers for file, covers in kept.items() if covers}
+        for cover in dead:
+            shutil.rmtree(cover.path, ignore_errors=True)
+        return len(dead)
+
+    def _all(self) -> list[StoredCover]:
+        return list({cover.path: cover for covers in self._of.values() for cover in covers}.values())
+
+    def _has(self, file: str, ranges: Array) -> bool:
+        return any(np.array_equal(cover.ranges, ranges) for cover in self.of(file))
+
+    def _store(self, directory: Path, cover: Cover, chunks: Mapping[str, tuple[int, int]]) -> None:
+        """Its files are taken first, and looked at then: nobody else can change them any more."""
+        target = self._path / secrets.token_hex(4)
+        new = target.with_name(target.name + _NEW)
+        try:
+            new.mkdir(mode=0o700, parents=True)
+            with JobFolder(directory) as job:
+                for file in cover.files:
+                    _take(job, file, new, cover.ranges, chunks[file])
+            write_cover(new, cover)
+            os.rename(new, target)
+            sync_directory(self._path)
+            sync_directory(self._path.parent)
+        except OSError as problem:
+            shutil.rmtree(new, ignore_errors=True)
+            if problem.errno not in NO_ROOM:
+                raise
+            raise disk_full(self._path, "the matches find no room") from problem
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        self._add(StoredCover(target, cover.ranges), cover.files)
+
+    def _add(self, cover: StoredCover, files: Iterable[str]) -> None:
+        """One reference is swapped, so that a reader sees all of a cover or nothing. O(files)."""
+        known = dict(self._of)
+        for file in files:
+            known[file] = (*known.get(file, ()), cover)
+        self._of = known
+
+
+def _take(job: JobFolder, file: str, folder: Path, ranges: Array, chunk: tuple[int, int]) -> None:
+    name, (rows, crc) = file + SUFFIX, chunk
+    there = job.has(name)
+    if there:
+        job.take(name, folder / name)
+    if not there or not np.array_equal(read_index(folder / name, crc, rows).ranges, ranges):
+        raise bad_history(job.path, f"{name} is missing, damaged, or of another chunk or other queries")
+
+
+def _check_queries(directory: Path, ranges: Array, known: int) -> None:
+    """Ascending, few, and known: queries that come later would be answered by what the job says of them."""
+    if not are_ranges(ranges) or (len(ranges) and int(ranges[-1, 1]) > known):
+        raise bad_history(directory, "it is of queries that are not known")
+    if int((ranges[:, 1] - ranges[:, 0]).sum()) > MOST_QUERIES:
+        raise bad_history(directory, f"it is of more than {MOST_QUERIES:,} queries")
+
+
+def _numbers(ranges: Array) -> Iterator[int]:
+    return (number for first, end in ranges.tolist() for number in range(first, end))

@@ -1,0 +1,194 @@
+"""Stored chunks: one Parquet file each (zstd), and a row of the table `chunks` that makes it part of the data.
+
+    keep     write chunks/3-17.parquet.new ─> fsync ─> rename ─> fsync the folder ─> manifest row, in a transaction
+                                                                                    └ before it: an orphan, removed at
+                                                                                      the next start
+    load     manifest rows in order ─> files, each verified by the checksum of all its bytes
+    archived a manifest row as the entry of a chunk that stays on disk; see `archive`
+
+A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of just
+that time. Nothing here writes to the database; `store` does that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakValueDictionary, finalize
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array
+from psoup.data.archived import ArchivedChunk, Zone
+from psoup.data.chunk import ChunkView
+from psoup.data.stored import StoredChunk
+from psoup.errors import PSoupError
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX
+from psoup.model import StreamSpec
+from psoup.wording import counted
+from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
+from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk
+from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
+from psoup_storage.formats.matches import SUFFIX
+
+FOLDER = "chunks"
+_NEW = ".new"
+
+
+class ChunkRow(NamedTuple):
+    """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
+
+    Of chunks that are read in parts, those of an archive and attached ones (`ties` 0), also: `memory`, what the
+    tuples are charged there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
+    JSON: schema position to [least, greatest, has NULL], and under "ranges" for each column of the file and each row
+    group where it begins and how many bytes it has.
+    """
+
+    stream: int
+    number: int
+    first_id: int
+    rows: int
+    file: str
+    bytes: int
+    crc: int
+    last_time: int
+    ties: int
+    first_time: int | None = None
+    memory: int | None = None
+    footer: int | None = None
+    footer_crc: int | None = None
+    zones: str | None = None
+
+    @property
+    def attached(self) -> bool:
+        """Whether somebody else wrote it. Such chunks come before those of the log, and stay on disk."""
+        return not self.ties
+
+
+class ChunkFolder:
+    """The files of all chunks of a data directory. `cache`: of columns that were read from archived ones.
+
+    `covers`: what jobs found in them.
+    """
+
+    def __init__(self, directory: Path, cache: ColumnCache, covers: Covers) -> None:
+        self.path = directory / FOLDER
+        self.cache = cache
+        self.covers = covers
+        self._in_use: WeakValueDictionary[str, StoredColumns] = WeakValueDictionary()
+        if not self.path.is_dir():
+            self.path.mkdir(mode=0o700)
+            sync_directory(directory)
+
+    def write(self, stream: int, spec: StreamSpec, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
+        """Make the file of a chunk, durable under its name when this returns; `before`: the row of the last one.
+
+        Raises ResourceExhausted, reason DISK_FULL, without room for it, and OSError for any other failure.
+        """
+        content = encode_chunk(spec, chunk, archived=spec.retention.archive > 0)
+        name = f"{stream}-{chunk.number}.parquet"
+        new = self.path / (name + _NEW)
+        try:
+            _write_synced(new, memoryview(content))
+            os.rename(new, self.path / name)
+        except OSError as problem:
+            if problem.errno not in NO_ROOM:
+                raise
+            new.unlink(missing_ok=True)
+            raise disk_full(self.path, f"a chunk of {content.size:,} bytes finds no room") from problem
+        sync_directory(self.path)
+        return ChunkRow(
+            stream,
+            chunk.number,
+            chunk.first_id,
+            len(chunk),
+            name,
+            content.size,
+            zlib.crc32(content),
+            int(chunk.times[-1]),
+            _ties(chunk.times, before),
+            *(archive_facts(chunk, content) if spec.retention.archive else ()),
+        )
+
+    def archived(self, spec: StreamSpec, row: ChunkRow) -> ArchivedChunk:
+        """How the chunk of a row of an archived stream is read. O(attributes)."""
+        assert row.first_time is not None and row.footer is not None and row.footer_crc is not None
+        footer = row.footer, row.footer_crc
+        facts = json.loads(row.zones or "{}")
+        ranges = np.array(facts.pop("ranges", []), np.uint32)
+        path = self.path / row.file
+        source = self._in_use[row.file] = StoredColumns(
+            path, row.rows, row.bytes, footer, ranges, self.cache, row.crc, row.attached, self.covers
+        )
+        zones = {int(index): Zone(*zone) for index, zone in facts.items()}
+        zones[ID_INDEX] = Zone(row.first_id, row.first_id + row.rows - 1, False)
+        zones[TIME_INDEX] = Zone(row.first_time, row.last_time, False)
+        return ArchivedChunk(spec, row.number, row.first_id, row.rows, row.first_time, row.last_time, zones, source)
+
+    def load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
+        """The chunk of a row; raises Internal, reason DATA_DAMAGED, that names the file. Any thread; O(bytes)."""
+        path = self.path / row.file
+        try:
+            content = path.read_bytes()
+        except OSError as problem:
+            raise damaged(path, problem.strerror or str(problem)) from problem
+        if (wrong := changed(content, row.bytes, row.crc)) is not None:
+            raise damaged(path, wrong)
+        try:
+            batch = decode_chunk(spec, pa.py_buffer(content))
+        except (pa.ArrowException, PSoupError) as problem:
+            raise damaged(path, str(problem)) from problem
+        if len(batch) != row.rows:
+            raise damaged(path, f"it has {counted(len(batch), 'row')}, and not {row.rows:,}")
+        return StoredChunk(row.number, row.first_id, batch)
+
+    def remove(self, names: Iterable[str], *, read: bool = True) -> int:
+        """Remove files that the manifest does not name any more; returns their bytes. O(files).
+
+        A file that a snapshot can still ask for goes with the last such snapshot, unless nothing is `read` any more.
+        """
+        removed, names = 0, list(names)
+        self.covers.forget(names)
+        for path in (self.path / one for name in names for one in (name, name + SUFFIX)):
+            if path.exists():
+                removed += 0 if path.name.endswith(SUFFIX) else path.stat().st_size
+                source = self._in_use.get(path.name.removesuffix(SUFFIX))
+                if source is None or not read:
+                    path.unlink()
+                else:
+                    finalize(source, path.unlink, missing_ok=True).atexit = False
+        return removed
+
+    def remove_orphans(self, known: set[str], *, read: bool = True) -> list[str]:
+        """Remove what a crash has left, or `remove` for the sake of readers: what is not `known`; returns the names."""
+        orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
+        self.remove(orphans, read=read)
+        return orphans
+
+
+def _ties(times: Array, before: ChunkRow | None) -> int:
+    last = int(times[-1])
+    first = int(np.searchsorted(times, last))
+    earlier = before.ties if before is not None and before.last_time == last else 0
+    return len(times) - first + earlier
+
+
+def _write_synced(path: Path, content: memoryview) -> None:
+    """Make a file and wait until the disk has it; a file system may notice only then that it has no room."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, content: memoryview) -> None:
+    while content:
+        content = content[os.write(handle, content) :]

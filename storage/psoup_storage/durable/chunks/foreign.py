@@ -1,0 +1,142 @@
+"""A chunk that somebody else wrote: what is said of it is checked, or found anew, before it becomes part of the data.
+
+    bytes ── size, checksum ──> footer: rows, groups, columns, bytes ──> columns ──> times, NULLs ──> zones of our own
+
+A wrong zone, or a wrong first time, would be a silently wrong answer for as long as the chunk lives, so nothing of that
+is believed: it follows from the values. What takes room is looked at before it is read: few bytes can stand for many.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from psoup.admission.batches import check_finite
+from psoup.columns import Batch, Column, arrow_type
+from psoup.data.archived import TIME
+from psoup.data.chunk import ChunkView
+from psoup.errors import PSoupError
+from psoup.model import Kind, StreamSpec
+from psoup.wording import counted
+from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts, batch_of
+from psoup_storage.formats.history import HistoryChunk
+from psoup_storage.formats.job_folder import MOST_FILE_BYTES
+
+MAX_ROWS = 65_536
+"""Tuples of a chunk, at most."""
+
+
+class WrongChunk(Exception):
+    """Why a chunk cannot be taken: what is wrong with it."""
+
+
+def facts_of(
+    content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec, after: int | None
+) -> tuple[int, int, int, int, str]:
+    """What a row of the manifest says of the chunk beyond its checksum, found from its values. O(bytes).
+
+    `after`: the last time of the chunk before it. Raises WrongChunk.
+    """
+    try:
+        _check_size(content, chunk)
+        batch = _read(content, chunk, spec)
+        _check_values(batch, chunk, spec, after)
+        facts = archive_facts(ChunkView(0, 0, batch.times, batch.columns, batch.nbytes), content)
+    except (pa.ArrowException, PSoupError, OSError, ValueError, KeyError, OverflowError) as problem:
+        raise WrongChunk((str(problem).splitlines() or [type(problem).__name__])[0]) from problem
+    return facts
+
+
+def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
+    if content.size != chunk.bytes or zlib.crc32(content) != chunk.crc:
+        raise WrongChunk("it is not as it was written")
+    if not 0 < chunk.rows <= MAX_ROWS:
+        raise WrongChunk(f"it has {counted(chunk.rows, 'row')}, and 1 to {MAX_ROWS:,} are a chunk")
+
+
+def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
+    """The tuples. Texts are read as the dictionaries that they are kept as, until their length is known."""
+    meta = pq.read_metadata(pa.BufferReader(content))
+    for wrong in (*_wrong_groups(meta, chunk), *_wrong_columns(meta.schema.to_arrow_schema(), spec)):
+        raise WrongChunk(wrong)
+    there = set(meta.schema.names)
+    texts = [a.name for a in spec.schema.attributes if a.type.kind is Kind.TEXT and a.name in there]
+    table = pq.ParquetFile(pa.BufferReader(content), metadata=meta, read_dictionary=texts).read(use_threads=False)
+    if table.num_rows != chunk.rows:
+        raise WrongChunk(f"it has {counted(table.num_rows, 'row')}, and not {chunk.rows:,}")
+    table.validate(full=True)
+    size = sum(_text_bytes(piece) for column in table.columns for piece in column.chunks)
+    if size > MOST_FILE_BYTES:
+        raise WrongChunk(f"its texts have {size:,} bytes, and {MOST_FILE_BYTES:,} are the most")
+    return batch_of(spec, table)
+
+
+def _text_bytes(piece: pa.Array) -> int:
+    """Bytes of a dictionary column with every value written out; 0 for any other."""
+    if not isinstance(piece, pa.DictionaryArray):
+        return 0
+    lengths = pc.binary_length(piece.dictionary).take(piece.indices)
+    return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+
+
+def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
+    """What the footer says that cannot be."""
+    groups = [meta.row_group(place) for place in range(min(meta.num_row_groups, MAX_ROWS // GROUP_ROWS + 1))]
+    rows = [group.num_rows for group in groups]
+    wrong = meta.num_rows != chunk.rows or sum(rows) != chunk.rows
+    if wrong or any(count != GROUP_ROWS for count in rows[:-1]) or not 0 < rows[-1] <= GROUP_ROWS:
+        first = f"{rows[0]:,}" if rows else "none"
+        yield (
+            f"it has {counted(meta.num_rows, 'row')} in groups of {first}, and not {chunk.rows:,} in groups"
+            f" of {GROUP_ROWS:,}"
+        )
+        return
+    size = sum(group.total_byte_size for group in groups)
+    if not 0 <= size <= MOST_FILE_BYTES:
+        yield f"it has {size:,} bytes once decompressed, and {MOST_FILE_BYTES:,} are the most"
+    for column in (group.column(place) for group in groups for place in range(meta.num_columns)):
+        starts = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else 0]
+        if column.num_values > GROUP_ROWS or min(*starts, column.total_compressed_size) < 0:
+            yield f"its footer says {counted(column.num_values, 'value')} of column {column.path_in_schema[:64]}"
+
+
+def _wrong_columns(found: pa.Schema, spec: StreamSpec) -> Iterator[str]:
+    """Its columns are those of the stream, in its order; those that it was given later may be missing."""
+    fields = [field for field in found if field.name != TIME.name]
+    known = spec.schema.attributes
+    if spec.event_time == (len(fields) < len(found)):
+        yield f"a column {TIME.name} is for streams in system time, and only for them"
+    elif any(field.name == TIME.name and field.type != arrow_type(TIME.type) for field in found):
+        yield f"its column {TIME.name} is not {arrow_type(TIME.type)}"
+    for attribute, field in zip(known, fields, strict=False):
+        wanted = arrow_type(attribute.type)
+        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        alike = plain == wanted or (pa.types.is_string(wanted) and pa.types.is_large_string(plain))
+        if field.name != attribute.name or not alike or (field.nullable and not attribute.nullable):
+            want = f"{attribute.name} {attribute.type}{'' if attribute.nullable else ' NOT NULL'}"
+            yield f"its column {field.name} is {plain}, and the stream has {want} there"
+            return
+    if len(fields) > len(known):
+        yield f"it has a column {fields[len(known)].name}, and the stream has not"
+    for attribute in known[len(fields) :]:
+        if not attribute.nullable:
+            yield f"the column {attribute.name}, which is never NULL, is missing"
+
+
+def _check_values(batch: Batch, chunk: HistoryChunk, spec: StreamSpec, after: int | None) -> None:
+    times = batch.times
+    if (np.diff(times) < 0).any() or (after is not None and int(times[0]) < after):
+        raise WrongChunk("its tuples are not in the order of their times")
+    if (int(times[0]), int(times[-1])) != (chunk.first_time, chunk.last_time):
+        raise WrongChunk("its first and its last time are not those of the manifest")
+    for place, (attribute, column) in enumerate(zip(spec.schema.attributes, batch.columns, strict=True)):
+        if column.valid is not None and (not attribute.nullable or place == spec.time_attribute):
+            raise WrongChunk(f"its column {attribute.name} has NULL, and is never NULL in the stream")
+        check_finite(attribute.name, column)
+    check_finite(TIME.name, Column(TIME.type, times))

@@ -1,0 +1,371 @@
+"""Events as rows of the log, and back. No pickle: texts are JSON, tuples Arrow IPC, times plain int64.
+
+    sequence  kind        stream  body (JSON)                    refused (int64 …)  tuples (Arrow IPC)  last_time
+           1  stream           1  sql, tenant, time
+           2  query            1  text, query, request, …
+           3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
+           4  queries          1  first, template, request …                        a block: see `blocks`
+
+Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
+not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
+can still be verified. Whatever a client may make large is in the tuples, which the table has in slices (`log`): a body
+has a statement at most. A change of this form is a new format of the directory (`database.FORMAT`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array, Batch, Column, arrow_type, column_from_arrow, empty_column
+from psoup.data.stored import Stored
+from psoup.errors import Internal, PSoupError
+from psoup.events.commands import Extent
+from psoup.events.events import (
+    Attached,
+    Event,
+    Pushed,
+    Refused,
+    Registered,
+    RegisteredMany,
+    StreamAltered,
+    StreamCreated,
+    StreamDropped,
+    Unregistered,
+    WatermarkRaised,
+)
+from psoup.model import StreamSpec
+from psoup.plan.standing import StandingQuery
+from psoup.sql import alter_stream, create_statement, create_stream
+from psoup.sql.templates.forms import Forms
+from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
+
+_INT64 = np.dtype("<i8")
+
+
+class Row(NamedTuple):
+    """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only.
+
+    `gone` is of another table, and not always known: which queries of a block are gone (`blocks.write_gone`).
+    """
+
+    sequence: int
+    kind: str
+    stream: int
+    body: str
+    refused: bytes | None
+    tuples: bytes | memoryview | None
+    last_time: int | None
+    checksum: int
+    gone: bytes | None = None
+
+
+def encode(event: Event) -> Row:
+    """The row of an event. O(bytes)."""
+    match event:
+        case Pushed():
+            return _encode_push(event)
+        case StreamCreated():
+            return _row(event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time)
+        case StreamAltered():
+            return _row(event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time)
+        case StreamDropped():
+            return _row(event.sequence, "drop", event.stream_id, tenant=event.tenant)
+        case Attached():
+            facts = {name: getattr(event, name) for name in ("job", "watermark", "time", "tenant")}
+            facts |= {} if event.batch is None else {"batch": event.batch}
+            return _row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
+        case WatermarkRaised():
+            facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
+            return _row(event.sequence, "watermark", event.stream_id, **facts)
+        case Registered():
+            return _row(
+                event.sequence,
+                "query",
+                event.stream_id,
+                text=event.query.text,
+                query=event.query_id,
+                request=event.request_id,
+                tenant=event.tenant,
+                time=event.time,
+            )
+        case RegisteredMany():
+            return _encode_many(event)
+        case Unregistered():
+            return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
+
+
+def _encode_push(event: Pushed) -> Row:
+    batch, refused = event.batch, event.refused
+    tuples = encode_tuples(batch) if len(batch) else None
+    times = None
+    if refused.count:
+        times = np.concatenate([refused.late, refused.ahead]).astype(_INT64).tobytes()
+    some = {"forgotten": event.forgotten} if event.forgotten else {}
+    return _row(
+        event.sequence,
+        "push",
+        event.stream_id,
+        times,
+        tuples,
+        int(batch.times.max()) if len(batch) else None,
+        rows=len(batch),
+        crc=0 if tuples is None else zlib.crc32(tuples),
+        late=len(refused.late),
+        watermark=event.watermark,
+        time=event.time,
+        producer=event.producer,
+        epoch=event.epoch,
+        number=event.number,
+        digest=event.digest.hex(),
+        tenant=event.tenant,
+        **some,
+    )
+
+
+def _encode_many(event: RegisteredMany) -> Row:
+    form, content = encode_block(event)
+    streams = list(event.stream_ids)
+    if len(set(streams)) == 1:
+        del streams[1:]
+    return _row(
+        event.sequence,
+        "queries",
+        streams[0] if len(streams) == 1 else 0,
+        None,
+        content,
+        first=event.first_id,
+        count=len(event.queries),
+        streams=streams,
+        form=form,
+        crc=zlib.crc32(content),
+        template=event.template,
+        request=event.request_id,
+        digest=event.digest.hex(),
+        tenant=event.tenant,
+        time=event.time,
+    )
+
+
+def _row(
+    sequence: int,
+    kind: str,
+    stream: int,
+    refused: bytes | None = None,
+    tuples: memoryview | None = None,
+    last_time: int | None = None,
+    /,
+    **facts: Any,
+) -> Row:
+    body = json.dumps(facts, separators=(",", ":"))
+    row = Row(sequence, kind, stream, body, refused, tuples, last_time, 0)
+    return row._replace(checksum=_checksum(row))
+
+
+def _checksum(row: Row) -> int:
+    head = f"{row.sequence} {row.kind} {row.stream} {row.last_time} {row.body}".encode()
+    return zlib.crc32(row.refused or b"", zlib.crc32(head))
+
+
+# Tuples --------------------------------------------------------------------------------------------------------
+
+
+def encode_tuples(batch: Batch) -> memoryview:
+    """The columns as one Arrow IPC record batch without its schema, which the stream's definition gives."""
+    arrays = [column.to_arrow() for column in batch.columns]
+    names = [str(position) for position in range(len(arrays))]
+    return memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()).cast("B")
+
+
+def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | int) -> Batch:
+    """The batch of `encode_tuples`; `times` are its physical IDs, or the one that all rows have."""
+    types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
+    schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
+    found = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
+    columns = tuple(
+        column_from_arrow(attribute.name, attribute.type, array)
+        for attribute, array in zip(spec.schema.attributes, found.columns, strict=True)
+    )
+    if isinstance(times, int):
+        times = np.full(found.num_rows, times, np.int64)
+    return Batch(columns, times)
+
+
+def _times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
+    return None if spec.time_attribute is None else columns[spec.time_attribute].values
+
+
+# Reading -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Edge:
+    """Where the stored part of a stream ends: after `ties` tuples of the time `time`; see `chunks`."""
+
+    time: int
+    ties: int
+
+    def split(self, times: Array) -> Array:
+        """Positions of the tuples behind the edge, int64; the batches must come in the order they were sent."""
+        behind = times > self.time
+        level = np.flatnonzero(times == self.time)
+        behind[level[self.ties :]] = True
+        self.ties -= min(self.ties, len(level))
+        return np.flatnonzero(behind)
+
+
+Restore = Callable[[int, StreamSpec], Stored | None]
+"""What is stored of a stream, for its creation's event."""
+
+
+class Decoder:
+    """Rows to events, in the order of the log: a row needs the stream that an earlier one made.
+
+    Tuples before the `edges` of their streams are left out: `restore` gives them back, with the stream.
+    """
+
+    def __init__(self, edges: dict[int, Edge], restore: Restore) -> None:
+        self._edges = edges
+        self._restore = restore
+        self._streams: dict[int, StreamSpec] = {}
+        self._forms: dict[int, Forms] = {}
+
+    def decode(self, row: Row) -> Event:
+        """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
+        if row.checksum != _checksum(row):
+            raise damaged(row.sequence, "its checksum is wrong")
+        try:
+            return self._decode(row, json.loads(row.body))
+        except PSoupError as problem:
+            if problem.reason == "DATA_DAMAGED":
+                raise
+            raise damaged(row.sequence, f"it cannot be bound any more: {problem.message}") from problem
+        except (KeyError, ValueError, TypeError, pa.ArrowException) as problem:
+            raise damaged(row.sequence, f"{type(problem).__name__}: {problem}") from problem
+
+    def _decode(self, row: Row, facts: dict[str, Any]) -> Event:
+        match row.kind:
+            case "push":
+                return self._push(row, facts)
+            case "stream":
+                spec = self._streams[row.stream] = create_stream(facts["sql"])
+                stored = self._restore(row.stream, spec)
+                return StreamCreated(
+                    row.sequence, facts["tenant"], row.stream, spec, facts["sql"], facts["time"], stored
+                )
+            case "alter":
+                spec = self._streams[row.stream] = altered(self._streams[row.stream], facts["sql"])
+                text = create_statement(spec)
+                return StreamAltered(row.sequence, facts["tenant"], row.stream, spec, text, facts["sql"], facts["time"])
+            case "drop":
+                return StreamDropped(row.sequence, facts["tenant"], row.stream)
+            case "attach":
+                extent = Extent(**facts.pop("extent"))
+                return Attached(row.sequence, stream_id=row.stream, extent=extent, **facts)
+            case "watermark":
+                return WatermarkRaised(row.sequence, facts["tenant"], row.stream, facts["watermark"], facts["time"])
+            case "query":
+                return self._query(row, facts)
+            case "queries":
+                return self._queries(row, facts)
+            case "unregister":
+                return Unregistered(row.sequence, facts["tenant"], facts["query"])
+            case _:
+                raise ValueError(f"no event is of the kind {row.kind!r}")
+
+    def _query(self, row: Row, facts: dict[str, Any]) -> Registered:
+        query = self._bind(row.stream, facts["text"])
+        return Registered(
+            row.sequence, facts["tenant"], row.stream, facts["query"], query, facts["request"], facts["time"]
+        )
+
+    def _bind(self, stream: int, text: str) -> StandingQuery:
+        query = self._forms.setdefault(stream, Forms()).query(text, self._only(stream))
+        return query if query.text == text else replace(query, text=text)
+
+    def _only(self, stream: int) -> Callable[[str], StreamSpec | None]:
+        """The name of a stream meant this one then, whatever it means now."""
+        spec = self._streams[stream]
+        return lambda name: spec if name.lower() == spec.name.lower() else None
+
+    def _queries(self, row: Row, facts: dict[str, Any]) -> RegisteredMany:
+        if "crc" in facts:
+            _check_tuples(row, facts)
+        streams, template = facts["streams"], facts.get("template", "")
+        queries, rows = decode_block(facts, row.tuples, self._bind, self._only)
+        return RegisteredMany(
+            row.sequence,
+            facts["tenant"],
+            facts["first"],
+            streams,
+            queries,
+            facts["request"],
+            bytes.fromhex(facts["digest"]),
+            facts["time"],
+            template,
+            rows,
+            [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
+        )
+
+    def _push(self, row: Row, facts: dict[str, Any]) -> Pushed:
+        batch = self._batch(row, facts, self._streams[row.stream])
+        refused = np.frombuffer(row.refused or b"", _INT64)
+        return Pushed(
+            row.sequence,
+            facts["tenant"],
+            row.stream,
+            batch,
+            Refused(refused[: facts["late"]], refused[facts["late"] :]),
+            facts["watermark"],
+            facts["time"],
+            facts["producer"],
+            facts["epoch"],
+            facts["number"],
+            bytes.fromhex(facts["digest"]),
+            facts["rows"] - len(batch),
+            facts.get("forgotten", 0),
+        )
+
+    def _batch(self, row: Row, facts: dict[str, Any], spec: StreamSpec) -> Batch:
+        edge = self._edges.get(row.stream)
+        all_stored = edge is not None and row.last_time is not None and row.last_time < edge.time
+        if all_stored or not facts["rows"]:
+            columns = tuple(empty_column(attribute.type) for attribute in spec.schema.attributes)
+            return Batch(columns, np.zeros(0, np.int64))
+        assert row.last_time is not None
+        batch = decode_tuples(spec, _check_tuples(row, facts), row.last_time)
+        times = _times_of(spec, batch.columns)
+        batch = batch if times is None else replace(batch, times=times)
+        behind = None if edge is None else edge.split(batch.times)
+        return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
+
+
+def _check_tuples(row: Row, facts: dict[str, Any]) -> bytes | memoryview:
+    """The tuples of a row, if they are as they were written; raises Internal."""
+    if row.tuples is None:
+        raise damaged(row.sequence, "its tuples are missing")
+    if zlib.crc32(row.tuples) != facts["crc"]:
+        raise damaged(row.sequence, "the checksum of its tuples is wrong")
+    return row.tuples
+
+
+def altered(spec: StreamSpec, sql: str) -> StreamSpec:
+    """The stream after the ALTER STREAM of an event."""
+    return alter_stream(sql).of(spec)
+
+
+def damaged(sequence: int, why: str) -> Internal:
+    """An event of the log that is not as it was written."""
+    return Internal(
+        f"event {sequence} of the log is damaged: {why}; nothing was changed."
+        " psoup doctor says what is lost, psoup restore brings a backup back,"
+        " psoup doctor --set-aside goes on without it",
+        reason="DATA_DAMAGED",
+        sequence=sequence,
+    )

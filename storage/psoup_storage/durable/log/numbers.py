@@ -1,0 +1,47 @@
+"""Whether the log has all batches of each producer that it must still have.
+
+    producer   pump: … 17 18 19 _ 21 22          20 is missing: it was acknowledged, as 21 was
+
+The log forgets a producer's rows beyond its last acknowledgements, and those of one that has been idle: gaps there say
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from psoup.events.events import Pushed
+from psoup_storage.durable.log.forgetting import KEPT_ACKNOWLEDGEMENTS, PRODUCER_IDLE
+
+_Key = tuple[int, str]
+
+
+class Numbers:
+    """The last numbers of all producers."""
+
+    def __init__(self) -> None:
+        self._seen: dict[_Key, deque[tuple[int, int]]] = {}
+        self._active: dict[_Key, int] = {}
+        self._now = 0
+
+    def add(self, event: Pushed) -> None:
+        """Take a batch of the log, in order."""
+        self._now = max(self._now, event.time)
+        if event.producer:
+            key = (event.stream_id, event.producer)
+            self._seen.setdefault(key, deque(maxlen=KEPT_ACKNOWLEDGEMENTS)).append((event.epoch, event.number))
+            self._active[key] = event.time
+
+    def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
+        """What is missing, in words; `name` says what a stream is called."""
+        for (stream, producer), seen in self._seen.items():
+            if self._active[stream, producer] < self._now - PRODUCER_IDLE:
+                continue
+            for (epoch, number), (later, following) in pairwise(seen):
+                if later == epoch and following and following != number + 1:  # 0: it was forgotten, and began anew
+                    yield (
+                        f"batches {number + 1} to {following - 1} of producer {producer!r}, epoch {epoch}, of"
+                        f" {name(stream)} are missing"
+                    )

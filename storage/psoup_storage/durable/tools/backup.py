@@ -1,0 +1,137 @@
+"""A copy of a data directory as of one event, made while the service goes on.
+
+    freeze     backup-7f3a/psoup.db    copied page by page beside transactions (SQLite's backup: what changes meanwhile
+                                       is copied again), marked as a copy
+               backup-7f3a/chunks/     links to the chunks of its manifest, made with the last page
+    restore    a copy of such a directory elsewhere, marked likewise
+
+The first service that opens a marked directory gives it a new incarnation: two copies that go on must not both answer
+to the IDs of the first. What a crash leaves of `backup-…` is removed at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from psoup.errors import Internal, InvalidInput
+from psoup_storage.durable.chunks.folder import FOLDER
+from psoup_storage.durable.directory import DATABASE, DataDirectory
+from psoup_storage.durable.sqlite.database import Database
+from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.sqlite.whole_copy import MARK
+from psoup_storage.durable.tools.doctor import Progress, examine
+from psoup_storage.formats.files import second_name, sync_directory
+from psoup_storage.formats.matches import SUFFIX
+
+PREFIX = "backup-"
+_PIECE = 1024 * 1024
+
+
+class Frozen:
+    """The files of a data directory as of `sequence`, until `close`. `files`: path inside it, and bytes."""
+
+    def __init__(self, path: Path, sequence: int, incarnation: str) -> None:
+        self.path = path
+        self.sequence = sequence
+        self.incarnation = incarnation
+        found = sorted(file for file in path.rglob("*") if file.is_file())
+        self.size = sum(file.stat().st_size for file in found)
+        """Bytes of all files."""
+        self.files = [(file.relative_to(path).as_posix(), file.stat().st_size) for file in found]
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """The content of a file, in pieces."""
+        with open(self.path / name, "rb") as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
+    def close(self) -> None:
+        """Give the copy up; idempotent."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def freeze(directory: DataDirectory, database: Database) -> Frozen:
+    """Copy the database and link the chunks. O(database); takes turns with transactions, some pages at a time.
+
+    Raises Internal, reason BACKUP_FAILED, if the copy cannot be written; the directory is not harmed by that.
+    """
+    path = directory.path / f"{PREFIX}{secrets.token_hex(4)}"
+    (path / FOLDER).mkdir(mode=0o700, parents=True)
+    path.chmod(0o700)
+
+    def link() -> None:
+        for (file,) in database.query("SELECT file FROM chunks"):
+            second_name(directory.path / FOLDER / file, path / FOLDER / file)
+            if (directory.path / FOLDER / (file + SUFFIX)).exists():
+                second_name(directory.path / FOLDER / (file + SUFFIX), path / FOLDER / (file + SUFFIX))
+
+    try:
+        directory.make_file(path / DATABASE)
+        database.copy(path / DATABASE, link)
+        sequence, incarnation = mark(path)
+        return Frozen(path, sequence, incarnation)
+    except BaseException as problem:
+        shutil.rmtree(path, ignore_errors=True)
+        if isinstance(problem, apsw.Error | OSError):
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise Internal(f"the backup could not be made: {why}", reason="BACKUP_FAILED") from problem
+        raise
+
+
+def mark(path: Path) -> tuple[int, str]:
+    """Note in the database of a copy that it is one; returns its last event and the incarnation it was copied from."""
+    connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
+            connection.pragma(name, value)
+        register(connection)
+        sequence = int(connection.execute("SELECT ifnull(max(sequence), 0) FROM log").get)
+        incarnation = str(connection.execute("SELECT value FROM meta WHERE name = 'incarnation'").get)
+        facts = json.dumps({"incarnation": incarnation, "sequence": sequence, "time": time.time_ns() // 1_000})
+        connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, facts))
+        return sequence, incarnation
+    finally:
+        connection.close()
+
+
+def restore(source: Path | str, target: Path | str, progress: Progress = lambda what, done, total: None) -> int:
+    """Copy a backup, or any data directory that no service runs on, to `target`; returns its last event.
+
+    Raises InvalidInput if the source is damaged or none, or the target holds something. O(all of it).
+    """
+    source, target = Path(source), Path(target)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInput(f"{target} is not empty; restore into a directory that is not there yet")
+    report = examine(source, progress=lambda what, done, total: progress(f"examining {what}", done, 2 * total))
+    if not report.well:
+        first = report.findings[0]
+        raise InvalidInput(
+            f"{source} is damaged: {first.place}: {first.what}; see psoup doctor {source}, and restore another backup"
+        )
+    total, done = report.figures["bytes"], report.figures["bytes"]
+    (target / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    target.chmod(0o700)
+    for file in [*sorted((source / FOLDER).glob("*.parquet*")), *sorted(source.glob(f"{DATABASE}*"))]:
+        _copy(file, target / file.relative_to(source))
+        done += file.stat().st_size
+        progress(f"copying {file.name}", done, 2 * total)
+    sequence, _ = mark(target)
+    for folder in (target / FOLDER, target, target.parent):
+        sync_directory(folder)
+    return sequence
+
+
+def _copy(source: Path, target: Path) -> None:
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(source, "rb") as content, open(handle, "wb") as file:
+        shutil.copyfileobj(content, file, _PIECE)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,367 @@
+"""Examines a data directory that no service runs on: every file, row and invariant.
+
+    directory   locked, a database in it, nothing that does not belong there
+    database    write-ahead log, pages, schema, format                          see `structure`
+    log         every row: its checksum, its statement still binds, its tuples decode; producers' numbers
+    manifest    every stream's chunks follow each other, up to where the log goes on
+    files       every chunk: size, checksum, rows, times, schema; files that nothing knows
+
+It goes on after damage, as far as anything can be read, and says which tuples are lost. It writes nothing; with
+`repair` it removes files that nothing needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pyarrow as pa
+
+from psoup.errors import InvalidInput, PSoupError
+from psoup.events.events import Attached, Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
+from psoup.model import StreamSpec, time_text
+from psoup.wording import counted
+from psoup_storage.durable.chunks.covering import FOLDER as COVERS
+from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
+from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
+from psoup_storage.durable.log import log
+from psoup_storage.durable.log.codec import Decoder, Edge, Row
+from psoup_storage.durable.log.numbers import Numbers
+from psoup_storage.durable.notes import PREFIX as NOTE
+from psoup_storage.durable.sqlite.database import FORMAT, SCHEMA
+from psoup_storage.durable.sqlite.seals import broken_seals
+from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, open_to_look
+from psoup_storage.durable.sqlite.whole_copy import MARK
+from psoup_storage.durable.tools.findings import Finding, Report, Severity
+from psoup_storage.durable.tools.setting_aside import ASIDE, impossible, losses, obstacle, set_aside
+from psoup_storage.formats.chunk_file import changed, decode_chunk
+from psoup_storage.formats.matches import SUFFIX
+
+_KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, FOLDER, INCOMING, COVERS, CACHE, "lost+found"}
+_EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
+_RESTORE = "restore a backup of the directory"
+_OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
+
+Progress = Callable[[str, int, int], None]
+"""Told what is looked at, and how many bytes of how many are done."""
+
+
+def examine(
+    path: Path | str,
+    *,
+    repair: bool = False,
+    aside: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> Report:
+    """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
+
+    `repair` removes what nothing needs, `aside` takes damaged chunks and events out of the way (`setting_aside`).
+    Raises InvalidInput if it is no data directory, or a service runs on it (reason DATA_DIR_IN_USE).
+    """
+    path = Path(path)
+    if not (path / DATABASE).is_file():
+        raise InvalidInput(f"{path} is no data directory: there is no {DATABASE} in it", reason="DATA_DIR")
+    with closing(DataDirectory(path, to_look=True)):
+        examination = Examination(path, repair, progress)
+        for finding in examination.run():
+            examination.report.findings.append(finding)
+        examination.advise()
+        if aside:
+            examination.set_aside()
+        return examination.report
+
+
+class Examination:
+    """One pass over a locked directory."""
+
+    def __init__(self, path: Path, repair: bool, progress: Progress) -> None:
+        self.report = Report(str(path))
+        self._path = path
+        self._repair = repair
+        self._progress = progress
+        self._streams: dict[int, StreamSpec] = {}
+        self._dropped: set[int] = set()
+        self._chunks: dict[int, list[ChunkRow]] = {}
+        self._whole: set[int] = set()
+        """Streams of whose stored chunks none has expired."""
+        self._attached: Counter[int] = Counter()
+        self._damaged_chunks: list[ChunkRow] = []
+        self._damaged_events: list[Row] = []
+        files = [file for file in path.rglob("*") if file.is_file()]
+        self._total = sum(file.stat().st_size for file in files)
+        self._done = 0
+        self.report.count("bytes", self._total)
+
+    def run(self) -> Iterator[Finding]:
+        """The findings, step by step; what cannot be read ends the steps that need it."""
+        yield from self._look_at_directory()
+        database = self._path / DATABASE
+        try:
+            with closing(open_to_look(database)) as connection:
+                yield from self._look_at_database(connection)
+                yield from self._look_at_manifest(connection)
+                yield from self._look_at_log(connection)
+        except (apsw.Error, UnicodeDecodeError) as problem:
+            yield _damage(DATABASE, str(problem), "everything that follows in it")
+            return
+        finally:
+            wal = self._path / f"{DATABASE}-wal"
+            if wal.exists() and not wal.stat().st_size:
+                wal.unlink()  # SQLite makes one to look into it
+        self._advance(DATABASE, database.stat().st_size)
+        for stream in sorted(self._chunks):
+            yield from self._look_at_chunks(stream, self._chunks[stream])
+        yield from self._look_for_orphans()
+
+    def advise(self) -> None:
+        """Name --set-aside where it helps: where all that is damaged can be taken out."""
+        if self._obstacle() is None:
+            damage, way = self._damage(), _OR_ASIDE.format(self._path)
+            self.report.findings = [
+                replace(one, repair=one.repair + way) if one in damage else one for one in self.report.findings
+            ]
+
+    def _damage(self) -> list[Finding]:
+        return [one for one in self.report.findings if one.severity is Severity.DAMAGE]
+
+    def _obstacle(self) -> str | None:
+        """Why what is damaged cannot be set aside."""
+        for one in self._damage():
+            if not one.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
+                return f"{one.place}: {one.what}"
+        return obstacle(self._damaged_chunks, self._chunks, self._damaged_events)
+
+    def set_aside(self) -> None:
+        """Take what is damaged out of the way; raises FailedPrecondition if that leaves the rest damaged."""
+        findings, damage = self.report.findings, self._damage()
+        if not damage:
+            return
+        if (why := self._obstacle()) is not None:
+            raise impossible(why)
+        names = {stream: spec.name for stream, spec in self._streams.items()}
+        self.report.lost = set_aside(
+            self._path, self._damaged_chunks, self._chunks, self._damaged_events, damage, names
+        )
+        self.report.findings = [replace(one, repaired=True) if one in damage else one for one in findings]
+
+    # Steps ----------------------------------------------------------------------------------------------------
+
+    def _look_at_directory(self) -> Iterator[Finding]:
+        for entry in sorted(self._path.iterdir()):
+            if entry.name == ASIDE:
+                for loss in losses(self._path):
+                    what = f"{loss['place']} was set aside at {time_text(loss['time'])}: {loss['what']}"
+                    yield Finding(Severity.NOTE, ASIDE, what, loss["lost"])
+            elif entry.name.startswith("backup-"):
+                what = "is what a backup that was cut off has left"
+                yield Finding(Severity.LEFTOVER, entry.name, what, repair="the next start of the service removes it")
+            elif entry.name not in _KNOWN and not entry.name.startswith(NOTE):
+                yield Finding(Severity.NOTE, entry.name, "does not belong to the data; the service ignores it")
+
+    def _look_at_database(self, connection: apsw.Connection) -> Iterator[Finding]:
+        if (damage := damaged_log(connection, self._path / f"{DATABASE}-wal")) is not None:
+            yield _damage(f"{DATABASE}-wal", damage, "what was acknowledged after that frame")
+        for text in damaged_pages(connection):
+            yield _damage(DATABASE, text, "see the rows below")
+        if (copied := connection.execute("SELECT value FROM meta WHERE name = ?", (MARK,)).get) is not None:
+            facts = json.loads(copied)
+            what = (
+                f"is a copy of incarnation {facts['incarnation']}, made after event {facts['sequence']} at"
+                f" {time_text(facts['time'])}; the first start gives it an incarnation of its own"
+            )
+            yield Finding(Severity.NOTE, DATABASE, what)
+        found = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
+        if found == str(FORMAT):
+            if (damage := damaged_schema(connection, SCHEMA)) is not None:
+                yield _damage(DATABASE, damage)
+            else:
+                yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
+                yield from (_damage(DATABASE, text, "which queries stand") for text in log.orphans(connection.execute))
+        elif str(found).isdecimal() and 0 < int(found) < FORMAT:
+            what = f"has format {found}; the next start of the service brings it to format {FORMAT}"
+            yield Finding(Severity.NOTE, DATABASE, what)
+        else:
+            what = f"has format {found}, and this version of PSoup knows {FORMAT}"
+            yield _damage(DATABASE, what, repair="use the version that wrote it, or a newer one")
+
+    def _look_at_manifest(self, connection: apsw.Connection) -> Iterator[Finding]:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(chunks)")}
+        known = [name for name in ChunkRow._fields if name in columns]
+        if not known:  # the first format
+            return
+        for values in connection.execute(f"SELECT {', '.join(known)} FROM chunks ORDER BY stream, number"):
+            row = ChunkRow(**dict(zip(known, values, strict=True)))
+            self._chunks.setdefault(row.stream, []).append(row)
+        for (stream,) in connection.execute("SELECT stream FROM stored WHERE dropped_time IS NULL"):
+            rows = self._chunks.get(stream, [])
+            self._whole.add(stream)
+            if not rows or rows[0].number > 0:
+                first = f"begins with chunk {rows[0].number}" if rows else "is empty"
+                what = f"the manifest {first}, and none has expired"
+                yield _damage(f"{DATABASE}, stream {stream}", what, "the chunks before; their files may be there")
+
+    def _look_at_log(self, connection: apsw.Connection) -> Iterator[Finding]:
+        last = {stream: rows[-1] for stream, rows in self._chunks.items() if not rows[-1].attached}
+        edges = {stream: Edge(row.last_time, row.ties) for stream, row in last.items()}
+        decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
+        sliced = bool(connection.execute("PRAGMA table_info(slices)").get)
+        for row in log.read(connection.execute, sliced=sliced):
+            self.report.count("events")
+            try:
+                event = decoder.decode(row)
+            except PSoupError as problem:
+                self._damaged_events.append(row)
+                yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row))
+                continue
+            match event:
+                case StreamCreated():
+                    self._streams[event.stream_id] = event.spec
+                    self.report.count("streams")
+                case StreamDropped():
+                    self._dropped.add(event.stream_id)
+                    self.report.count("streams", -1)
+                case Registered():
+                    self.report.count("queries")
+                case RegisteredMany():
+                    self.report.count("queries", len(event.queries) - len(event.gone))
+                case Unregistered():
+                    self.report.count("queries", -1)
+                case Attached():
+                    self._attached[event.stream_id] += 0 if event.batch is not None else event.extent.chunks
+                case Pushed():
+                    self.report.count("tuples in the log", len(event.batch))
+                    numbers.add(event)
+        for stream in self._whole - self._dropped:
+            found = sum(row.number < 0 for row in self._chunks.get(stream, ()))
+            if found != self._attached[stream]:
+                what = f"the manifest has {counted(found, 'attached chunk')}, and the log {self._attached[stream]}"
+                yield _damage(f"{DATABASE}, stream {stream}", what, "attached history")
+        for text in numbers.gaps(lambda stream: self._name(stream)):
+            known = bool(losses(self._path))  # a batch that was set aside is no news
+            yield Finding(
+                Severity.NOTE if known else Severity.DAMAGE, _PRODUCERS, text, "the tuples of these batches", _RESTORE
+            )
+
+    def _look_at_chunks(self, stream: int, rows: list[ChunkRow]) -> Iterator[Finding]:
+        spec = self._streams.get(stream)
+        if spec is None or stream in self._dropped:
+            yield _damage(
+                DATABASE,
+                f"the manifest has {counted(len(rows), 'chunk')} of stream {stream}, which the log does not know",
+            )
+            return
+        before: ChunkRow | None = None
+        for row in rows:
+            place = f"{FOLDER}/{row.file}"
+            wrong = [*_out_of_line(row, before), *self._wrong_with(spec, row, before)]
+            if wrong:
+                self._damaged_chunks.append(row)
+                since = "the beginning" if before is None else time_text(before.last_time)
+                yield _damage(
+                    place,
+                    "; ".join(wrong),
+                    f"tuples {row.first_id} to {row.first_id + row.rows - 1} of stream {spec.name}: {row.rows:,},"
+                    f" with times from {since} to {time_text(row.last_time)}",
+                )
+            self.report.count("chunks")
+            self.report.count("tuples in chunks", row.rows)
+            self._advance(place, row.bytes)
+            before = row
+
+    def _wrong_with(self, spec: StreamSpec, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+        try:
+            content = (self._path / FOLDER / row.file).read_bytes()
+        except OSError as problem:
+            yield f"it cannot be read: {problem.strerror}"
+            return
+        if (wrong := changed(content, row.bytes, row.crc)) is not None:
+            yield wrong
+            return
+        try:
+            batch = decode_chunk(spec, pa.py_buffer(content))
+        except (pa.ArrowException, PSoupError, OSError, KeyError) as problem:
+            yield f"it cannot be read: {str(problem).splitlines()[0]}"
+            return
+        yield from _wrong_rows(batch.times, row, before)
+
+    def _look_for_orphans(self) -> Iterator[Finding]:
+        """Only a sound database says what nothing needs: without its last rows a chunk looks like a leftover."""
+        sound = not any(
+            one.place.startswith(DATABASE) and one.severity is Severity.DAMAGE for one in self.report.findings
+        )
+        known = {row.file for rows in self._chunks.values() for row in rows}
+        folder = self._path / FOLDER
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if entry.name.removesuffix(SUFFIX) in known:
+                continue
+            place = f"{FOLDER}/{entry.name}"
+            if not sound:
+                yield Finding(
+                    Severity.NOTE, place, "is not in the manifest, which is damaged: it may hold tuples; keep it"
+                )
+                continue
+            if self._repair:
+                entry.unlink()
+            what = "is not in the manifest: a crash left it, and its tuples are in the log or have expired"
+            repair = "--repair removes it, and so does the next start of the service"
+            yield Finding(Severity.LEFTOVER, place, what, repair=repair, repaired=self._repair)
+
+    # Inside ---------------------------------------------------------------------------------------------------
+
+    def _lost(self, row: Row) -> str:
+        match row.kind:
+            case "push" if row.tuples is not None:
+                until = "" if row.last_time is None else f", with times up to {time_text(row.last_time)}"
+                return f"a batch of {self._name(row.stream)}{until}, as far as it is in no chunk yet"
+            case "push":
+                return ""
+            case _:
+                return f"the event of kind {row.kind!r}, and what depends on it"
+
+    def _name(self, stream: int) -> str:
+        spec = self._streams.get(stream)
+        return f"stream {stream}" if spec is None else f"stream {spec.name}"
+
+    def _advance(self, what: str, size: int) -> None:
+        self._done += size
+        self._progress(what, min(self._done, self._total), self._total)
+
+
+def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+    """What does not follow from the row before."""
+    if before is None:
+        return
+    if row.number != before.number + 1:
+        yield f"it is chunk {row.number} after chunk {before.number}"
+    if row.first_id != before.first_id + before.rows:
+        yield f"it begins with tuple {row.first_id}, and the one before ends with {before.first_id + before.rows - 1}"
+    if row.last_time < before.last_time:
+        yield "it goes back in time"
+
+
+def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
+    """What the rows of a chunk do not have as the manifest says."""
+    if len(times) != row.rows:
+        yield f"it has {counted(len(times), 'row')}, and not {row.rows:,}"
+    if not len(times):
+        return
+    if (np.diff(times) < 0).any() or (before is not None and times[0] < before.last_time):
+        yield "its tuples are out of the order of time"
+    if times[-1] != row.last_time:
+        yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
+    if row.attached:
+        return
+    earlier = before.ties if before is not None and before.last_time == row.last_time else 0
+    if earlier + int((times == row.last_time).sum()) != row.ties:
+        yield f"the manifest counts {counted(row.ties, 'tuple')} of its last time, wrongly"
+
+
+def _damage(place: str, what: str, lost: str = "", repair: str = _RESTORE) -> Finding:
+    return Finding(Severity.DAMAGE, place, what, lost, repair)

@@ -1,0 +1,70 @@
+"""A data directory that is only looked at: its events and stored chunks as a start would read them.
+
+For `psoup doctor --replay`, in a process of its own. Nothing on the disk changes: no upgrade, no clearing up, no
+checkpoint. The directory is locked all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from psoup.errors import InvalidInput
+from psoup_storage.durable.chunks.archive import ColumnCache
+from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.folder import ChunkFolder
+from psoup_storage.durable.chunks.restoring import Restoring
+from psoup_storage.durable.directory import DataDirectory
+from psoup_storage.durable.notes import Notes
+from psoup_storage.durable.sqlite.database import FORMAT, Database
+from psoup_storage.durable.sqlite.structure import open_to_look
+from psoup_storage.durable.store import CACHE_BYTES, DurableStore
+
+
+class LookingStore(DurableStore):
+    """`read` and `noted` of a store that takes no events. Raises as `DataDirectory`, and InvalidInput for a directory
+    of another format."""
+
+    def __init__(self, path: Path) -> None:
+        with ExitStack() as opened:
+            self._directory = DataDirectory(path, to_look=True)
+            opened.callback(self._directory.close)
+            rows = _Rows(self._directory.database)
+            opened.callback(rows.close)
+            self._database = cast(Database, rows)
+            ((found,),) = rows.query("SELECT value FROM meta WHERE name = 'format'")
+            if found != str(FORMAT):
+                raise InvalidInput(
+                    f"{path} has format {found}, and what it holds can be replayed in format {FORMAT} only; start a"
+                    " service of this version on it once",
+                    reason="UNKNOWN_FORMAT",
+                )
+            ((self.incarnation,),) = rows.query("SELECT value FROM meta WHERE name = 'incarnation'")
+            self._notes = Notes(self._directory.path)
+            self._chunks = ChunkFolder(self._directory.path, ColumnCache(CACHE_BYTES), Covers(self._directory.path))
+            self._restoring = Restoring(self._database.query, self._chunks, 2**62)
+            self._stored = {row.stream: row for row in self._manifest("ORDER BY stream, number") if not row.attached}
+            opened.pop_all()
+
+    def close(self) -> None:
+        """Give the directory up; idempotent."""
+        self._restoring.close()
+        self._database.close()
+        self._directory.close()
+
+
+class _Rows:
+    """As much of a `Database` as reading takes."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_to_look(path)
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a SELECT."""
+        yield from self._connection.execute(statement, values)
+
+    def close(self) -> None:
+        """Close it."""
+        self._connection.close()

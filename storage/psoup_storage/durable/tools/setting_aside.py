@@ -1,0 +1,176 @@
+"""Takes damaged chunks and events out of the way of the service, which would not start: the loss is known, and shown.
+
+    chunk k of a stream     it and those before it leave the manifest, as if they had expired: answers that reach back
+                            there say that they are truncated
+    a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one
+
+What is taken out is kept in the folder `set-aside`, with a line in `losses.jsonl`; a start tells of them. What cannot
+be taken out alone (the last chunk that is stored, a stream's definition, the database's structure) needs a backup.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from psoup.errors import FailedPrecondition
+from psoup.model import time_text
+from psoup.wording import counted
+from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
+from psoup_storage.durable.directory import DATABASE
+from psoup_storage.durable.log.codec import Row
+from psoup_storage.durable.sqlite.database import FORMAT
+from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.sqlite.whole_copy import MARK
+from psoup_storage.durable.tools.findings import Finding, Severity
+from psoup_storage.formats.files import sync_directory
+from psoup_storage.formats.matches import SUFFIX
+
+ASIDE = "set-aside"
+LOSSES = "losses.jsonl"
+_KINDS = ("push", "query", "unregister")
+
+
+def losses(path: Path) -> list[dict[str, Any]]:
+    """What has been set aside in the data directory `path`: `place`, `what`, `lost`, `time` (microseconds).
+
+    A line that cannot be read is a loss of its own: what it told of is lost all the same.
+    """
+    file = path / ASIDE / LOSSES
+    if not file.exists():
+        return []
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [_loss(number, line, file) for number, line in enumerate(lines, 1)]
+
+
+def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
+    try:
+        loss = json.loads(line)
+        return {"place": str(loss["place"]), "what": loss["what"], "lost": loss["lost"], "time": int(loss["time"])}
+    except (ValueError, KeyError, TypeError):
+        time_known = file.stat().st_mtime_ns // 1_000
+        what = "that line cannot be read, and something was set aside"
+        return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": what, "lost": "", "time": time_known}
+
+
+def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[Row]) -> str | None:
+    """Why the `damaged` ones of the `chunks` and the damaged `events` cannot be set aside; None if they can."""
+    for stream, number in _last(damaged).items():
+        if number == chunks[stream][-1].number:
+            return f"chunk {number} is the last one that is stored of its stream: the log goes on behind it"
+    for event in events:
+        if event.kind not in _KINDS:
+            return f"event {event.sequence} is of kind {event.kind!r}: others depend on it"
+    return None
+
+
+def _last(damaged: Sequence[ChunkRow]) -> dict[int, int]:
+    """The last damaged chunk of each stream that has one."""
+    return {row.stream: row.number for row in sorted(damaged, key=lambda row: row.number)}
+
+
+def set_aside(
+    path: Path,
+    damaged: Sequence[ChunkRow],
+    chunks: dict[int, list[ChunkRow]],
+    events: Sequence[Row],
+    found: list[Finding],
+    names: dict[int, str],
+) -> list[str]:
+    """Take the `damaged` ones of the `chunks` and the damaged `events` out of a locked directory.
+
+    `found`: what is noted about them; `names`: of the streams. Returns what is lost by it. Raises FailedPrecondition if
+    it is not possible; nothing has changed then.
+    """
+    if (why := obstacle(damaged, chunks, events)) is not None:
+        raise impossible(why)
+    last = _last(damaged)
+    leaving = [row for stream, number in last.items() for row in chunks[stream] if row.number <= number]
+    folder = path / ASIDE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lost = [_lost(names[stream], chunks[stream], number, damaged) for stream, number in last.items()]
+    lost += [f"{one.place}: {one.lost}" for one in found if one.lost and not one.place.startswith(f"{FOLDER}/")]
+    sound = [row for row in leaving if row not in damaged]
+    if sound:
+        what = f"{counted(len(sound), 'sound chunk')} before a damaged one"
+        ids = ", ".join(
+            f"{row.first_id} to {row.first_id + row.rows - 1} of stream {names[row.stream]}" for row in sound
+        )
+        found = [*found, Finding(Severity.NOTE, f"{FOLDER}/", what, f"tuples {ids}")]
+    _keep(path, folder, leaving, events, found)
+    _forget(path, last, chunks, events)
+    for row in leaving:
+        for name in (row.file, row.file + SUFFIX):
+            (path / FOLDER / name).unlink(missing_ok=True)
+    if events:  # the ID of a query that is gone may be given out again
+        for matches in (path / FOLDER).glob(f"*{SUFFIX}"):
+            matches.unlink()
+    return lost
+
+
+def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[ChunkRow]) -> str:
+    """The tuples of a stream's chunks up to `number`, in words."""
+    leaving = [row for row in rows if row.number <= number]
+    sound = sum(row.rows for row in leaving if row not in damaged)
+    text = (
+        f"stream {stream}: {counted(sum(row.rows for row in leaving), 'tuple')}, {leaving[0].first_id} to"
+        f" {leaving[-1].first_id + leaving[-1].rows - 1}, up to {time_text(leaving[-1].last_time)}"
+    )
+    return text + (f"; {sound:,} of them are sound, and can be pushed again from {ASIDE}" if sound else "")
+
+
+def _keep(
+    path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[Row], found: Sequence[Finding]
+) -> None:
+    """Everything is in the folder before it leaves its place."""
+    for row in leaving:
+        source, target = path / FOLDER / row.file, folder / row.file
+        if source.exists() and not target.exists():
+            os.link(source, target)
+    for event in events:
+        facts = {
+            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in event._asdict().items()
+        }
+        (folder / f"event-{event.sequence}.json").write_text(json.dumps(facts), encoding="utf-8")
+    now = time.time_ns() // 1_000
+    with open(folder / LOSSES, "a", encoding="utf-8") as file:
+        for one in found:
+            file.write(json.dumps({"place": one.place, "what": one.what, "lost": one.lost, "time": now}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    sync_directory(folder)
+    sync_directory(path)
+
+
+def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]], events: Sequence[Row]) -> None:
+    connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
+            connection.pragma(name, value)
+        register(connection)
+        if connection.execute("SELECT value FROM meta WHERE name = 'format'").get != str(FORMAT):
+            raise impossible("the directory has an older format; start the service once, which upgrades it, and again")
+        with connection:
+            for stream, number in last.items():
+                edge = next(row.last_time for row in chunks[stream] if row.number == number)
+                connection.execute("DELETE FROM chunks WHERE stream = ? AND number <= ?", (stream, number))
+                connection.execute("UPDATE stored SET dropped_time = ? WHERE stream = ?", (edge, stream))
+            connection.executemany("DELETE FROM log WHERE sequence = ?", [(event.sequence,) for event in events])
+            if events:
+                facts = {"incarnation": "", "sequence": events[0].sequence, "time": time.time_ns() // 1_000}
+                connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, json.dumps(facts)))
+    finally:
+        connection.close()
+
+
+def impossible(why: str) -> FailedPrecondition:
+    """Why it cannot be done, and the way out."""
+    return FailedPrecondition(f"what is damaged cannot be set aside: {why}; restore a backup", reason="NOT_SEPARABLE")

@@ -1,0 +1,91 @@
+"""A cover: what some queries match in chunks that are stored already, found by a job, for the service that has them.
+
+    cover-51c2a7f0/
+      3-17.parquet.matches     what the queries match in that stored chunk; see `psoup_storage.formats.matches`
+      manifest.json            last, by a rename: the queries, and the chunks
+
+As history is (`psoup_storage.formats.history`), it is nothing without its manifest. An answer is the same with it and
+without: a reader evaluates what is not covered.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array
+from psoup.data.chunk import ChunkView
+from psoup.errors import PSoupError
+from psoup.matching.outside import Beforehand
+from psoup.model import StreamSpec
+from psoup_storage.formats.chunk_file import damaged, decode_chunk
+from psoup_storage.formats.history import read_facts, write_facts
+from psoup_storage.formats.job_folder import bad_history, is_plain
+from psoup_storage.formats.matches import SUFFIX
+from psoup_storage.formats.matches import write as write_matches
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A stored chunk as a job reads it. `crc`: of all bytes; `first_id`: the tuple ID of its first row."""
+
+    path: str
+    rows: int
+    crc: int
+    first_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """`ranges`: the queries, int64[r, 2], [from, to). `files`: of the chunks. `incarnation`: of the service."""
+
+    incarnation: str
+    ranges: Array
+    files: tuple[str, ...]
+
+
+def cover_chunk(directory: Path, file: StoredFile, spec: StreamSpec, queries: Beforehand) -> int:
+    """Evaluate `queries` over a stored chunk, and write what they match; returns how many matches there are.
+
+    Replaces what is there, in one step. Raises OSError (FileNotFoundError: the chunk has expired) and Internal, reason
+    DATA_DAMAGED. Memory: the chunk.
+    """
+    path = Path(file.path)
+    content = path.read_bytes()
+    if zlib.crc32(content) != file.crc:
+        raise damaged(path, f"its {len(content):,} bytes are not those that were written")
+    try:
+        batch = decode_chunk(spec, pa.py_buffer(content))
+    except (pa.ArrowException, PSoupError) as problem:
+        raise damaged(path, str(problem)) from problem
+    found = queries.find(ChunkView(0, file.first_id, batch.times, batch.columns, batch.nbytes))
+    target = directory / (path.name + SUFFIX)
+    new = target.with_name(f"{target.name}.{os.getpid()}.new")
+    write_matches(new, file.crc, file.rows, found)
+    os.rename(new, target)
+    return sum(len(one.offsets) * len(one.query_ids) for one in found)
+
+
+def write_cover(directory: Path, cover: Cover) -> None:
+    """Make the directory whole; durable. Raises OSError."""
+    facts = {"incarnation": cover.incarnation, "queries": cover.ranges.tolist(), "covered": cover.files}
+    write_facts(directory, facts)
+
+
+def read_cover(directory: Path) -> Cover:
+    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or something else."""
+    facts = read_facts(directory)
+    try:
+        ranges = np.array(facts["queries"], np.int64).reshape(-1, 2)
+        cover = Cover(str(facts["incarnation"]), ranges, tuple(str(file) for file in facts["covered"]))
+    except (KeyError, ValueError, TypeError, OverflowError) as problem:
+        raise bad_history(directory, f"it covers no chunks ({type(problem).__name__}: {problem})") from problem
+    odd = next((file for file in cover.files if not is_plain(file)), None)
+    if odd is not None:
+        raise bad_history(directory, f"{odd!r} is no name of a chunk")
+    return cover

@@ -1,0 +1,175 @@
+"""A job directory: history that somebody has written, to be attached to a stream by the service that has it.
+
+    history-7f3a/
+      00000.parquet        a chunk, in the form of stored ones
+      00000.parquet.matches  what queries of the service matched in it; may be missing
+      00000.parquet.matches-1a2b3c  the same of another service that attaches it, by its incarnation
+      manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
+
+Without its manifest a directory is nothing: what a job that died has left is no history. Chunks have no numbers or IDs
+of their own; they get them when they are attached. Anyone may write one: a Spark job does, on many machines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from psoup.columns import Batch
+from psoup.data.chunk import ChunkView
+from psoup.events.commands import Extent
+from psoup.matching.outside import Beforehand, Found
+from psoup.model import StreamSpec
+from psoup_storage.formats.chunk_file import archive_facts, encode_chunk
+from psoup_storage.formats.files import sync_directory
+from psoup_storage.formats.job_folder import JobFolder, bad_history
+from psoup_storage.formats.matches import SUFFIX
+from psoup_storage.formats.matches import write as write_matches
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+"""The form of a job directory that this version writes and reads."""
+SERVICE_IDS = 2**48
+"""More than the queries of a service: what sets those of one apart from those of the next, in one evaluation."""
+
+
+class HistoryChunk(NamedTuple):
+    """A chunk of a job directory: times in microseconds, the rest as in `ChunkRow` of the data directory."""
+
+    file: str
+    rows: int
+    bytes: int
+    crc: int
+    first_time: int
+    last_time: int
+    memory: int
+    footer: int
+    footer_crc: int
+    zones: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a job directory holds; `incarnation`: of the service whose queries were evaluated."""
+
+    stream: str
+    chunks: tuple[HistoryChunk, ...]
+    incarnation: str = ""
+
+    @property
+    def extent(self) -> Extent:
+        """How much it is; there must be a chunk."""
+        rows = sum(chunk.rows for chunk in self.chunks)
+        return Extent(len(self.chunks), rows, self.chunks[0].first_time, self.chunks[-1].last_time)
+
+
+def write_chunk(
+    directory: Path,
+    name: str,
+    spec: StreamSpec,
+    batch: Batch,
+    queries: Beforehand | None = None,
+    others: Sequence[str] = (),
+) -> HistoryChunk:
+    """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
+
+    Replaces a file of that name. What the `queries` match goes beside it: of the manifest's service, and in files of
+    their own of `others`, by incarnation, whose query IDs have SERVICE_IDS added once, twice and so on. Raises OSError.
+    """
+    chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
+    content = encode_chunk(spec, chunk, archived=True)
+    file = f"{name}.parquet"
+    _write(directory / file, content)
+    facts = archive_facts(chunk, content)
+    first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
+    found = queries.find(chunk) if queries is not None else []
+    for place, suffix in enumerate((SUFFIX, *map(suffix_of, others)) if queries is not None else ()):
+        own = list(_of_service(found, place)) if others else found
+        write_matches(directory / (file + suffix), crc, len(chunk), own)
+    return HistoryChunk(file, len(chunk), content.size, crc, first, last, *facts[1:])
+
+
+def suffix_of(incarnation: str) -> str:
+    """Of the file beside a chunk with what the queries of another service than the manifest's match."""
+    return f"{SUFFIX}-{incarnation}"
+
+
+def _of_service(found: Sequence[Found], place: int) -> Iterator[Found]:
+    """What the queries of one of the services matched, under their own IDs."""
+    least, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
+    for clause in found:
+        ids = tuple(number - least for number in clause.query_ids if least <= number < end)
+        if ids:
+            yield Found(ids, clause.offsets, clause.errors)
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Make the directory whole; durable. Raises OSError."""
+    facts = {"stream": manifest.stream, "incarnation": manifest.incarnation, "chunks": manifest.chunks}
+    write_facts(directory, facts)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or of another form."""
+    facts = read_facts(directory)
+    try:
+        chunks = tuple(_checked(HistoryChunk(*chunk)) for chunk in facts["chunks"])
+        stream, incarnation = str(facts["stream"]), str(facts["incarnation"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise bad_history(directory, f"its {MANIFEST} cannot be read: {problem}") from problem
+    if not chunks:
+        raise bad_history(directory, "there is no chunk in it")
+    return Manifest(stream, chunks, incarnation)
+
+
+def _checked(chunk: HistoryChunk) -> HistoryChunk:
+    """Raise ValueError for facts that are of no chunk, whoever wrote them."""
+    numbers = chunk[1:-1]
+    if not (isinstance(chunk.file, str) and isinstance(chunk.zones, str) and all(type(n) is int for n in numbers)):
+        raise ValueError("the facts of a chunk have other types")
+    if not all(-(2**63) <= number < 2**63 for number in numbers) or min(chunk.rows, chunk.bytes) < 1:
+        raise ValueError("the numbers of a chunk cannot be")
+    return chunk
+
+
+def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
+    """The manifest of a directory that a job writes: with it the directory is whole; durable. Raises OSError."""
+    text = json.dumps(facts, separators=(",", ":"))
+    head = json.dumps({"format": FORMAT, "crc": zlib.crc32(text.encode())})
+    _write(directory / MANIFEST, pa.py_buffer(f"{head}\n{text}\n".encode()))
+    sync_directory(directory)
+
+
+def read_facts(directory: Path) -> dict[str, Any]:
+    """What `write_facts` wrote; raises InvalidInput, reason BAD_HISTORY, if it is not there, or not as it was."""
+    try:
+        with JobFolder(directory) as folder:
+            head, _, text = folder.read(MANIFEST).decode("utf-8").partition("\n")
+        found = json.loads(head)
+        if found["format"] != FORMAT:
+            raise bad_history(directory, f"it has format {found['format']}, and this version knows {FORMAT}")
+        text = text.removesuffix("\n")
+        if zlib.crc32(text.encode()) != found["crc"]:
+            raise bad_history(directory, f"its {MANIFEST} is not as it was written")
+        return dict(json.loads(text))
+    except FileNotFoundError as problem:
+        raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise bad_history(directory, f"its {MANIFEST} cannot be read: {why}") from problem
+
+
+def _write(path: Path, content: pa.Buffer) -> None:
+    new = path.with_name(path.name + ".new")
+    with open(new, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(new, path)
