@@ -41,7 +41,7 @@ _READ_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """Rows as `Client.push` takes them, how many bytes were read so far, and where a row (from 0) is in the file.
 
     Of a text that is the line, from 1, of other files the row, from 1.
@@ -64,7 +64,7 @@ def format_of(path: str, asked: str | None) -> str:
     return FORMATS[suffix]
 
 
-def open_rows(path: str, format: str, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+def open_rows(path: str, format: str, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[FilePiece]:
     """The rows of a file ("-": standard input), in pieces; raises InvalidData that names the place, or OSError."""
     reader = {"csv": _csv, "json": _json_lines, "parquet": _parquet, "arrow": _arrow}[format]
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
@@ -76,7 +76,7 @@ def open_rows(path: str, format: str, stream: StreamInfo, nulls: tuple[str, ...]
             raise InvalidData(f"this cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
 
 
-def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[FilePiece]:
     types = {column.name.lower(): _csv_type(column.arrow) for column in stream.columns}
 
     def options(names: list[str]) -> pyarrow.csv.ConvertOptions:
@@ -91,7 +91,7 @@ def _csv(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator
 
     for piece in csv_pieces(file.read if file.seekable() else partial(_what_has_come, file), options):
         done = piece.records.offset + len(piece.records.data)
-        yield Piece(piece.table, done, partial(_csv_line, piece.records))
+        yield FilePiece(piece.table, done, partial(_csv_line, piece.records))
 
 
 def _csv_line(records: Records, row: int) -> str:
@@ -111,7 +111,7 @@ def _csv_type(arrow: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_timestamp(arrow) else arrow
 
 
-def _json_lines(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+def _json_lines(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[FilePiece]:
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     number = done = size = 0
@@ -123,10 +123,10 @@ def _json_lines(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> I
             rows.append(_json_row(line, number))
             lines.append(number)
         if rows and (len(rows) == PIECE_ROWS or size >= _READ_BYTES or not line):
-            yield Piece(rows, done, partial(_json_line, lines))
+            yield FilePiece(rows, done, partial(_json_line, lines))
             rows, lines, size = [], [], 0
     if rows:
-        yield Piece(rows, done, partial(_json_line, lines))
+        yield FilePiece(rows, done, partial(_json_line, lines))
 
 
 def _json_line(lines: list[int], row: int) -> str:
@@ -179,23 +179,23 @@ def json_of(line: bytes | str, number: int) -> Any:
     raise InvalidData(f"line {number} is no JSON: {what}; write one object on each line")
 
 
-def _parquet(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+def _parquet(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[FilePiece]:
     source: Any = file if file.seekable() else pa.BufferReader(file.read())  # the index is at the end
     with pq.ParquetFile(source) as parquet:
         total = _size(file)
         rows = max(1, parquet.metadata.num_rows)
         done = 0
         for batch in parquet.iter_batches(batch_size=PIECE_ROWS):
-            yield Piece(batch, total * (done + batch.num_rows) // rows, partial(_row, done))
+            yield FilePiece(batch, total * (done + batch.num_rows) // rows, partial(_row, done))
             done += batch.num_rows
 
 
-def _arrow(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[Piece]:
+def _arrow(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[FilePiece]:
     done = before = 0
     with pa.ipc.open_stream(file) as batches:
         for batch in batches:
             done += batch.nbytes
-            yield Piece(batch, _position(file, done), partial(_row, before))
+            yield FilePiece(batch, _position(file, done), partial(_row, before))
             before += batch.num_rows
 
 

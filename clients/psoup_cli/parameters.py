@@ -18,7 +18,7 @@ from psoup_client import InvalidData, PSoupError
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class ParameterFile:
     """Rows as `Client.register_many` takes them. `lines`: those of the file where they begin, if it is a text."""
 
     rows: Any
@@ -44,12 +44,12 @@ def read_lines(path: str) -> list[str]:
     return [line for line, _ in _numbered(path)]
 
 
-def read_statements(path: str) -> Parameters:
+def read_statements(path: str) -> ParameterFile:
     """One statement a line ("-": standard input), without empty lines and lines of comment."""
     found = [(line, number) for line, number in _numbered(path) if not line.startswith("--")]
     if not found:
         raise ValueError(f"{path} holds no statements; write one on each line")
-    return Parameters([line for line, _ in found], [number for _, number in found])
+    return ParameterFile([line for line, _ in found], [number for _, number in found])
 
 
 def _numbered(path: str) -> list[tuple[str, int]]:
@@ -57,7 +57,7 @@ def _numbered(path: str) -> list[tuple[str, int]]:
         return [(line.strip(), number) for number, line in enumerate(file, 1) if line.strip()]
 
 
-def read_parameters(path: str) -> Parameters:
+def read_parameters(path: str) -> ParameterFile:
     """Rows of parameters: a table, or of JSON lines a list of objects or arrays. Text of a CSV stays text.
 
     Raises ValueError that names the place.
@@ -67,12 +67,12 @@ def read_parameters(path: str) -> Parameters:
         if format == "json":
             with open(path, encoding="utf-8") as lines:
                 found = [(_json_values(line, number), number) for number, line in enumerate(lines, 1) if line.strip()]
-            return Parameters([row for row, _ in found], [number for _, number in found])
+            return ParameterFile([row for row, _ in found], [number for _, number in found])
         if format == "parquet":
-            return Parameters(pq.read_table(path), [])
+            return ParameterFile(pq.read_table(path), [])
         if format == "arrow":
             with open(path, "rb") as file, pa.ipc.open_stream(file) as batches:
-                return Parameters(batches.read_all(), [])
+                return ParameterFile(batches.read_all(), [])
         return _csv(path)
     except InvalidData as problem:
         raise ValueError(f"{path}, {problem.message}") from problem
@@ -80,7 +80,7 @@ def read_parameters(path: str) -> Parameters:
         raise ValueError(f"{path} cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
 
 
-def _csv(path: str) -> Parameters:
+def _csv(path: str) -> ParameterFile:
     def options(names: list[str]) -> pyarrow.csv.ConvertOptions:
         return pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -97,7 +97,7 @@ def _csv(path: str) -> Parameters:
             lines += piece.records.lines()
     if not tables:
         raise ValueError(f"{path} holds no rows below its header")
-    return Parameters(pa.concat_tables(tables), lines)
+    return ParameterFile(pa.concat_tables(tables), lines)
 
 
 def _json_values(line: str, number: int) -> Any:

@@ -36,14 +36,14 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class ParameterTable:
     """Rows of values: a column for each parameter; `by_name` if columns and parameters have the same names."""
 
     table: pa.Table
     by_name: bool
 
 
-def parameters_of(sql: str, rows: Any) -> Parameters:
+def parameters_of(sql: str, rows: Any) -> ParameterTable:
     """Rows as callers have them. Raises InvalidData, which names the column and the row, and TypeError."""
     if is_pandas(rows):
         rows = _of_pandas(rows)
@@ -53,9 +53,9 @@ def parameters_of(sql: str, rows: Any) -> Parameters:
         except (pa.ArrowException, TypeError, ValueError) as problem:
             raise InvalidData(f"a {type(rows).__name__} is not a table; {_ROWS}") from problem
     if isinstance(rows, pa.Table):
-        return Parameters(rows, bool(_NAMED.search(sql)))
+        return ParameterTable(rows, bool(_NAMED.search(sql)))
     if isinstance(rows, Mapping):
-        return Parameters(_table({str(name): _values(str(name), values) for name, values in rows.items()}), True)
+        return ParameterTable(_table({str(name): _values(str(name), values) for name, values in rows.items()}), True)
     if isinstance(rows, str | bytes):
         raise TypeError(f"{_ROWS}; for one row use register")
     try:
@@ -63,8 +63,8 @@ def parameters_of(sql: str, rows: Any) -> Parameters:
     except TypeError as problem:
         raise TypeError(f"a {type(rows).__name__} has no rows; {_ROWS}") from problem
     if rows and isinstance(rows[0], Mapping):
-        return Parameters(_table(_by_name(rows)), True)
-    return Parameters(_table(_in_order(rows)), False)
+        return ParameterTable(_table(_by_name(rows)), True)
+    return ParameterTable(_table(_in_order(rows)), False)
 
 
 def _of_pandas(frame: Any) -> pa.Table:
@@ -171,7 +171,7 @@ def requests_of(
     return len(found.table), _of_rows(sql, found, base)
 
 
-def _of_rows(sql: str, found: Parameters, base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
+def _of_rows(sql: str, found: ParameterTable, base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
     first = 1
     for payload in split(found.table, PART_QUERIES):
         yield queries_pb2.RegisterManyRequest(

@@ -34,7 +34,7 @@ from psoup_client.payload import split
 from psoup_client.producer import Producer
 from psoup_client.push import DirectPusher, PushResult
 from psoup_client.query import Query
-from psoup_client.reading import PAGE, Reading
+from psoup_client.reading import PAGE, ReadCalls
 from psoup_client.schema import QueryInfo, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
 from psoup_client.text import refusing_surrogates
@@ -49,7 +49,7 @@ _CREATE_ATTEMPTS = 5
 
 
 @refusing_surrogates
-class Client(Reading):
+class Client(ReadCalls):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
     `address` is "host:port", or "unix:" and the path of a socket; without it the environment variable PSOUP_ADDRESS,

@@ -211,7 +211,7 @@ class Producer:
 
     def _one_call(self) -> PSoupError:
         """Run one PushStream until it ends; returns why, if it may be tried again, and raises if not."""
-        requests = _Requests(self)
+        requests = _SentRequests(self)
         connection = self._client.connection
         with self._changed:
             self._sent = 0
@@ -259,7 +259,7 @@ class Producer:
             self._error = problem
             self._changed.notify_all()
 
-    def _next_request(self, requests: _Requests) -> ingest_pb2.PushStreamRequest | None:
+    def _next_request(self, requests: _SentRequests) -> ingest_pb2.PushStreamRequest | None:
         """The next batch for the present call; waits for one, None when the call is over."""
         with self._changed:
             self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
@@ -277,14 +277,14 @@ class Producer:
         )
 
 
-class _Requests:
+class _SentRequests:
     """What one call sends: an iterator that gRPC drains in a thread of its own, until it is stopped."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self.stopped = False
 
-    def __iter__(self) -> _Requests:
+    def __iter__(self) -> _SentRequests:
         return self
 
     def __next__(self) -> ingest_pb2.PushStreamRequest:

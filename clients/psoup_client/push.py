@@ -17,7 +17,7 @@ from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
 
 if TYPE_CHECKING:
-    from psoup_client.reading import Reading
+    from psoup_client.reading import ReadCalls
 
 _FORGOTTEN_AFTER_S = 60.0
 """How long a producer has been silent at least when the service forgets it for another."""
@@ -72,7 +72,7 @@ class DirectPusher:
     (or any other failure) it takes a new epoch: the number may be used up or not.
     """
 
-    def __init__(self, client: Reading, stream: str) -> None:
+    def __init__(self, client: ReadCalls, stream: str) -> None:
         self._client = client
         self._connection = client.connection
         self._stream = stream

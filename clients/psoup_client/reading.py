@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @refusing_surrogates
-class Reading:
+class ReadCalls:
     """The reads of a client; see the module."""
 
     def __init__(self, connection: Connection) -> None:

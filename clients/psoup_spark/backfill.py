@@ -198,7 +198,7 @@ def write_directory(
     ranges = min(most, max(cores, -(-most // _RANGE_CHUNKS))) if most else None
     cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
     ordered = cut.sortWithinPartitions(*order)
-    writer = Writer(site.statement, str(directory), chunk_rows, queries, others)
+    writer = ChunkWriter(site.statement, str(directory), chunk_rows, queries, others)
     facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
     chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
     if not chunks:
@@ -209,7 +209,7 @@ def write_directory(
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class ChunkWriter:
     """Writes the chunks of one partition, whose rows come in order; runs in a worker. Memory: two chunks."""
 
     statement: str

@@ -106,13 +106,13 @@ def _evaluate(
     """Place, rows and matches of each chunk that was there; a row for each on the driver, none of data."""
     files = tuple(StoredFile(chunk.path, chunk.rows, chunk.crc, chunk.first_id) for chunk in site.chunks)
     tasks = min(len(files), _TASKS * spark.sparkContext.defaultParallelism)
-    worker = Worker(site.statement, str(directory), statements, files)
+    worker = CoverWorker(site.statement, str(directory), statements, files)
     rows = spark.range(0, len(files), 1, tasks).mapInArrow(worker, _FACTS).collect()
     return sorted((row[0], row[1], row[2]) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class CoverWorker:
     """Evaluates the queries over chunks, given by their places among the files; runs in a worker. Memory: a chunk."""
 
     statement: str

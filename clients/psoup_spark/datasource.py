@@ -31,9 +31,9 @@ from pyspark.sql.types import StructField, StructType
 
 from psoup_client import Client, InvalidRequest, Stage
 from psoup_client.times import to_micros
-from psoup_spark.reading import CHUNK_ROWS, Reading, between, select, windows
+from psoup_spark.reading import CHUNK_ROWS, QueryRead, between, select, windows
 from psoup_spark.schemas import check_fits, spark_schema
-from psoup_spark.sending import BatchId, Sent, Target, abort, begin, commit, send_partition
+from psoup_spark.sending import BatchId, RowTarget, Sent, abort, begin, commit, send_partition
 
 PATIENCE = 60.0
 MOST_PARTITIONS = 64
@@ -105,7 +105,7 @@ class PSoupSource(DataSource):
         with Client(self._address) as client:
             check_fits(schema, client.describe(self._stream))
             new_since = client.known_sequence
-        target = Target(self._address, self._stream, float(self.options.get("patience", PATIENCE)))
+        target = RowTarget(self._address, self._stream, float(self.options.get("patience", PATIENCE)))
         name = self.options.get("id")
         since = int(self.options.get("since", "0")) if name else new_since
         return BatchWriter(target, BatchId(name or f"spark-write-{uuid.uuid4().hex}", since=since))
@@ -114,9 +114,9 @@ class PSoupSource(DataSource):
     def _window(self) -> str:
         return self.options.get("window", "")
 
-    def _reading(self, schema: StructType | None = None) -> Reading:
+    def _reading(self, schema: StructType | None = None) -> QueryRead:
         truncated = self.options.get("accept_truncation", "false").lower() == "true"
-        reading = Reading(self._address, self._query, as_of=self.options.get("as_of"), accept_truncation=truncated)
+        reading = QueryRead(self._address, self._query, as_of=self.options.get("as_of"), accept_truncation=truncated)
         if self._query or schema is None:
             return reading
         statement = select(self._stream, schema.fieldNames(), self.options.get("where", ""))
@@ -133,7 +133,7 @@ class Window(InputPartition):
 class AnswerReader(DataSourceReader):
     """One answer, in one partition: it is one snapshot."""
 
-    def __init__(self, reading: Reading, window: str, schema: StructType) -> None:
+    def __init__(self, reading: QueryRead, window: str, schema: StructType) -> None:
         self._reading, self._window, self._schema = reading, window, _arrow(schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -148,7 +148,7 @@ class StreamReader(DataSourceReader):
     when the frame is used again (seen in 4.3.0): the second answer would be wrong.
     """
 
-    def __init__(self, reading: Reading, stream: str, schema: StructType, partitions: int) -> None:
+    def __init__(self, reading: QueryRead, stream: str, schema: StructType, partitions: int) -> None:
         self._reading, self._stream, self._schema, self._partitions = reading, stream, _arrow(schema), partitions
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -167,7 +167,7 @@ class StreamReader(DataSourceReader):
 class GrowingReader(DataSourceStreamReader):
     """A stream or an answer as its watermark moves: an offset is the time before which all tuples were read."""
 
-    def __init__(self, reading: Reading, stream: str, schema: StructType) -> None:
+    def __init__(self, reading: QueryRead, stream: str, schema: StructType) -> None:
         self._reading, self._stream, self._schema = reading, stream, _arrow(schema)
 
     def initialOffset(self) -> dict[str, int]:
@@ -194,14 +194,14 @@ class GrowingReader(DataSourceStreamReader):
 
 
 @dataclass
-class _Message(WriterCommitMessage):
+class _RowsMessage(WriterCommitMessage):
     sent: Sent
 
 
 class BatchWriter(DataSourceArrowWriter):
     """One batch, in parts from the workers, committed once by the driver."""
 
-    def __init__(self, target: Target, batch: BatchId) -> None:
+    def __init__(self, target: RowTarget, batch: BatchId) -> None:
         self._target, self._batch = target, batch
         with Client(target.address) as client:
             stage = begin(client, target, batch)
@@ -212,13 +212,13 @@ class BatchWriter(DataSourceArrowWriter):
         sent = Sent([], 0) if self._taken else send_partition(self._target, self._stage, iterator)
         if sent.problem is not None:
             raise sent.problem
-        return _Message(sent)
+        return _RowsMessage(sent)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all of it visible."""
         if self._taken:
             return
-        sent = [message.sent for message in messages if isinstance(message, _Message)]
+        sent = [message.sent for message in messages if isinstance(message, _RowsMessage)]
         with Client(self._target.address) as client:
             stage = Stage.join(client, self._target.stream, self._stage)
             commit(client, self._target, self._batch, stage, sent)

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from psoup_client import Client, PSoupError, PushResult
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.schemas import check_fits
-from psoup_spark.sending import BatchId, Target, insist, send
+from psoup_spark.sending import BatchId, RowTarget, insist, send
 
 PATIENCE = 600.0
 """Seconds for which a feed waits for a service that is away or has no room, before it gives up."""
@@ -63,18 +63,18 @@ def feed(
         raise TypeError("feed takes a streaming frame (spark.readStream); write another with df.write.format('psoup')")
     with Client(address) as client:
         check_fits(frame.schema, client.describe(stream))
-        target = Target(client.address, stream, patience)
-    batches = _Batches(target, frame.sparkSession.streams, progress, since)
+        target = RowTarget(client.address, stream, patience)
+    batches = _FeedBatches(target, frame.sparkSession.streams, progress, since)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
     return Feed(writer.start(), batches)
 
 
 @dataclass(slots=True)
-class _Batches:
+class _FeedBatches:
     """What foreachBatch calls, one batch at a time, on a thread of the query."""
 
-    target: Target
+    target: RowTarget
     streams: StreamingQueryManager
     progress: Progress | None
     since: int

@@ -27,7 +27,7 @@ CHUNK_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class QueryRead:
     """What to invoke: a query that is registered, or a `statement` that is for as long as it is read."""
 
     address: str

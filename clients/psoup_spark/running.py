@@ -14,7 +14,7 @@ QUERY_ID = "sql.streaming.queryId"
 """What Spark calls the query's ID among the local properties of the thread that runs its batches."""
 
 
-class Batches(Protocol[R_co]):
+class RunningBatches(Protocol[R_co]):
     """What foreachBatch calls. `problem` is what ended the query: Spark keeps only its text."""
 
     problem: PSoupError | None
@@ -32,7 +32,7 @@ class Batches(Protocol[R_co]):
 class Running(Generic[R_co]):
     """A query that runs. `query` is Spark's own handle, `result` what became of the rows so far."""
 
-    def __init__(self, query: StreamingQuery, batches: Batches[R_co]) -> None:
+    def __init__(self, query: StreamingQuery, batches: RunningBatches[R_co]) -> None:
         self.query = query
         self._batches = batches
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RowTarget:
     """Where rows go. `patience`: seconds to wait for a service that is away or has no room."""
 
     address: str
@@ -62,7 +62,7 @@ class Sent:
     problem: PSoupError | None = None
 
 
-def send(frame: DataFrame, target: Target, batch: BatchId) -> PushResult:
+def send(frame: DataFrame, target: RowTarget, batch: BatchId) -> PushResult:
     """Put the rows of `frame` into the stream as one batch, once; returns what became of them.
 
     If the batch was taken before, `frame` is not evaluated. A stage that is lost with the service is begun anew. Raises
@@ -85,13 +85,13 @@ def send(frame: DataFrame, target: Target, batch: BatchId) -> PushResult:
                 raise
 
 
-def begin(client: Client, target: Target, batch: BatchId) -> Stage:
+def begin(client: Client, target: RowTarget, batch: BatchId) -> Stage:
     """Open a stage for the batch, when the service is there; it has a `result` if the batch was taken before."""
     name, number, since = batch.producer, batch.number, batch.since
     return insist(target.patience, lambda: client.stage(target.stream, producer=name, number=number, since=since))
 
 
-def commit(client: Client, target: Target, batch: BatchId, stage: Stage, sent: Iterable[Sent]) -> PushResult:
+def commit(client: Client, target: RowTarget, batch: BatchId, stage: Stage, sent: Iterable[Sent]) -> PushResult:
     """Commit the parts in the order of the partitions; raises the problem of the first that has one."""
     parts: list[str] = []
     for one in sent:
@@ -103,7 +103,7 @@ def commit(client: Client, target: Target, batch: BatchId, stage: Stage, sent: I
     return insist(target.patience, lambda: stage.commit(parts, timeout=COMMIT_SECONDS))
 
 
-def send_partition(target: Target, stage_id: str, batches: Iterable[pa.RecordBatch]) -> Sent:
+def send_partition(target: RowTarget, stage_id: str, batches: Iterable[pa.RecordBatch]) -> Sent:
     """Add the rows to the stage, as parts of this task's attempt; runs in a worker. Memory: a part."""
     context = TaskContext.get()
     attempt = f"{context.partitionId():06d}-{context.taskAttemptId()}" if context else "0"
@@ -133,7 +133,7 @@ def insist(seconds: float, attempt: Callable[[], T]) -> T:
             time.sleep(patience.next(problem))
 
 
-def _collect(frame: DataFrame, target: Target, stage_id: str) -> list[Sent]:
+def _collect(frame: DataFrame, target: RowTarget, stage_id: str) -> list[Sent]:
     """Run the job: each partition sends its rows, and says what it sent."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

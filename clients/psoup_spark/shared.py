@@ -26,7 +26,7 @@ _WHOLE = "_SUCCESS"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BatchFolder:
     """The directory of batch `number` of the query `query_id` in the folder `shared`."""
 
     shared: Path

@@ -37,7 +37,7 @@ from psoup_spark import mapping as mappings
 from psoup_spark.backfill import CHUNK_ROWS, incarnation, set_aside, standing_queries, time_column, write_directory
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.sending import insist
-from psoup_spark.shared import Place
+from psoup_spark.shared import BatchFolder
 from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 
 PATIENCE = 600.0
@@ -112,15 +112,17 @@ def join(
             found.append((client.address, begin(client, stream, "join", 0)))
     specs = {address: create_stream(site.statement) for address, site in found}
     _check_alike(specs)
-    target = Target(tuple(specs), stream, Path(shared or found[0][1].folder), dict(mapping or {}), quarantine, patience)
-    batches = _Batches(target, progress)
+    target = BatchTarget(
+        tuple(specs), stream, Path(shared or found[0][1].folder), dict(mapping or {}), quarantine, patience
+    )
+    batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
     return Join(writer.start(), batches)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BatchTarget:
     """Where batches go, and how rows become those of the stream."""
 
     addresses: tuple[str, ...]
@@ -132,10 +134,10 @@ class Target:
 
 
 @dataclass(slots=True)
-class _Batches:
+class _StandingBatches:
     """What foreachBatch calls, one batch at a time, on a thread of the query."""
 
-    target: Target
+    target: BatchTarget
     progress: Progress | None
     result: JoinResult = field(default_factory=JoinResult)
     problem: PSoupError | None = None
@@ -145,7 +147,7 @@ class _Batches:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id, "Spark runs foreachBatch on the thread of the query"
         try:
-            result = self.put(frame, Place(self.target.shared, query_id, number))
+            result = self.put(frame, BatchFolder(self.target.shared, query_id, number))
         except PSoupError as problem:
             self.problem = problem
             raise
@@ -156,7 +158,7 @@ class _Batches:
     def ended(self, query: StreamingQuery) -> None:
         """Nothing is left to be done."""
 
-    def put(self, frame: DataFrame, place: Place) -> JoinResult:
+    def put(self, frame: DataFrame, place: BatchFolder) -> JoinResult:
         """Have the batch attached to every service, whatever an earlier attempt has done of that."""
         target, job = self.target, f"spark-{place.query_id}"
         with ExitStack() as opened:
@@ -213,9 +215,9 @@ class _Queries:
 
 def release(
     frame: DataFrame,
-    place: Place,
+    place: BatchFolder,
     sites: Sequence[Site],
-    target: Target,
+    target: BatchTarget,
     queries: tuple[tuple[int, str], ...],
 ) -> JoinResult:
     """Write the directory of a batch: what the watermark has passed of its rows and of those held before them.
@@ -262,7 +264,7 @@ def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) ->
     return {**mapping, "_time": now}
 
 
-def _check_whole(lacking: Sequence[tuple[Client, Site]], place: Place) -> None:
+def _check_whole(lacking: Sequence[tuple[Client, Site]], place: BatchFolder) -> None:
     """Raise InvalidData if a service has lost, or never had, batches that are attached elsewhere.
 
     The folder knows of each batch that all have before the next one is run.
@@ -283,7 +285,7 @@ def _check_whole(lacking: Sequence[tuple[Client, Site]], place: Place) -> None:
             )
 
 
-def _outrun(place: Place, sites: Sequence[Site]) -> bool:
+def _outrun(place: BatchFolder, sites: Sequence[Site]) -> bool:
     """Whether a batch that is written, and attached nowhere, begins before a watermark that a heartbeat has raised."""
     least = _watermark(sites)
     return place.whole and least is not None and read_manifest(place.path).extent.first_time < least

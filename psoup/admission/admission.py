@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from psoup.admission.attachment import Target, check_stored, decide_attach
+from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
 from psoup.admission.binding import Binding, takes_long
 from psoup.admission.budget import Budget, stream_charge
-from psoup.admission.catalog import StreamState, Tenant
+from psoup.admission.catalog import KnownStream, Tenant
 from psoup.admission.definitions import check_drop, decide_alter, decide_create
 from psoup.admission.heartbeats import decide_heartbeat, latest_time
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.pushes import decide_push
 from psoup.admission.query_streams import Owners
-from psoup.admission.registration import Place, check_block, decide_register, decide_register_many
+from psoup.admission.registration import EventPlace, check_block, decide_register, decide_register_many
 from psoup.admission.windows import check_archive
 from psoup.config import EngineConfig
 from psoup.errors import (
@@ -74,7 +74,7 @@ class Admission:
         self._archive = archive
         self._sequence = sequence
         self._tenants: dict[str, Tenant] = {}
-        self._streams: dict[int, StreamState] = {}
+        self._streams: dict[int, KnownStream] = {}
         self._queries = Owners()
         self._next_stream = 1
         self._next_query = 1
@@ -275,7 +275,7 @@ class Admission:
         check_stored(stream.spec, self._archive)
         latest = latest_time(stream.spec, self._config, now) if stream.spec.event_time else now
         moment = (stream.watermark, self._sequence + 1, now, latest)
-        return decide_attach(command, Target(stream.stream_id, stream.spec, stream.past, *moment))
+        return decide_attach(command, AttachTarget(stream.stream_id, stream.spec, stream.past, *moment))
 
     def _decide_heartbeat(self, command: Heartbeat, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
@@ -287,7 +287,7 @@ class Admission:
             check_block(command, self._config)
         if binding is None:
             binding = Binding(tenant, command, self._config, self._budget)
-        place = Place(self._sequence + 1, self._next_query, now)
+        place = EventPlace(self._sequence + 1, self._next_query, now)
         if isinstance(command, Register):
             return decide_register(binding, command, tenant, self._queries, self._budget, place)
         return decide_register_many(binding, command, tenant, self._queries, self._budget, place)
@@ -344,7 +344,7 @@ class Admission:
         self._sequence = event.sequence
 
     def _adopt_stream(self, event: StreamCreated) -> None:
-        stream = StreamState(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
+        stream = KnownStream(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
         stream.past.restored(event.stored)
         self._streams[event.stream_id] = stream
         self._budget.streams += stream_charge(event.spec)

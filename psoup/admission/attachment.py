@@ -83,7 +83,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AttachTarget:
     """The stream that history is for, and the moment: the event's sequence, the clock, the latest time taken."""
 
     stream_id: int
@@ -95,7 +95,7 @@ class Target:
     latest: int
 
 
-def decide_attach(command: Attach, target: Target) -> Prepared:
+def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
     """Take the history, or say that it was taken before.
 
     Raises NotFound (another stream has the name), OutOfRange with the bound to use, InvalidInput.
@@ -195,7 +195,7 @@ def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
     return replace(chunk, number=chunk.number + number, first_id=first, zones=zones)
 
 
-def _check_fed(target: Target) -> None:
+def _check_fed(target: AttachTarget) -> None:
     """Raise FailedPrecondition if tuples were pushed: they may wait in memory behind the batch."""
     if target.past.tuples and not target.past.batches:
         raise FailedPrecondition(
@@ -206,7 +206,7 @@ def _check_fed(target: Target) -> None:
         )
 
 
-def _check_begin(extent: Extent, target: Target) -> None:
+def _check_begin(extent: Extent, target: AttachTarget) -> None:
     """Raise OutOfRange for a batch with a tuple that is late."""
     bound, name = target.watermark, target.spec.name
     if bound is not None and extent.first_time < bound:
@@ -220,7 +220,7 @@ def _check_begin(extent: Extent, target: Target) -> None:
         )
 
 
-def _check_end(extent: Extent, target: Target) -> None:
+def _check_end(extent: Extent, target: AttachTarget) -> None:
     bound, name = target.past.first_time, target.spec.name
     if bound is not None and extent.last_time > bound:
         raise OutOfRange(
@@ -233,7 +233,7 @@ def _check_end(extent: Extent, target: Target) -> None:
         )
 
 
-def _check_ahead(extent: Extent, target: Target) -> None:
+def _check_ahead(extent: Extent, target: AttachTarget) -> None:
     name = target.spec.name
     if extent.last_time > target.latest:
         raise OutOfRange(
@@ -245,7 +245,7 @@ def _check_ahead(extent: Extent, target: Target) -> None:
         )
 
 
-def _check_retention(extent: Extent, target: Target, now: int) -> None:
+def _check_retention(extent: Extent, target: AttachTarget, now: int) -> None:
     kept, past, name = target.spec.retention, target.past, target.spec.name
     if kept.duration is not None and extent.first_time < now - kept.duration:
         edge = now - kept.duration

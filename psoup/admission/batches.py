@@ -19,13 +19,13 @@ import pyarrow as pa
 from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
-from psoup.events.events import Refused
+from psoup.events.events import RefusedTuples
 from psoup.model import Kind, StreamSpec
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _NO_TIMES: Array = np.zeros(0, np.int64)
 _NO_TIMES.flags.writeable = False
-NONE_REFUSED = Refused(_NO_TIMES, _NO_TIMES)
+NONE_REFUSED = RefusedTuples(_NO_TIMES, _NO_TIMES)
 """No row was refused; shared, read-only."""
 
 _INFINITE = {Kind.TIMESTAMP: 2**63 - 1, Kind.DATE: 2**31 - 1}
@@ -152,7 +152,7 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
 
 def in_event_time(
     spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, *, whole: bool = False
-) -> tuple[Batch, Refused, int | None]:
+) -> tuple[Batch, RefusedTuples, int | None]:
     """The accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
 
     Raises InvalidBatch for a NULL time; FailedPrecondition if it is to be taken `whole` and a row would be refused,
@@ -172,7 +172,7 @@ def in_event_time(
     if some_refused:
         late = times < least
         ahead = (times > bound) & ~late
-        refused = Refused(times[late], times[ahead])
+        refused = RefusedTuples(times[late], times[ahead])
         batch = batch.take(np.flatnonzero(~(late | ahead)))
         if not len(batch):
             return batch, refused, watermark

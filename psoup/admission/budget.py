@@ -46,7 +46,7 @@ _STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Block:
+class _BlockCharge:
     """Queries of a block that cost more than ROW_BYTES: the ID behind the last, the charge of each, how many stand."""
 
     end: int
@@ -108,7 +108,7 @@ class Budget:
         elif isinstance(event.queries, BoundBlock):
             count, charge = len(event.queries), row_charge(event.queries)
             if charge != ROW_BYTES:
-                self._blocks[event.first_id] = _Block(event.first_id + count, charge, count)
+                self._blocks[event.first_id] = _BlockCharge(event.first_id + count, charge, count)
             size = charge * count
         else:
             charges = list(map(text_charge, event.queries))

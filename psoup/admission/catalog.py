@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
 from psoup.admission.producers import Producers
-from psoup.admission.requests import Requests
+from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
 from psoup.sql import Template
@@ -24,7 +24,7 @@ _NAMES_COMPARED = 256
 
 
 @dataclass(slots=True)
-class StreamState:
+class KnownStream:
     """What the next event of a stream is judged by. `watermark`: see `psoup.events.Pushed`."""
 
     tenant: str
@@ -49,17 +49,17 @@ class Statements:
 class Tenant:
     """The streams of one tenant by folded name, and the registrations it has asked for by request ID."""
 
-    streams: dict[str, StreamState] = field(default_factory=dict)
-    requests: Requests = field(default_factory=Requests)
+    streams: dict[str, KnownStream] = field(default_factory=dict)
+    requests: KnownRequests = field(default_factory=KnownRequests)
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
     """Of the thread that binds what takes long."""
 
-    def find(self, name: str) -> StreamState | None:
+    def find(self, name: str) -> KnownStream | None:
         """The stream of that name, in any case. O(1)."""
         return self.streams.get(name.lower())
 
-    def stream(self, name: str) -> StreamState:
+    def stream(self, name: str) -> KnownStream:
         """The stream of that name; raises NotFound that names the nearest."""
         state = self.find(name)
         if state is None:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 
-from psoup.admission.catalog import StreamState, Tenant
+from psoup.admission.catalog import KnownStream, Tenant
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.commands import AlterStream, CreateStream, DropStream
@@ -120,7 +120,7 @@ def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
         )
 
 
-def check_drop(stream: StreamState, command: DropStream, queries: int, users: Iterable[int]) -> None:
+def check_drop(stream: KnownStream, command: DropStream, queries: int, users: Iterable[int]) -> None:
     """Raise NotFound if the name means another stream by now, FailedPrecondition while queries, its `users`, use it."""
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(

@@ -10,7 +10,7 @@ Looks only; the watermark changes when the event is adopted.
 from __future__ import annotations
 
 from psoup.admission.attachment import check_heartbeat
-from psoup.admission.catalog import StreamState
+from psoup.admission.catalog import KnownStream
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared
@@ -25,7 +25,7 @@ def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
 
 
 def decide_heartbeat(
-    stream: StreamState, command: Heartbeat, config: EngineConfig, sequence: int, now: int
+    stream: KnownStream, command: Heartbeat, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
     """The event of a heartbeat, or that it was known. `sequence`: that of the event.
 

@@ -34,7 +34,7 @@ _MAX_INT64 = 2**63 - 1
 
 
 @dataclass(slots=True)
-class _Producer:
+class _KnownProducer:
     """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`.
 
     `last`: the time of its last batch, `sequence` the event.
@@ -57,7 +57,7 @@ class Producers:
     def __init__(self, config: EngineConfig) -> None:
         self.nbytes = 0
         self._config = config
-        self._known: OrderedDict[str, _Producer] = OrderedDict()
+        self._known: OrderedDict[str, _KnownProducer] = OrderedDict()
         self._horizon = 0
         self._moved = 0
         """When the horizon was moved: what it is for is too old once a producer would be forgotten as idle."""
@@ -130,7 +130,9 @@ class Producers:
         producer = self._standing(event.producer, event.time)
         if producer is None or producer.epoch != event.epoch or producer.expected != event.number:
             self._forget(event.producer)
-            producer = self._known[event.producer] = _Producer(event.epoch, event.number, event.time, event.sequence)
+            producer = self._known[event.producer] = _KnownProducer(
+                event.epoch, event.number, event.time, event.sequence
+            )
             self.nbytes += PRODUCER_BYTES
         self._keep(producer, event)
         self._known.move_to_end(event.producer)
@@ -152,7 +154,7 @@ class Producers:
             assert producer.sequence > last, (name, "is not in the order of the last batches, behind the horizon")
             last = producer.sequence
 
-    def _standing(self, name: str, now: int) -> _Producer | None:
+    def _standing(self, name: str, now: int) -> _KnownProducer | None:
         producer = self._known.get(name)
         return None if producer is None or now - producer.last > self._config.producer_idle else producer
 
@@ -180,7 +182,7 @@ class Producers:
             sequence=sequence,
         )
 
-    def _remembered(self, command: Push | Recall, digest: bytes, producer: _Producer) -> PushAcknowledgement:
+    def _remembered(self, command: Push | Recall, digest: bytes, producer: _KnownProducer) -> PushAcknowledgement:
         kept = producer.kept.get(command.number)
         if kept is None:
             raise FailedPrecondition(
@@ -203,7 +205,7 @@ class Producers:
             )
         return PushAcknowledgement(sequence, True, accepted, late, ahead, watermark)
 
-    def _keep(self, producer: _Producer, event: Pushed) -> None:
+    def _keep(self, producer: _KnownProducer, event: Pushed) -> None:
         refused = event.refused
         producer.kept[event.number] = (
             event.digest,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from psoup.admission.attachment import check_push
 from psoup.admission.batches import NONE_REFUSED, in_event_time, in_system_time, payload_digest, read_columns
 from psoup.admission.budget import Budget
-from psoup.admission.catalog import StreamState
+from psoup.admission.catalog import KnownStream
 from psoup.admission.heartbeats import latest_time
 from psoup.admission.producers import check_identity
 from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import STAGED, Push
-from psoup.events.events import Pushed, Refused
+from psoup.events.events import Pushed, RefusedTuples
 
 
 def decide_push(
-    stream: StreamState, command: Push, budget: Budget, config: EngineConfig, sequence: int, now: int
+    stream: KnownStream, command: Push, budget: Budget, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
     """What becomes of a push behind event `sequence`; raises what a refusal is. Changes nothing. O(bytes)."""
     check_push(stream.spec, stream.past)
@@ -56,8 +56,8 @@ def decide_push(
 
 
 def _taken(
-    stream: StreamState, command: Push, columns: tuple[Column, ...], config: EngineConfig, now: int
-) -> tuple[Batch, Refused, int | None]:
+    stream: KnownStream, command: Push, columns: tuple[Column, ...], config: EngineConfig, now: int
+) -> tuple[Batch, RefusedTuples, int | None]:
     """The rows that are taken, the times of those that are not, and the watermark after them."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)

@@ -26,7 +26,7 @@ from psoup.events.events import Registered, RegisteredMany
 from psoup.sql.templates.block import BoundBlock
 
 
-class Place(NamedTuple):
+class EventPlace(NamedTuple):
     """What the next event would be: its sequence, the ID of its first query, the clock."""
 
     sequence: int
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 def decide_register(
-    binding: Binding, command: Register, tenant: Tenant, owners: Owners, budget: Budget, place: Place
+    binding: Binding, command: Register, tenant: Tenant, owners: Owners, budget: Budget, place: EventPlace
 ) -> Prepared:
     """One query. Raises what binding raises, Conflict, ResourceExhausted."""
     earlier = tenant.requests.earlier(command.request_id, partial(is_text, command.sql), owners)
@@ -51,7 +51,7 @@ def decide_register(
 
 
 def decide_register_many(
-    binding: Binding, command: RegisterMany, tenant: Tenant, owners: Owners, budget: Budget, place: Place
+    binding: Binding, command: RegisterMany, tenant: Tenant, owners: Owners, budget: Budget, place: EventPlace
 ) -> Prepared:
     """A block, all of it or nothing. Raises as `decide_register`."""
     earlier = tenant.requests.earlier(command.request_id, binding.is_digest, owners)

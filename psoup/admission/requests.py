@@ -35,7 +35,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Requests:
+class KnownRequests:
     """The request IDs of one tenant, oldest first."""
 
     _asked: OrderedDict[str, Asked] = field(default_factory=OrderedDict)

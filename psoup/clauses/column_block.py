@@ -22,7 +22,7 @@ from psoup.clauses.bounds import Bounds, distinct, edge_bounds, int_bounds
 from psoup.clauses.combine import assemble
 from psoup.clauses.posting_lists import Layout
 from psoup.clauses.predicate_index import Part, bases
-from psoup.clauses.rows import Rows
+from psoup.clauses.rows import ClauseRows
 from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
@@ -86,7 +86,7 @@ def column_part(
         low[:, place] = base[attribute] + first
         high[:, place] = base[attribute] + last
     factor_ptr = np.concatenate([[0], (np.arange(count)[:, None] * width + np.array(ends, np.int64)).ravel()])
-    rows = Rows(
+    rows = ClauseRows(
         slots.astype(np.uint32),
         (np.arange(count + 1) * len(ends)).astype(np.int32),
         factor_ptr.astype(np.int32),

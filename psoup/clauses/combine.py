@@ -16,7 +16,7 @@ import numpy as np
 from psoup.clauses.bounds import Bounds, distinct, union
 from psoup.clauses.posting_lists import STANDARD, Layout, list_clauses, unlisted
 from psoup.clauses.predicate_index import EXTRA_ROWS, PredicateIndex, bases
-from psoup.clauses.rows import Rows, concatenate
+from psoup.clauses.rows import ClauseRows, concatenate
 from psoup.columns import Array
 
 
@@ -28,9 +28,11 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
     """
     taken = []
     for index, keep in sources:
-        own = Rows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
+        own = ClauseRows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
         rows = own.take(np.asarray(keep, np.int64))
-        taken.append(_Taken(index, _used(index, rows), replace(rows, attributes=index.attributes[rows.attributes])))
+        taken.append(
+            _TakenClauses(index, _used(index, rows), replace(rows, attributes=index.attributes[rows.attributes]))
+        )
     attributes = distinct(np.concatenate([np.zeros(0, np.int64), *(own.rows.attributes for own in taken)]))
     bounds = _common_bounds(taken, attributes)
     base = bases(bounds)
@@ -39,7 +41,7 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
 
 
 def assemble(
-    rows: Rows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout | None
+    rows: ClauseRows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout | None
 ) -> PredicateIndex:
     """The index of clauses whose rows are those of `bounds` already; puts them in order. O(n log n).
 
@@ -65,12 +67,12 @@ def assemble(
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _TakenClauses:
     """What is taken of a source. `used`: bool[rows], its boundaries that are in use; `rows`: with attribute IDs."""
 
     index: PredicateIndex
     used: Array
-    rows: Rows
+    rows: ClauseRows
 
     def places(self, attributes: Array) -> Array:
         """Where the attributes of the source are among `attributes` (int64[A], ascending), -1 if they are not."""
@@ -79,7 +81,7 @@ class _Taken:
         return np.where(there & (self.index.attributes >= 0), place, -1)
 
 
-def _used(index: PredicateIndex, rows: Rows) -> Array:
+def _used(index: PredicateIndex, rows: ClauseRows) -> Array:
     used: Array = np.zeros(index.rows, np.bool_)
     used[rows.low] = used[rows.high] = True
     for extra in (index.base[:-1], *(index.base[1:] - k for k in range(1, EXTRA_ROWS))):
@@ -87,7 +89,7 @@ def _used(index: PredicateIndex, rows: Rows) -> Array:
     return used
 
 
-def _common_bounds(taken: Sequence[_Taken], attributes: Array) -> tuple[Bounds, ...]:
+def _common_bounds(taken: Sequence[_TakenClauses], attributes: Array) -> tuple[Bounds, ...]:
     """The boundaries of each attribute that the taken clauses use; one source that uses all of its own has them."""
     parts: list[list[tuple[Bounds, Array | None]]] = [[] for _ in attributes]
     for own in taken:
@@ -109,7 +111,7 @@ def _union(parts: Sequence[tuple[Bounds, Array | None]]) -> Bounds:
     return union([bounds if used is None else bounds.select(used) for bounds, used in parts])
 
 
-def _translate(own: _Taken, attributes: Array, bounds: Sequence[Bounds], base: Array) -> Rows:
+def _translate(own: _TakenClauses, attributes: Array, bounds: Sequence[Bounds], base: Array) -> ClauseRows:
     """The clauses with the rows of the new boundaries."""
     index, rows, places = own.index, own.rows, own.places(attributes)
     moved_by = np.where(places < 0, 0, base[places] - index.base[:-1])
@@ -121,4 +123,6 @@ def _translate(own: _Taken, attributes: Array, bounds: Sequence[Bounds], base: A
         target[first + 1 : first + size + 1] = base[place] + bounds[place].positions(index.bounds[local])
         target[first + size + 1 : first + size + 4] = base[place] + len(bounds[place]) + np.arange(1, 4)
     target = target.astype(np.int32)
-    return Rows(rows.slots, rows.clause_ptr, rows.factor_ptr, rows.attributes, target[rows.low], target[rows.high])
+    return ClauseRows(
+        rows.slots, rows.clause_ptr, rows.factor_ptr, rows.attributes, target[rows.low], target[rows.high]
+    )

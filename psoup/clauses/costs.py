@@ -41,7 +41,7 @@ class SlotCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CostTally:
     """What was left behind, by slot. `tested`: (slots, counts, tuples joined when the part left) of each part;
     `matched`: (SQC IDs, slots, counts)."""
 
@@ -51,7 +51,7 @@ class Tally:
     matched: tuple[tuple[Array, Array, Array], ...]
 
 
-class Costs:
+class ClauseCosts:
     """The counters of one stream's clauses. `parts` is the Query SteM's list; the writer counts, anyone reads."""
 
     def __init__(self, parts: list[Part]) -> None:
@@ -122,7 +122,7 @@ class Costs:
         """Whether what was left behind should be counted."""
         return bool(self._left) or len(self._gone) >= (1 if everything else _MANY_GONE)
 
-    def install(self, tally: Tally, sqc_of_slot: Array) -> None:
+    def install(self, tally: CostTally, sqc_of_slot: Array) -> None:
         """Add what `tally` found to the clauses that still have their slots. O(clauses in it)."""
         for slots, counts, upto in tally.tested:
             same = self._by_slot[3, slots] < upto
@@ -134,11 +134,11 @@ class Costs:
 
     # Anyone ----------------------------------------------------------------------------------------------
 
-    def tally(self, sqc_of_slot: Array) -> Tally:
+    def tally(self, sqc_of_slot: Array) -> CostTally:
         """Count what was left behind; `sqc_of_slot`: int64, who owns each slot. O(its size + slots)."""
         left, gone = [*self._left], [*self._gone]
         tested = tuple((*_through_lists(part), upto) for part, upto in left)
-        return Tally(len(left), len(gone), tested, tuple(_by_owner(*one, sqc_of_slot) for one in gone))
+        return CostTally(len(left), len(gone), tested, tuple(_by_owner(*one, sqc_of_slot) for one in gone))
 
     def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
         """All counters now, `matched` only with the owners of the slots. O(slots + entries of the index)."""

@@ -18,7 +18,7 @@ from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
 from psoup.clauses.combine import assemble
 from psoup.clauses.posting_lists import STANDARD, Layout
 from psoup.clauses.predicate_index import Part, PredicateIndex, bases
-from psoup.clauses.rows import Rows
+from psoup.clauses.rows import ClauseRows
 from psoup.columns import Array
 from psoup.errors import Internal
 from psoup.model import Kind
@@ -205,7 +205,7 @@ class Delta:
     def _build(self) -> PredicateIndex:
         return assemble(*self.rows(), self._layout if len(self) > _UNLISTED else None)
 
-    def rows(self) -> tuple[Rows, Array, tuple[Bounds, ...], Array]:
+    def rows(self) -> tuple[ClauseRows, Array, tuple[Bounds, ...], Array]:
         """The clauses in the order of their adding, as `assemble` takes them. O(size)."""
         if len(self._slots) != len(self._where):
             self._compact()
@@ -228,7 +228,7 @@ class Delta:
             listed = own.tolist()
             low[own] = [row[self._low[place]] for place in listed]
             high[own] = [row[self._high[place]] for place in listed]
-        rows = Rows(
+        rows = ClauseRows(
             np.array(self._slots, np.uint32),
             np.array(self._clause_ptr, np.int32),
             np.array(self._factor_ptr, np.int32),

@@ -19,7 +19,7 @@ from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
 from psoup.clauses.delta import END, PAST_NULL, START, Edge, edges_of
 from psoup.clauses.names import ClauseNames
 from psoup.clauses.predicate_index import bases
-from psoup.clauses.rows import Rows
+from psoup.clauses.rows import ClauseRows
 from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
@@ -37,7 +37,7 @@ class FactorTable:
         self.used: list[tuple[int, ...]] = []
         """The attributes of each factor, by their places in `exprs`."""
         self.exprs: list[Expr] = []
-        self.rows: Rows | None = None
+        self.rows: ClauseRows | None = None
         """Each factor as a clause of its own; the attributes are places in `exprs`."""
         self.bounds: tuple[Bounds, ...] = ()
         self._numbers: dict[int, int] = {}
@@ -103,7 +103,7 @@ class FactorTable:
         count = len(self.factors)
         clause_ptr = np.arange(count + 1, dtype=np.int32)
         factor_ptr = np.array(self._ends, np.int32)
-        self.rows = Rows(np.arange(count, dtype=np.uint32), clause_ptr, factor_ptr, own, row(low), row(high))
+        self.rows = ClauseRows(np.arange(count, dtype=np.uint32), clause_ptr, factor_ptr, own, row(low), row(high))
         self._places, self._codes, self._spans = {}, [], []
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.clauses.rows import Rows, gather
+from psoup.clauses.rows import ClauseRows, gather
 from psoup.columns import Array
 
 _WHOLE, _SOLE = 1, 2
@@ -100,7 +100,7 @@ class _Listed:
     exact: Array
 
 
-def list_clauses(rows: Rows, attr: Array, base: Array, layout: Layout) -> tuple[PostingLists, Array]:
+def list_clauses(rows: ClauseRows, attr: Array, base: Array, layout: Layout) -> tuple[PostingLists, Array]:
     """The lists of some clauses, and the positions of those that are in none (int32, ascending). O(n log n).
 
     rows: with rows of the index; attr: int32, the position of the attribute of each interval; base: int64[A + 1].
@@ -120,7 +120,7 @@ def unlisted(clauses: int) -> tuple[PostingLists, Array]:
     return lists, np.arange(clauses, dtype=np.int32)
 
 
-def _anchors(rows: Rows, attr: Array, sizes: Array, layout: Layout) -> Array:
+def _anchors(rows: ClauseRows, attr: Array, sizes: Array, layout: Layout) -> Array:
     """For each clause the factor that is its anchor, or -1: int64[S]. One that is never true has none."""
     count = np.diff(rows.factor_ptr)
     clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
@@ -143,19 +143,19 @@ def _anchors(rows: Rows, attr: Array, sizes: Array, layout: Layout) -> Array:
     return anchor
 
 
-def _intervals(rows: Rows, anchor: Array) -> tuple[Array, Array]:
+def _intervals(rows: ClauseRows, anchor: Array) -> tuple[Array, Array]:
     """The intervals of all anchors and their clauses: int64[i] each."""
     clauses = np.flatnonzero(anchor >= 0)
     pointers, intervals = gather(rows.factor_ptr, anchor[clauses])
     return intervals, np.repeat(clauses, np.diff(pointers))
 
 
-def _shifts(rows: Rows, intervals: Array) -> Array:
+def _shifts(rows: ClauseRows, intervals: Array) -> Array:
     """log2 of the width of the cells of each interval: it covers two or three of them, or one or two exact ones."""
     return np.maximum(np.ceil(np.log2(rows.high[intervals] - rows.low[intervals])).astype(np.int64) - 1, 0)
 
 
-def _drop_rare_lengths(rows: Rows, attr: Array, anchor: Array, layout: Layout) -> None:
+def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Layout) -> None:
     """Take the anchors away that need a grid for few intervals; `anchor` is written."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
@@ -163,7 +163,9 @@ def _drop_rare_lengths(rows: Rows, attr: Array, anchor: Array, layout: Layout) -
     anchor[clause[uses[grid] < layout.least]] = -1
 
 
-def _cells(rows: Rows, attr: Array, base: Array, anchor: Array) -> tuple[tuple[Array, Array, Array, int], _Listed]:
+def _cells(
+    rows: ClauseRows, attr: Array, base: Array, anchor: Array
+) -> tuple[tuple[Array, Array, Array, int], _Listed]:
     """The grids (attributes, shifts, first cells, cells in all), and which interval is listed in which cell."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
@@ -181,7 +183,7 @@ def _cells(rows: Rows, attr: Array, base: Array, anchor: Array) -> tuple[tuple[A
     return (grid_attr.astype(np.int32), grid_shift.astype(np.int32), grid_first[:-1], int(grid_first[-1])), listed
 
 
-def _tested(rows: Rows, anchor: Array, most: int) -> tuple[Array, Array]:
+def _tested(rows: ClauseRows, anchor: Array, most: int) -> tuple[Array, Array]:
     """The intervals that each clause is tested on in a list, int32[S, most], -1 = none; and whether that is all."""
     owner = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     other = np.diff(rows.factor_ptr) == 1
@@ -196,7 +198,7 @@ def _tested(rows: Rows, anchor: Array, most: int) -> tuple[Array, Array]:
 
 
 def _lay_out(
-    rows: Rows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed: _Listed,
+    rows: ClauseRows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed: _Listed,
     layout: Layout,
 ) -> PostingLists:  # fmt: skip
     """Order the entries by cell and kind, and put their tests side by side."""
@@ -235,7 +237,7 @@ def _lay_out(
     )
 
 
-def _tests(rows: Rows, attr: Array, base: Array, own: Array, group_ptr: Array, group_test: Array) -> Array:
+def _tests(rows: ClauseRows, attr: Array, base: Array, own: Array, group_ptr: Array, group_test: Array) -> Array:
     """The bounds of the intervals `own` (int[E, k], -1 = none), for each group attribute by attribute."""
     narrow = bool((np.diff(base) <= np.iinfo(np.uint16).max).all())
     tests = np.zeros(int(group_test[-1]), np.uint16 if narrow else np.int32)

@@ -2,7 +2,7 @@
 
     expression raises     once, twice    its clauses have not met these tuples; the next piece tries again
                           three times    all clauses that read it leave the index together, from that piece on
-    a process that ended  at a start     the derived attributes of the stream leave (see `Place`)
+    a process that ended  at a start     the derived attributes of the stream leave (see `EvaluationPlace`)
     by hand               at a start     those of a query; the clause alone if it has none
 
 Their pairs with chunks from then on are uncovered (`psoup.results.gaps`): whoever asks evaluates, row by row. New
@@ -30,7 +30,7 @@ _SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EvaluationPlace:
     """Tuples that are about to be evaluated: `rows` of a stream, the first with the ID `first_id`.
 
     `what`: "arrival", "registration" (new clauses over the open chunk) or "cover" (over closed ones).
@@ -41,7 +41,7 @@ class Place:
     first_id: int
     rows: int
 
-    def meets(self, other: Place) -> bool:
+    def meets(self, other: EvaluationPlace) -> bool:
         """Whether the same tuples may have been evaluated, in the same way."""
         return (
             (self.stream_id, self.what) == (other.stream_id, other.what)
@@ -50,7 +50,7 @@ class Place:
         )
 
 
-Watch = Callable[[Place], bool]
+Watch = Callable[[EvaluationPlace], bool]
 """Told before something is evaluated; False: not to evaluate it, as that has ended the process before."""
 
 

@@ -23,7 +23,7 @@ from psoup.clauses.block import block_part
 from psoup.clauses.bounds import distinct
 from psoup.clauses.column_block import column_part
 from psoup.clauses.combine import combine
-from psoup.clauses.costs import Costs
+from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.delta import Delta
 from psoup.clauses.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.clauses.factor_table import FactorTable
@@ -78,7 +78,7 @@ class Side:
     """The columns and expressions behind the attribute IDs."""
     scratch: Scratch
     config: EngineConfig
-    costs: Costs | None = None
+    costs: ClauseCosts | None = None
     """Counts the work, if it is counted."""
     barred: Collection[int] = ()
     """Attributes that must not be computed."""
@@ -134,7 +134,7 @@ class QuerySteM:
         self._delta = Delta(self._layout)
         self.attributes = Attributes()
         self._scratch = Scratch()
-        self.costs = Costs(self._parts)
+        self.costs = ClauseCosts(self._parts)
 
     def __len__(self) -> int:
         return sum(part.live for part in self._parts) + len(self._delta)

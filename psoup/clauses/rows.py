@@ -27,7 +27,7 @@ def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ClauseRows:
     """Clauses without boundaries: the arrays of an index, with rows still those of where they come from."""
 
     slots: Array
@@ -37,11 +37,11 @@ class Rows:
     low: Array
     high: Array
 
-    def take(self, keep: Array) -> Rows:
+    def take(self, keep: Array) -> ClauseRows:
         """Some clauses, in the order of `keep` (int64[k]). O(their size)."""
         clause_ptr, factors = gather(self.clause_ptr, keep)
         factor_ptr, intervals = gather(self.factor_ptr, factors)
-        return Rows(
+        return ClauseRows(
             self.slots[keep],
             clause_ptr,
             factor_ptr,
@@ -51,10 +51,10 @@ class Rows:
         )
 
 
-def concatenate(parts: Sequence[Rows]) -> Rows:
+def concatenate(parts: Sequence[ClauseRows]) -> ClauseRows:
     """The clauses of all parts, one after the other."""
     empty = np.zeros(0, np.int32)
-    return Rows(
+    return ClauseRows(
         np.concatenate([np.zeros(0, np.uint32), *(part.slots for part in parts)]),
         _chain([part.clause_ptr for part in parts]),
         _chain([part.factor_ptr for part in parts]),

@@ -37,7 +37,7 @@ class Zone:
     has_null: bool
 
 
-class Source(Protocol):
+class ChunkSource(Protocol):
     """The stored columns of one chunk. Any thread; raises whatever the medium raises, and Internal for damage."""
 
     @property
@@ -141,7 +141,7 @@ class ArchivedChunk:
     first_time: int
     last_time: int
     zones: Mapping[int, Zone]
-    source: Source = field(compare=False, repr=False)
+    source: ChunkSource = field(compare=False, repr=False)
 
     in_memory = False
     nbytes = 0

@@ -26,7 +26,7 @@ _ALL_VALID: Array = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class KeySpan:
     """Codes `first` to `last` may lie in an interval; none if last < first. `exact`: they do."""
 
     first: int
@@ -34,7 +34,7 @@ class Span:
     exact: bool
 
 
-_NONE = Span(1, 0, True)
+_NONE = KeySpan(1, 0, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Narrow:
     shift: int
     first: int
 
-    def span(self, interval: Interval) -> Span:
+    def span(self, interval: Interval) -> KeySpan:
         """Where the keys of an interval lie among the codes. O(1)."""
         low = self.least if interval.low is None else max(int(interval.low), self.least)
         high = self.greatest if interval.high is None else min(int(interval.high) - 1, self.greatest)
@@ -56,9 +56,9 @@ class Narrow:
         below, upto = low - self.least, high - self.least
         whole = (1 << self.shift) - 1
         exact = not below & whole and (high == self.greatest or not (upto + 1) & whole)
-        return Span(self.first + (below >> self.shift), self.first + (upto >> self.shift), exact)
+        return KeySpan(self.first + (below >> self.shift), self.first + (upto >> self.shift), exact)
 
-    def share(self, span: Span) -> float:
+    def share(self, span: KeySpan) -> float:
         """About which part of the rows lies in a span, if values are spread evenly."""
         return (span.last - span.first + 1) / (2 + ((self.greatest - self.least) >> self.shift))
 

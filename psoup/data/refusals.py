@@ -24,7 +24,7 @@ _FIRST_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedTimes:
     """What is known of the refusals of one kind. `times`: int64[k]. `forgotten`: the others lie between these."""
 
     count: int
@@ -70,9 +70,9 @@ class Refusals:
         self._times[self._used : self._used + len(times)] = times
         self._used += len(times)
 
-    def view(self) -> Refused:
+    def view(self) -> RefusedTimes:
         """As readers see it; what is added later does not change it."""
-        return Refused(self._count, self._times[: self._used], self._forgotten)
+        return RefusedTimes(self._count, self._times[: self._used], self._forgotten)
 
     def _grow(self, drop: int, more: int) -> None:
         kept = self._times[drop : self._used]

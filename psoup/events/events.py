@@ -55,7 +55,7 @@ class StreamDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedTuples:
     """Tuples of a batch that were not taken, by their times (int64[k], microseconds)."""
 
     late: Array
@@ -79,7 +79,7 @@ class Pushed:
     tenant: str
     stream_id: int
     batch: Batch
-    refused: Refused
+    refused: RefusedTuples
     watermark: int | None
     time: int
     producer: str = ""

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from psoup.clauses.costs import Costs
+from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.predicate_index import Part
 from psoup.clauses.query_stem import QuerySteM, Side, Subset
 from psoup.columns import Array
@@ -40,7 +40,7 @@ from psoup.kernels.runs import (
     put_together,
 )
 from psoup.kernels.tally import tally_cells, tally_work
-from psoup.matching.shard import Join
+from psoup.matching.shard import ShardJoin
 from psoup.results.open import OpenResults
 from psoup.results.runs import new_starts, together
 from psoup.runner import Runner, Task, handover_of, serial, threads_of
@@ -99,7 +99,7 @@ def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run
         mine = values if stop - start == len(piece) else {a: own.slice(start, stop) for a, own in values.items()}
         first, size = piece.start + start, stop - start
         kept = [(part, [side.scratch.of(number + share, k) for share in range(shares)]) for k, part in enumerate(live)]
-        shards.append([Join(part, mine, first, size, side.config, scratches) for part, scratches in kept])
+        shards.append([ShardJoin(part, mine, first, size, side.config, scratches) for part, scratches in kept])
     joins = [join for shard in shards for join in shard]
     for join in joins:
         join.encode()
@@ -127,7 +127,7 @@ def _each_once(slots: Sequence[Array]) -> Array:
     return np.flatnonzero(there)
 
 
-def _count(costs: Costs, joins: Sequence[Join]) -> None:
+def _count(costs: ClauseCosts, joins: Sequence[ShardJoin]) -> None:
     """What was looked at for which clause, in all shards."""
     for join in joins:
         if join.emission is not None:
@@ -156,10 +156,12 @@ def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[i
     return list(pairwise(ends)), 1
 
 
-def _each(shards: Sequence[Sequence[Join]], shares: int, step: Callable[[Join, int], None], run: Runner) -> None:
+def _each(
+    shards: Sequence[Sequence[ShardJoin]], shares: int, step: Callable[[ShardJoin, int], None], run: Runner
+) -> None:
     """A step of all joins; those of a shard one after the other, shards and shares at the same time."""
 
-    def task(joins: Sequence[Join], share: int) -> Task:
+    def task(joins: Sequence[ShardJoin], share: int) -> Task:
         def do() -> None:
             for join in joins:
                 step(join, share)

@@ -2,7 +2,7 @@
 
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
 
-What comes out goes beside the chunk; see `psoup.data.archived.Source.matches`. Windows are not applied: what a
+What comes out goes beside the chunk; see `psoup.data.archived.ChunkSource.matches`. Windows are not applied: what a
 clause matches does not depend on them, be they of time or of rows. What raises is halved, down to rows that have an
 error.
 """
@@ -33,7 +33,7 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClauseMatches:
     """What the clause of some queries matched in a chunk: offsets, int64, ascending. `errors`: how often it failed."""
 
     query_ids: tuple[int, ...]
@@ -62,7 +62,7 @@ class Beforehand:
         self._attributes = index.add_many([(slot, factors) for slot, (factors, _) in enumerate(clauses.values())])
         self._index = index.subset(np.arange(len(clauses), dtype=np.int64)) if clauses else None
 
-    def find(self, chunk: ChunkView) -> list[Found]:
+    def find(self, chunk: ChunkView) -> list[ClauseMatches]:
         """All clauses over a chunk, also those that match nothing."""
         if self._index is None:
             return []
@@ -72,7 +72,7 @@ class Beforehand:
         pack = seal(results.view(len(chunk), slots), slots, self._config.list_limit)
         matched = {slot: pack.offsets(at, 0, len(chunk)) for at, slot in enumerate(pack.ids.tolist())}
         return [
-            Found(
+            ClauseMatches(
                 query_ids,
                 matched.get(slot, _NOTHING),
                 sum(failed.get(attribute, 0) for attribute in self._attributes[slot]) if failed else 0,

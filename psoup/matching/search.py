@@ -21,7 +21,7 @@ from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
-from psoup.data.narrow import Narrow, Span
+from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
@@ -36,7 +36,7 @@ _UNREAD = empty_column(BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """`offsets`: rows of the chunk, int64, ascending. `errors`: evaluations that failed among the rows tested."""
 
     offsets: Array
@@ -50,7 +50,7 @@ class _Test:
     interval: Interval
     index: int
     codes: Narrow
-    span: Span
+    span: KeySpan
     share: float
 
 
@@ -93,26 +93,26 @@ class Search:
         if self.reads(chunk):
             chunk.expect(self._reads)
 
-    def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> Found:
+    def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
         """The rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
         if not self._plain:
             return self._scan(self._factors, chunk, start, stop, budget)
         if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
             excluded = zone_excludes(self._factors, chunk.zones)
-            return Found(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
+            return SearchResult(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
         if (self._rest and zone_excludes(self._rest, Zones(chunk))) or self._excluded(chunk):
-            return Found(_NOTHING)
+            return SearchResult(_NOTHING)
         for index, interval in self._ordered:
             start, stop = _cut(chunk, index, interval, start, stop)
         if start >= stop:
-            return Found(_NOTHING)
+            return SearchResult(_NOTHING)
         tests = []
         for index, interval in self._ranges:
             codes = narrowed(chunk, index)
             span = codes.span(interval)
             if span.last < span.first:
-                return Found(_NOTHING)
+                return SearchResult(_NOTHING)
             tests.append(_Test(interval, index, codes, span, codes.share(span)))
         if not tests:
             return self._scan(self._rest, chunk, start, stop, budget)
@@ -123,7 +123,7 @@ class Search:
         known = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
         return not known and zone_excludes(self._ranged, Zones(chunk))
 
-    def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> Found:
+    def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
         """All rows, by their values."""
         columns: Sequence[Column]
         if isinstance(chunk, ArchivedChunk):
@@ -133,20 +133,20 @@ class Search:
         times = chunk.times[start:stop] if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
         found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
-        return Found(_offsets(_padded(found.mask), start), found.errors)
+        return SearchResult(_offsets(_padded(found.mask), start), found.errors)
 
-    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> Found:
+    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> SearchResult:
         """Ask the values where codes do not decide, and for what is no range."""
         for test in tests:
             if not test.span.exact and len(offsets):
                 offsets = _confirmed(chunk, test, offsets)
         if not self._rest or not len(offsets):
-            return Found(offsets)
+            return SearchResult(offsets)
         used = {t.attribute.index for f in self._rest for t in f.terms if isinstance(t.attribute, AttributeRef)}
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
         times = chunk.times[offsets] if self._timed else _NOTHING
         found = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts)
-        return Found(offsets[found.mask.view(np.bool_)])
+        return SearchResult(offsets[found.mask.view(np.bool_)])
 
 
 def _range_of(factor: Factor) -> tuple[int, Interval] | None:

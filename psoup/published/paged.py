@@ -23,7 +23,7 @@ _PAGE = 512
 _FIRST_OF = attrgetter("first")
 
 
-class Block(Protocol[W]):
+class KeyedBlock(Protocol[W]):
     """Records with ascending keys that no other block lies between; see `psoup.published.records`."""
 
     @property
@@ -61,7 +61,7 @@ class PagedMap(Generic[V]):
     __slots__ = ("_count", "_pages", "blocks")
 
     def __init__(
-        self, pages: dict[int, dict[int, V]] | None = None, count: int = 0, blocks: tuple[Block[V], ...] = ()
+        self, pages: dict[int, dict[int, V]] | None = None, count: int = 0, blocks: tuple[KeyedBlock[V], ...] = ()
     ) -> None:
         self._pages: dict[int, dict[int, V]] = {} if pages is None else pages
         self._count = count
@@ -117,11 +117,11 @@ class Editor(Generic[V]):
 
     __slots__ = ("_blocks", "_count", "_directory_owned", "_frozen", "_owned", "_owned_blocks", "_pages")
 
-    def __init__(self, pages: dict[int, dict[int, V]], count: int, blocks: tuple[Block[V], ...] = ()) -> None:
+    def __init__(self, pages: dict[int, dict[int, V]], count: int, blocks: tuple[KeyedBlock[V], ...] = ()) -> None:
         self._pages = pages
         self._count = count
-        self._blocks: list[Block[V]] = list(blocks)
-        self._frozen: tuple[Block[V], ...] | None = blocks
+        self._blocks: list[KeyedBlock[V]] = list(blocks)
+        self._frozen: tuple[KeyedBlock[V], ...] | None = blocks
         """The blocks as they were published, if they are still the same."""
         self._directory_owned = False
         self._owned: set[int] = set()
@@ -148,7 +148,7 @@ class Editor(Generic[V]):
         at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1
         return at >= 0 and self._blocks[at].find(key) >= 0
 
-    def add_block(self, block: Block[V]) -> None:
+    def add_block(self, block: KeyedBlock[V]) -> None:
         """Add records whose keys are above those of all other blocks. O(blocks) at the next `freeze`."""
         assert not self._blocks or self._blocks[-1].first < block.first, "blocks come in the order of their keys"
         self._blocks.append(block)

@@ -85,7 +85,7 @@ def _bytes(*parts: Numbers) -> int:
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
-class Block(Generic[V]):
+class RecordBlock(Generic[V]):
     """Records with ascending IDs (n > 0), some of them gone by now. Changed only by who made the copy."""
 
     __slots__ = ("_gone", "count", "ids", "live")
@@ -153,7 +153,7 @@ class Block(Generic[V]):
         raise NotImplementedError
 
 
-class QueryBlock(Block[QueryRecord]):
+class QueryBlock(RecordBlock[QueryRecord]):
     """Queries that one event registered by a template. `sqc_ids`: int64[n]."""
 
     __slots__ = ("queries", "registered", "sequence", "sqc_ids", "stream_id", "tenant")
@@ -200,7 +200,7 @@ class QueryBlock(Block[QueryRecord]):
         return QueryBlock(ids, sqc_ids, queries, self.tenant, self.stream_id, self.registered, self.sequence)
 
 
-class ClauseBlock(Block[ClauseRecord]):
+class ClauseBlock(RecordBlock[ClauseRecord]):
     """Clauses that one query has each: the query `members[i]`, which is `queries[rows[i]]`."""
 
     __slots__ = ("attributes", "members", "queries", "rows", "slots", "stream_id")

@@ -23,7 +23,7 @@ from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
-from psoup.data.refusals import Refused
+from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import NotFound
 from psoup.model import Anchor, StreamSpec, WindowClause
@@ -67,8 +67,8 @@ class StreamView:
     archived_bytes: int
     waiting: tuple[Array, ...]
     """The times of tuples that wait for the watermark, in ascending runs."""
-    late: Refused
-    ahead: Refused
+    late: RefusedTimes
+    ahead: RefusedTimes
     nbytes: int
     queries: int
     index: QuerySteM

@@ -22,7 +22,7 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Exp
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
 from psoup.sql.constants import interval, number
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
-from psoup.sql.source import Place, Source, nearest
+from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import data_type
 
 MAX_LIST = 10_000
@@ -58,7 +58,7 @@ class Binder:
     """
 
     def __init__(
-        self, source: Source, spec: StreamSpec, alias: str, parameters: Mapping[int, Literal] | None = None
+        self, source: StatementText, spec: StreamSpec, alias: str, parameters: Mapping[int, Literal] | None = None
     ) -> None:
         self._parameters = parameters or {}
         self._text_left = _MOST_FOLDED

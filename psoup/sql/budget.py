@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from psoup.sql.source import Source
+from psoup.sql.source import StatementText
 
 MOST_POINTS = 7_000
 """What a statement may take. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
@@ -36,7 +36,7 @@ def check_budget(text: str) -> None:
         return
     points = words - len(_ITEM.findall(text)) * 4 // 3
     if points > MOST_POINTS:
-        raise Source(text).error(
+        raise StatementText(text).error(
             f"the statement has {points:,} words and signs, and {MOST_POINTS:,} is the most: it would take too long to"
             f" read (a constant of a list counts a third, a text that is converted {_CONVERSION})",
             hint="use IN or BETWEEN instead of OR, or make several queries of it",

@@ -14,14 +14,14 @@ from sqlglot import exp
 
 from psoup.expressions.tree import Literal
 from psoup.model import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, decimal
-from psoup.sql.source import Place, Source, nearest
+from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import UNITS, unit_name
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200}
 _INT64 = 2**63
 
 
-def number(source: Source, text: str, at: Place) -> Literal:
+def number(source: StatementText, text: str, at: Place) -> Literal:
     """The literal of a number, with its sign. O(length)."""
     digits = text.replace("_", "").lstrip("-")
     negative = text.startswith("-")
@@ -39,7 +39,7 @@ def number(source: Source, text: str, at: Place) -> Literal:
     return Literal(decimal(precision, len(fraction)), -scaled if negative else scaled)
 
 
-def _double(source: Source, digits: str, negative: bool, at: Place) -> Literal:
+def _double(source: StatementText, digits: str, negative: bool, at: Place) -> Literal:
     try:
         value = float(digits)
     except ValueError:
@@ -49,7 +49,7 @@ def _double(source: Source, digits: str, negative: bool, at: Place) -> Literal:
     return Literal(DOUBLE, -value if negative else value)
 
 
-def interval(source: Source, node: exp.Expr) -> tuple[int, int]:
+def interval(source: StatementText, node: exp.Expr) -> tuple[int, int]:
     """An exp.Interval as months and microseconds."""
     at, amount, unit = node, node.this, node.args.get("unit")
     sign = 1

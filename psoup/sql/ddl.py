@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
 from psoup.sql.dialect import PSoup
-from psoup.sql.source import Source, nearest
+from psoup.sql.source import StatementText, nearest
 from psoup.sql.types import data_type
 from psoup.sql.windows import MAX_TIME, describe_duration, duration, is_rows, row_count
 
@@ -78,7 +78,7 @@ class Alteration:
         return spec.with_columns(self.attributes) if self.ahead is None else replace(spec, ahead=self.ahead)
 
 
-def alteration(source: Source, node: exp.Expr) -> Alteration:
+def alteration(source: StatementText, node: exp.Expr) -> Alteration:
     """What a `dialect.AlterStream` asks for. Raises SqlError."""
     ahead = node.args.get("ahead")
     if ahead is not None:
@@ -91,7 +91,7 @@ def alteration(source: Source, node: exp.Expr) -> Alteration:
     return Alteration(_name(source, node.this, "stream"), attributes, frozenset(node.args.get("lenient") or ()))
 
 
-def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
+def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
     """The stream that a `dialect.CreateStream` describes. Raises SqlError."""
     schema = _schema(source, node)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
@@ -115,14 +115,14 @@ def stream_spec(source: Source, node: exp.Expr) -> StreamSpec:
     )
 
 
-def _schema(source: Source, node: exp.Expr) -> Schema:
+def _schema(source: StatementText, node: exp.Expr) -> Schema:
     columns = node.expressions
     if len(columns) > MAX_ATTRIBUTES:
         raise source.error(f"a stream has at most {MAX_ATTRIBUTES:,} columns", columns[MAX_ATTRIBUTES])
     return Schema(_attributes(source, columns))
 
 
-def _attributes(source: Source, columns: list[exp.Expr]) -> tuple[Attribute, ...]:
+def _attributes(source: StatementText, columns: list[exp.Expr]) -> tuple[Attribute, ...]:
     seen: set[str] = set()
     attributes = []
     for column in columns:
@@ -138,7 +138,7 @@ def _attributes(source: Source, columns: list[exp.Expr]) -> tuple[Attribute, ...
     return tuple(attributes)
 
 
-def _name(source: Source, node: exp.Expr, what: str) -> str:
+def _name(source: StatementText, node: exp.Expr, what: str) -> str:
     name = str(node.this)
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise source.error(
@@ -149,7 +149,7 @@ def _name(source: Source, node: exp.Expr, what: str) -> str:
     return name
 
 
-def _time_attribute(source: Source, schema: Schema, node: exp.Expr | None) -> int | None:
+def _time_attribute(source: StatementText, schema: Schema, node: exp.Expr | None) -> int | None:
     if node is None:
         return None
     position = schema.index(node.name)
@@ -166,7 +166,7 @@ def _time_attribute(source: Source, schema: Schema, node: exp.Expr | None) -> in
     return position
 
 
-def _retention(source: Source, node: exp.Expr | None, archive: exp.Expr | None) -> Retention:
+def _retention(source: StatementText, node: exp.Expr | None, archive: exp.Expr | None) -> Retention:
     if node is None:
         if archive is not None:
             hint = "say how much stays in memory: RETENTION 7 DAYS ARCHIVE 400 DAYS"
@@ -181,7 +181,7 @@ def _retention(source: Source, node: exp.Expr | None, archive: exp.Expr | None) 
     return Retention(rows=hot + cold, archive=cold) if is_rows(node) else Retention(hot + cold, archive=cold)
 
 
-def _amount(source: Source, node: exp.Expr, what: str) -> int:
+def _amount(source: StatementText, node: exp.Expr, what: str) -> int:
     """Rows, or microseconds."""
     if is_rows(node):
         return row_count(source, node, what)

@@ -19,10 +19,10 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.sql.syntax import (
-    AlterStream,
-    Bound,
-    Bounds,
-    CreateStream,
+    AlterStreamNode,
+    BoundNode,
+    BoundsNode,
+    CreateStreamNode,
     Duration,
     PlacedError,
     Refusal,
@@ -172,7 +172,7 @@ class PSoupParser(parser.Parser):
             begin = self._parse_bound_after("BEGIN")
         if self._match(TokenType.END, advance=False):
             end = self._parse_bound_after("END")
-        return self.expression(Bounds(begin=begin, end=end))
+        return self.expression(BoundsNode(begin=begin, end=end))
 
     def _parse_bound_after(self, word: str) -> Any:
         """BEGIN or END (the current token) and its bound, in parentheses or not."""
@@ -190,7 +190,7 @@ class PSoupParser(parser.Parser):
     def _parse_bound(self, word: str) -> Any:
         first = self._curr
         if self._match_text_seq("START"):
-            return self.expression(Bound(this="START"), first)
+            return self.expression(BoundNode(this="START"), first)
         if self._match_text_seq("NOW"):
             if self._match(TokenType.L_PAREN) and not self._match(TokenType.R_PAREN):
                 self.refuse("expected )")
@@ -199,14 +199,14 @@ class PSoupParser(parser.Parser):
                 back = self._parse_duration(f"{word} (NOW - ...) needs a number of seconds, a time or ROWS")
             elif self._match(TokenType.PLUS):
                 self.refuse("a bound cannot lie after NOW by an offset; give a TIMESTAMP", self._prev)
-            return self.expression(Bound(this="NOW", back=back), first)
+            return self.expression(BoundNode(this="NOW", back=back), first)
         for kind in ("TIMESTAMP", "DATE"):
             if self._match_text_seq(kind):
                 if not self._match(TokenType.STRING):
                     self.refuse(f"{kind} needs a text, as in {kind} '2013-07-01'")
-                return self.expression(Bound(this=kind, at=self._prev.text), first)
+                return self.expression(BoundNode(this=kind, at=self._prev.text), first)
         if self._match(TokenType.NUMBER):
-            return self.expression(Bound(this="NUMBER", at=self._prev.text), first)
+            return self.expression(BoundNode(this="NUMBER", at=self._prev.text), first)
         if self._match(TokenType.STRING, advance=False):
             self.refuse("a text is not a bound; write TIMESTAMP '...'")
         if self._match(TokenType.DASH, advance=False):
@@ -249,7 +249,7 @@ class PSoupParser(parser.Parser):
             if key in found:
                 self.refuse(f"{start.text.upper()} is given twice", start)
             found[key] = value
-        return self.expression(CreateStream(this=name, expressions=columns, **found))
+        return self.expression(CreateStreamNode(this=name, expressions=columns, **found))
 
     def _parse_stream_column(self) -> Any:
         name = self._name("a column needs a name and a type")
@@ -273,10 +273,10 @@ class PSoupParser(parser.Parser):
             ahead = self._parse_duration(_AHEAD_NEEDS)
             if self._curr:
                 self.refuse("AHEAD stands alone: ALTER STREAM name AHEAD 5 MINUTES")
-            return self.expression(AlterStream(this=name, ahead=ahead))
+            return self.expression(AlterStreamNode(this=name, ahead=ahead))
         lenient: list[str] = []
         columns = self._parse_csv(lambda: self._parse_added_column(lenient))
-        return self.expression(AlterStream(this=name, expressions=columns, lenient=lenient))
+        return self.expression(AlterStreamNode(this=name, expressions=columns, lenient=lenient))
 
     def _parse_added_column(self, lenient: list[str]) -> Any:
         if not self._match_text_seq("ADD"):

@@ -13,7 +13,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.sql.dialect import PSoup
-from psoup.sql.source import Source
+from psoup.sql.source import StatementText
 
 MAX_BYTES = 64 * 1024
 """Longest statement, in bytes of UTF-8."""
@@ -30,7 +30,7 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _AFTER_NUMBER = re.compile(r"\w")
 
 
-def tokens_of(source: Source) -> list[Token]:
+def tokens_of(source: StatementText) -> list[Token]:
     """The tokens of one statement without its final semicolons; at least one. O(length). Raises SqlError."""
     _check_characters(source)
     _check_closed(source)
@@ -46,7 +46,7 @@ def tokens_of(source: Source) -> list[Token]:
     return tokens
 
 
-def _check_characters(source: Source) -> None:
+def _check_characters(source: StatementText) -> None:
     text = source.text
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise source.error(
@@ -55,10 +55,10 @@ def _check_characters(source: Source) -> None:
     bad = _BAD_CHARACTER.search(text)
     if bad is not None:
         what = "a NUL character" if bad.group() == "\0" else "half of a surrogate pair"
-        raise Source(_BAD_CHARACTER.sub("?", text)).error(f"{what} cannot be part of a statement", bad.start())
+        raise StatementText(_BAD_CHARACTER.sub("?", text)).error(f"{what} cannot be part of a statement", bad.start())
 
 
-def _check_closed(source: Source) -> None:
+def _check_closed(source: StatementText) -> None:
     """Refuse a quote or a comment that runs to the end of the text."""
     text, at = source.text, 0
     while (found := _QUOTE_OR_COMMENT.search(text, at)) is not None:
@@ -89,7 +89,7 @@ def _after_comment(text: str, at: int) -> int:
     return at
 
 
-def _check_tokens(source: Source, tokens: list[Token]) -> None:
+def _check_tokens(source: StatementText, tokens: list[Token]) -> None:
     depth = cases = run = 0
     for token in tokens:
         kind = token.token_type

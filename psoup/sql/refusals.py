@@ -12,8 +12,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
 from psoup.expressions import functions
-from psoup.sql.source import Place, Source, nearest
-from psoup.sql.syntax import Bound, Duration
+from psoup.sql.source import Place, StatementText, nearest
+from psoup.sql.syntax import BoundNode, Duration
 
 MAX_TREE = 100
 """Deepest expression; AND and OR chains count once. What evaluates expressions recurses over them."""
@@ -111,7 +111,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Anonymous: frozenset({"this", "expressions"}),
     exp.CurrentTimestamp: frozenset(),
     exp.Interval: frozenset({"this", "unit"}),
-    Bound: frozenset({"this", "back", "at"}),
+    BoundNode: frozenset({"this", "back", "at"}),
     Duration: frozenset({"this", "unit"}),
 }
 """The allow-list: every node that a SELECT may hold, and the parts of each that something here looks at."""
@@ -222,7 +222,7 @@ _OURS = {
 """The statements that PSoup takes, and what to do with one that came in a wrong place."""
 
 
-def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
+def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:
     """Refuse a statement that does not begin as `wanted` (SELECT, CREATE or ALTER) does."""
     first = tokens[0]
     word = "" if first.token_type in (_T.STRING, _T.IDENTIFIER) else first.text.upper()
@@ -242,7 +242,7 @@ def refuse_statement(source: Source, tokens: list[Token], wanted: str) -> None:
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 
-def refuse_tokens(source: Source, tokens: list[Token]) -> None:
+def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
     """Refuse features that a single token gives away, before the parser spends time on them. O(tokens)."""
     for token in tokens:
         feature = _TOKENS.get(token.token_type)
@@ -255,7 +255,7 @@ def refuse_tokens(source: Source, tokens: list[Token]) -> None:
             raise source.error("'!' is not an operator", token.start, hint="write NOT, or <>")
 
 
-def refuse_clauses(source: Source, select: exp.Select) -> None:
+def refuse_clauses(source: StatementText, select: exp.Select) -> None:
     """Refuse the clauses of a SELECT that PSoup does not have, by their names."""
     for key, value in select.args.items():
         if not value or key in _TAKEN:
@@ -268,7 +268,7 @@ def refuse_clauses(source: Source, select: exp.Select) -> None:
         raise source.unsupported(feature, at)
 
 
-def refuse_syntax(source: Source, root: exp.Select) -> None:
+def refuse_syntax(source: StatementText, root: exp.Select) -> None:
     """Refuse what is not in the allow-list, and a statement too large or too deep to recurse over. O(size)."""
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
@@ -285,7 +285,7 @@ def refuse_syntax(source: Source, root: exp.Select) -> None:
             stack.append((child, depth if chained else depth + 1))
 
 
-def _check_node(source: Source, node: exp.Expr, nested: bool) -> None:
+def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
     parts = _SYNTAX.get(type(node))
     if parts is None or (nested and type(node) is exp.Select):
         raise refuse_node(source, node)
@@ -295,7 +295,7 @@ def _check_node(source: Source, node: exp.Expr, nested: bool) -> None:
             raise source.unsupported(feature, node)
 
 
-def refuse_conjuncts(source: Source, where: exp.Expr) -> None:
+def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
     """Refuse a WHERE of more than MAX_CONJUNCTS conditions joined by AND."""
     count, at = 1, where
     while isinstance(at, exp.And | exp.Paren):
@@ -307,7 +307,7 @@ def refuse_conjuncts(source: Source, where: exp.Expr) -> None:
         )
 
 
-def refuse_function(source: Source, name: str, at: Place) -> None:
+def refuse_function(source: StatementText, name: str, at: Place) -> None:
     """Refuse a function that is not there: an aggregate, one that changes by itself, or an unknown one."""
     if name in _AGGREGATES:
         raise source.unsupported(f"the aggregate or window function {name}", at)
@@ -319,7 +319,7 @@ def refuse_function(source: Source, name: str, at: Place) -> None:
         raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
 
 
-def refuse_node(source: Source, node: exp.Expr) -> SqlError:
+def refuse_node(source: StatementText, node: exp.Expr) -> SqlError:
     """The error for a node that no rule takes."""
     for kind in type(node).__mro__:
         if kind in _NODES:

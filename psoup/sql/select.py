@@ -16,7 +16,7 @@ from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
 from psoup.plan.standing import OrderKey, Output, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
-from psoup.sql.source import Source, nearest
+from psoup.sql.source import StatementText, nearest
 from psoup.sql.where.factors import factor_text, factors_of
 from psoup.sql.windows import window
 
@@ -28,7 +28,7 @@ MAX_NAME = 256
 
 
 def bind_select(
-    source: Source,
+    source: StatementText,
     select: exp.Select,
     lookup: Lookup,
     names: Sequence[str],
@@ -63,7 +63,9 @@ def clause_text(stream: str, factors: Sequence[str]) -> str:
     return f"FROM {stream} WHERE {' AND '.join(factors)}" if factors else f"FROM {stream}"
 
 
-def stream_of(source: Source, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> tuple[StreamSpec, str]:
+def stream_of(
+    source: StatementText, select: exp.Select, lookup: Lookup, names: Sequence[str]
+) -> tuple[StreamSpec, str]:
     """The stream of FROM, and what it is called in the statement. Raises SqlError."""
     origin = select.args.get("from_")
     if origin is None:
@@ -91,7 +93,7 @@ def stream_of(source: Source, select: exp.Select, lookup: Lookup, names: Sequenc
     return spec, spec.name if alias is None else alias.name
 
 
-def _outputs(source: Source, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
+def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
     outputs: list[Output] = []
     seen: set[str] = set()
     if not select.expressions:
@@ -113,7 +115,7 @@ def _outputs(source: Source, select: exp.Select, binder: Binder) -> tuple[Output
     return tuple(outputs)
 
 
-def _item(source: Source, item: exp.Expr, binder: Binder) -> list[Output]:
+def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]:
     star = item.this if isinstance(item, exp.Column) else item
     if isinstance(star, exp.Star):
         if any(star.args.values()):
@@ -132,12 +134,12 @@ def _item(source: Source, item: exp.Expr, binder: Binder) -> list[Output]:
     return [Output(name, expr)]
 
 
-def _text_of(source: Source, item: exp.Expr) -> str:
+def _text_of(source: StatementText, item: exp.Expr) -> str:
     start, stop = item.meta.get("span", (0, 0))
     return " ".join(source.text[start:stop].split())[:MAX_NAME] or "column"
 
 
-def _distinct(source: Source, select: exp.Select) -> bool:
+def _distinct(source: StatementText, select: exp.Select) -> bool:
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         raise source.unsupported("DISTINCT ON", distinct, hint="use DISTINCT")
@@ -145,7 +147,7 @@ def _distinct(source: Source, select: exp.Select) -> bool:
 
 
 def _order(
-    source: Source, select: exp.Select, binder: Binder, outputs: tuple[Output, ...], distinct: bool
+    source: StatementText, select: exp.Select, binder: Binder, outputs: tuple[Output, ...], distinct: bool
 ) -> tuple[OrderKey, ...]:
     order = select.args.get("order")
     if order is None:
@@ -167,7 +169,7 @@ def _order(
 
 
 def _order_expr(
-    source: Source, node: exp.Expr, binder: Binder, by_name: dict[str, Expr], outputs: tuple[Output, ...]
+    source: StatementText, node: exp.Expr, binder: Binder, by_name: dict[str, Expr], outputs: tuple[Output, ...]
 ) -> Expr:
     expr = binder.order_key(node, by_name)
     if not isinstance(expr, Literal):
@@ -179,7 +181,7 @@ def _order_expr(
     return outputs[expr.value - 1].expr
 
 
-def _limit(source: Source, node: exp.Expr | None) -> int | None:
+def _limit(source: StatementText, node: exp.Expr | None) -> int | None:
     if node is None:
         return None
     if not isinstance(node, exp.Limit) or node.expressions:

@@ -5,7 +5,7 @@
            ^
     hint: did you mean 'price'?
 
-Everything in `psoup.sql` raises through a `Source`, so that every error has a line, a column and an excerpt.
+Everything in `psoup.sql` raises through a `StatementText`, so that every error has a line, a column and an excerpt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXCERPT = 96
 """Characters of the line that an excerpt shows at most; the caret is always among them."""
 
 
-class Source:
+class StatementText:
     """A statement's text; makes errors at offsets into it."""
 
     def __init__(self, text: str) -> None:

@@ -21,8 +21,8 @@ from psoup.sql.dialect import PSoup
 from psoup.sql.guards import tokens_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
-from psoup.sql.source import Source, nearest
-from psoup.sql.syntax import AlterStream, Bounds, CreateStream, PlacedError, Refusal, TooComplex
+from psoup.sql.source import StatementText, nearest
+from psoup.sql.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, PlacedError, Refusal, TooComplex
 from psoup.sql.templates.holes import find_holes
 from psoup.sql.templates.template import Template, template_of
 from psoup.sql.vague import refuse_vague
@@ -91,7 +91,7 @@ def is_create(text: str) -> bool:
     return text.split(None, 1)[:1] != [] and text.split(None, 1)[0].upper() == "CREATE"
 
 
-def _create(source: Source, new: bool) -> StreamSpec:
+def _create(source: StatementText, new: bool) -> StreamSpec:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "CREATE")
     second = tokens[1] if len(tokens) > 1 else tokens[0]
@@ -103,7 +103,7 @@ def _create(source: Source, new: bool) -> StreamSpec:
         raise source.unsupported(what, second.start, hint="write CREATE STREAM name (column TYPE, ...)")
     refuse_tokens(source, tokens)
     node = _parse(source, tokens)
-    if not isinstance(node, CreateStream):
+    if not isinstance(node, CreateStreamNode):
         raise refuse_node(source, node)
     spec = stream_spec(source, node)
     if new:
@@ -111,12 +111,12 @@ def _create(source: Source, new: bool) -> StreamSpec:
     return spec
 
 
-def _alter(source: Source, new: bool) -> Alteration:
+def _alter(source: StatementText, new: bool) -> Alteration:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "ALTER")
     refuse_tokens(source, tokens)
     node = _parse(source, tokens)
-    if not isinstance(node, AlterStream):
+    if not isinstance(node, AlterStreamNode):
         raise refuse_node(source, node)
     asked = alteration(source, node)
     if new:
@@ -124,7 +124,7 @@ def _alter(source: Source, new: bool) -> Alteration:
     return asked
 
 
-def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
+def _select(source: StatementText, lookup: Lookup, names: Sequence[str]) -> StandingQuery:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
     refuse_tokens(source, tokens)
@@ -137,7 +137,7 @@ def _select(source: Source, lookup: Lookup, names: Sequence[str]) -> StandingQue
         _untie(node)
 
 
-def _prepare(source: Source, lookup: Lookup, names: Sequence[str]) -> Template:
+def _prepare(source: StatementText, lookup: Lookup, names: Sequence[str]) -> Template:
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
     tokens, holes = find_holes(source, tokens)
@@ -148,13 +148,13 @@ def _prepare(source: Source, lookup: Lookup, names: Sequence[str]) -> Template:
     return template_of(source, node, holes, lookup, names)
 
 
-def _window(source: Source) -> WindowClause:
+def _window(source: StatementText) -> WindowClause:
     tokens = tokens_of(source)
     if tokens[0].text.upper() not in ("BEGIN", "END"):
         raise source.error("a window begins with BEGIN or END", tokens[0].start, hint="BEGIN (NOW - 10) END (NOW)")
     refuse_tokens(source, tokens)
     node = _parse(source, tokens)
-    if not isinstance(node, Bounds):
+    if not isinstance(node, BoundsNode):
         raise refuse_node(source, node)
     return window(source, node.args.get("begin"), node.args.get("end"))
 
@@ -166,7 +166,7 @@ def _untie(tree: exp.Expr) -> None:
         node.parent = None
 
 
-def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
+def _parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
     """One syntax tree. sqlglot's errors are told in our words."""
     parser = PSoup().parser()
     try:
@@ -184,7 +184,7 @@ def _parse(source: Source, tokens: list[Token]) -> exp.Expr:
     return trees[0]
 
 
-def _syntax(source: Source, tokens: list[Token], problem: PlacedError) -> Exception:
+def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) -> Exception:
     position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
     found = None if position is None else tokens[position]
     message, hint = _translated(problem.message, found), ""
@@ -218,9 +218,9 @@ def _hint(tokens: list[Token], position: int) -> str:
     return f'quote it if it is a name: "{found.text}"' if reserved else ""
 
 
-def _safely(text: str, read: Callable[[Source], T]) -> T:
+def _safely(text: str, read: Callable[[StatementText], T]) -> T:
     """Run `read`; what the parser's own limits raise becomes an SqlError too."""
-    source = Source(text)
+    source = StatementText(text)
     try:
         return read(source)
     except RecursionError:

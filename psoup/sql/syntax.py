@@ -19,13 +19,13 @@ class Duration(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
 
 
-class Bound(exp.Expression):
+class BoundNode(exp.Expression):
     """One bound of a window: anchor START, NOW (less `back`, a Duration), or a TIMESTAMP, DATE or NUMBER `at`."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
 
 
-class Bounds(exp.Expression):
+class BoundsNode(exp.Expression):
     """A window clause on its own."""
 
     arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
@@ -37,7 +37,7 @@ class StreamColumn(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False}
 
 
-class CreateStream(exp.Expression):
+class CreateStreamNode(exp.Expression):
     """CREATE STREAM with its columns and options; `timestamp` is an identifier, the others are Durations."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -52,7 +52,7 @@ class CreateStream(exp.Expression):
     }
 
 
-class AlterStream(exp.Expression):
+class AlterStreamNode(exp.Expression):
     """ALTER STREAM with the columns it adds, or `ahead`, a Duration; `lenient`: names of those with IF NOT EXISTS."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}

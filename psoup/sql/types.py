@@ -23,7 +23,7 @@ from psoup.model import (
     DataType,
     decimal,
 )
-from psoup.sql.source import Place, Source
+from psoup.sql.source import Place, StatementText
 
 _T = exp.DataType.Type
 _TYPES: dict[exp.DType, DataType] = {
@@ -65,7 +65,7 @@ def unit_name(word: str) -> str:
     return word[:-1] if word.endswith("S") else word
 
 
-def data_type(source: Source, node: exp.Expr) -> DataType:
+def data_type(source: StatementText, node: exp.Expr) -> DataType:
     """The type that `node` (an exp.DataType) names; NotSupported for others."""
     kind = node.this
     params = [param.this for param in node.expressions]
@@ -80,7 +80,7 @@ def data_type(source: Source, node: exp.Expr) -> DataType:
     return found
 
 
-def _decimal(source: Source, params: list[exp.Expr], at: Place) -> DataType:
+def _decimal(source: StatementText, params: list[exp.Expr], at: Place) -> DataType:
     """DECIMAL is DECIMAL(18, 3) and DECIMAL(p) is DECIMAL(p, 0), as in DuckDB."""
     if not all(isinstance(p, exp.Literal) and not p.is_string and str(p.this).isdecimal() for p in params):
         raise source.error("DECIMAL takes two whole numbers: its digits, and those after the point", at)

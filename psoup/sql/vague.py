@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from psoup.sql.source import Source
+from psoup.sql.source import StatementText
 
 _DURATIONS = {"lateness": "LATENESS", "idle": "IDLE AFTER", "ahead": "AHEAD"}
 _AMOUNTS = {"retention": "RETENTION", "archive": "ARCHIVE"}
 
 
-def refuse_vague(source: Source, node: exp.Expr) -> None:
+def refuse_vague(source: StatementText, node: exp.Expr) -> None:
     """Raise SqlError for what is vague in a `dialect.CreateStream` or `AlterStream`."""
     for key, word in (_DURATIONS | _AMOUNTS).items():
         given = node.args.get(key)

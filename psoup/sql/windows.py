@@ -16,7 +16,7 @@ from sqlglot import exp
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Literal
 from psoup.model import NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
-from psoup.sql.source import Place, Source, nearest
+from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import UNITS, unit_name
 
 MAX_TIME = 2**62
@@ -25,7 +25,7 @@ MAX_TIME = 2**62
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def window(source: Source, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
+def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
     """The window of two optional `dialect.Bound` nodes. Raises SqlError for one that is always empty or mixed."""
     clause = WindowClause(
         START if begin is None else _bound(source, begin),
@@ -36,7 +36,7 @@ def window(source: Source, begin: exp.Expr | None, end: exp.Expr | None) -> Wind
     return clause
 
 
-def duration(source: Source, node: exp.Expr, what: str) -> int:
+def duration(source: StatementText, node: exp.Expr, what: str) -> int:
     """A `dialect.Duration` in microseconds; without a unit it is in seconds. Not negative."""
     at = node
     unit = unit_name(node.args.get("unit") or "SECOND")
@@ -53,7 +53,7 @@ def duration(source: Source, node: exp.Expr, what: str) -> int:
     return int(micros)
 
 
-def row_count(source: Source, node: exp.Expr, what: str) -> int:
+def row_count(source: StatementText, node: exp.Expr, what: str) -> int:
     """A `dialect.Duration` whose unit is ROWS, as a positive count."""
     at = node
     rows = _number(source, str(node.this), at)
@@ -82,7 +82,7 @@ def describe_duration(micros: int) -> str:
     return "0 SECONDS"
 
 
-def _bound(source: Source, node: exp.Expr) -> Bound:
+def _bound(source: StatementText, node: exp.Expr) -> Bound:
     at, kind, back = node, node.this, node.args.get("back")
     if kind == "START":
         return START
@@ -104,7 +104,7 @@ def _bound(source: Source, node: exp.Expr) -> Bound:
     return Bound(Anchor.ABSOLUTE, at=literal.value)
 
 
-def _number(source: Source, text: str, at: Place) -> Decimal:
+def _number(source: StatementText, text: str, at: Place) -> Decimal:
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -114,7 +114,7 @@ def _number(source: Source, text: str, at: Place) -> Decimal:
     return number
 
 
-def _check(source: Source, clause: WindowClause, begin_at: Place, end_at: Place) -> None:
+def _check(source: StatementText, clause: WindowClause, begin_at: Place, end_at: Place) -> None:
     begin, end = clause.begin, clause.end
     for one, other, at in ((begin, end, begin_at), (end, begin, end_at)):
         timed = other.anchor is Anchor.ABSOLUTE or other.offset > 0

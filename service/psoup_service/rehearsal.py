@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from psoup.clauses.quarantine import LeftIndex, Place, Precautions, shape_of
+from psoup.clauses.quarantine import EvaluationPlace, LeftIndex, Precautions, shape_of
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.engine.engine import Engine
@@ -124,7 +124,7 @@ class _Rehearsal:
     readers: dict[Expr, list[int]] = field(default_factory=dict)
     """Some queries that read each expression."""
     events: tuple[int, int] = (0, 0)
-    place: Place | None = None
+    place: EvaluationPlace | None = None
 
     def run(self) -> None:
         engine = Engine(self.config)
@@ -144,7 +144,7 @@ class _Rehearsal:
             engine.install(task.compute())
             self._tell(engine.news())
 
-    def _watch(self, place: Place) -> bool:
+    def _watch(self, place: EvaluationPlace) -> bool:
         self.place = place
         return True
 

@@ -18,7 +18,7 @@ from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Push, Register
-from psoup.events.events import Pushed, Refused, Registered
+from psoup.events.events import Pushed, RefusedTuples, Registered
 from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
@@ -198,7 +198,7 @@ def calls_of_a_piece(queries: int, narrow: bool) -> int:
     def push(sequence: int) -> Pushed:
         none = np.zeros(0, np.int64)
         batch = Batch((Column(BIGINT, values),), np.zeros(256, np.int64))
-        return Pushed(sequence, "default", 1, batch, Refused(none, none), 0, 0)
+        return Pushed(sequence, "default", 1, batch, RefusedTuples(none, none), 0, 0)
 
     for n in range(3):  # compile, load, and give rows to all clauses that match many of these values
         engine.apply([push(first + queries + n)])
@@ -223,7 +223,7 @@ def test_publishing_a_push_copies_no_directory_of_queries(queries: int) -> None:
     soup.admission = Admission(SMALL, first + queries)
     none = np.zeros(0, np.int64)
     batch = Batch((Column(BIGINT, np.arange(10)),), np.zeros(10, np.int64))
-    soup.engine.apply([Pushed(first + queries, "default", 1, batch, Refused(none, none), 0, 0)])
+    soup.engine.apply([Pushed(first + queries, "default", 1, batch, RefusedTuples(none, none), 0, 0)])
     after = soup.engine.snapshot()
     assert after is not before
     assert after.queries is before.queries or after.queries._pages is before.queries._pages

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import invoke
-from psoup.clauses.quarantine import Place, Precautions, shape_of
+from psoup.clauses.quarantine import EvaluationPlace, Precautions, shape_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
@@ -171,9 +171,9 @@ def test_what_ended_two_processes_is_not_evaluated_again(soup: RecordingPSoup) -
     soup.register("SELECT a FROM s WHERE a > 2")
     for _ in range(3):
         push(soup, list(range(8)))
-    places: list[Place] = []
+    places: list[EvaluationPlace] = []
 
-    def watch(place: Place) -> bool:
+    def watch(place: EvaluationPlace) -> bool:
         places.append(place)
         return place.first_id != 8
 

@@ -24,7 +24,7 @@ from psoup.events.commands import Attach
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
-from psoup_storage.durable.chunks.covering import Taken
+from psoup_storage.durable.chunks.covering import TakenCover
 from psoup_storage.formats.covers import Cover, cover_chunk, write_cover
 from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
 from psoup_storage.formats.matches import ranges_of
@@ -89,7 +89,7 @@ def write_job(soup: RestartingPSoup, folder: Path, queries: Sequence[int]) -> in
     return len(files)
 
 
-def take(soup: RestartingPSoup, folder: Path, stream: str) -> Taken:
+def take(soup: RestartingPSoup, folder: Path, stream: str) -> TakenCover:
     """What the service does with that directory."""
     view = soup.engine.snapshot().stream(stream, soup.tenant)
     chunks = [e.data for e in view.chunks[: view.archived] if isinstance(e.data, ArchivedChunk)]

@@ -25,7 +25,7 @@ from pyspark import TaskContext
 
 from psoup_spark import backfill as public
 from psoup_spark import session
-from psoup_spark.backfill import BackfillResult, Writer
+from psoup_spark.backfill import BackfillResult, ChunkWriter
 from psoup_testing.spark import CONF
 
 ROWS = 3_000
@@ -49,7 +49,7 @@ def backfill(spark: Any, address: str, stream: str, **rest: Any) -> BackfillResu
     return public(history(spark), stream, job="killed", address=address, chunk_rows=CHUNK_ROWS, **rest)
 
 
-class KilledWriter(Writer):
+class KilledWriter(ChunkWriter):
     """The process of every first attempt dies by SIGKILL after its first chunk."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

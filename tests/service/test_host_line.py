@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.events.commands import CreateStream, Heartbeat, Push, Register
-from psoup_service.host.line import LARGE_BYTES, Line, Submission, is_large
+from psoup_service.host.line import LARGE_BYTES, CommandLine, Submission, is_large
 from psoup_testing.host_rig import happened, held, serving
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
@@ -44,7 +44,7 @@ def test_small_pushes_of_others_overtake_and_those_of_the_same_stream_do_not() -
 
 
 def test_a_large_one_that_is_written_holds_back_large_ones_alone() -> None:
-    line = Line()
+    line = CommandLine()
     for one in (submission("s", LARGE_BYTES), submission("t", LARGE_BYTES), submission("s", 10)):
         line.put(one)
     assert not line.may_take_large(True)
@@ -59,7 +59,7 @@ def test_a_large_one_that_is_written_holds_back_large_ones_alone() -> None:
 
 
 def test_what_was_there_before_a_large_one_is_taken_before_it() -> None:
-    line = Line()
+    line = CommandLine()
     line.put(submission("s", 10))
     line.put(submission("s", LARGE_BYTES))
     assert not line.may_take_large(False)
@@ -70,7 +70,7 @@ def test_what_was_there_before_a_large_one_is_taken_before_it() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None:
-    chance, line = random.Random(seed), Line()
+    chance, line = random.Random(seed), CommandLine()
     put, taken = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
 
     def took(ones: list[Submission]) -> None:
@@ -92,7 +92,7 @@ def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None
 
 
 def test_a_heartbeat_waits_behind_the_large_pushes_of_its_stream() -> None:
-    line = Line()
+    line = CommandLine()
     line.put(submission("s", LARGE_BYTES))
     line.put(Submission(Heartbeat("s", 5), 0, NOBODY))
     assert line.quick is None

@@ -13,7 +13,7 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.reading import ReadEnded
-from psoup_service.host.readers import LONG_S, Readers, Reading
+from psoup_service.host.readers import LONG_S, Read, Readers
 from psoup_service.turns import SHORT_SECONDS
 from psoup_testing.host_rig import PATIENCE, happened
 
@@ -24,7 +24,7 @@ class _Held:
     def __init__(self) -> None:
         self.inside, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
 
-    def __call__(self, reading: Reading) -> str:
+    def __call__(self, reading: Read) -> str:
         self.inside.set()
         try:
             while not self.go.wait(0.001):
@@ -35,7 +35,7 @@ class _Held:
             raise
 
 
-def _burn(reading: Reading) -> str:
+def _burn(reading: Read) -> str:
     """A read that takes more processor time than a quick one may."""
     end = time.thread_time() + 1.5 * LONG_S
     while time.thread_time() < end:
@@ -79,7 +79,7 @@ def test_turns_of_the_interpreter_are_short_while_a_read_is_long() -> None:
     async def scenario(readers: Readers) -> None:
         usual, seen = sys.getswitchinterval(), []
 
-        def look(reading: Reading) -> None:
+        def look(reading: Read) -> None:
             seen.append(sys.getswitchinterval())
             _burn(reading)
             seen.append(sys.getswitchinterval())

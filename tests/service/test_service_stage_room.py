@@ -21,14 +21,14 @@ from psoup_service.wire.staged import (
     MOST_STAGES,
     PART_BYTES,
     BatchKey,
-    Part,
+    StagedPart,
     Stages,
     read_token,
 )
 from psoup_testing.wire import Wire, ipc, refused, run, sharing
 
 WIDE = pa.schema([(f"c{place}", pa.int64()) for place in range(100)])
-EMPTY = Part.of(WIDE.empty_table(), 136)
+EMPTY = StagedPart.of(WIDE.empty_table(), 136)
 MIB = 2**20
 
 
@@ -36,8 +36,8 @@ def batch(producer: str = "p", tenant: str = "t") -> BatchKey:
     return BatchKey(tenant, "s", producer, 0, 0)
 
 
-def of_size(size: int) -> Part:
-    return Part.of(pa.table({"x": pa.array([0] * ((size - PART_BYTES - COLUMN_BYTES) // 8))}), 0)
+def of_size(size: int) -> StagedPart:
+    return StagedPart.of(pa.table({"x": pa.array([0] * ((size - PART_BYTES - COLUMN_BYTES) // 8))}), 0)
 
 
 def on_a_loop(script: Callable[[], Awaitable[None]]) -> None:
@@ -85,13 +85,13 @@ def test_parts_without_rows_cost_room_and_no_time() -> None:
 
 
 def test_a_message_that_a_part_keeps_in_memory_is_charged() -> None:
-    assert Part.of(WIDE.empty_table(), 16 * MIB).nbytes > 16 * MIB
+    assert StagedPart.of(WIDE.empty_table(), 16 * MIB).nbytes > 16 * MIB
 
 
 def test_a_part_whose_columns_share_their_place_is_charged_each() -> None:
     table = pa.table({f"t{place}": ["a" * 100_000] for place in range(16)})
     shared = pa.ipc.open_stream(sharing(table, 1)).read_all()
-    assert Part.of(shared, 100_000).nbytes >= Part.of(table, 100_000).nbytes > 16 * 100_000
+    assert StagedPart.of(shared, 100_000).nbytes >= StagedPart.of(table, 100_000).nbytes > 16 * 100_000
 
 
 def test_one_sender_does_not_take_all() -> None:

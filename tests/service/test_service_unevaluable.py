@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from psoup.clauses.quarantine import Place
+from psoup.clauses.quarantine import EvaluationPlace
 from psoup.errors import NotFound, PSoupError
 from psoup_client import Client
 from psoup_client.errors import PSoupError as ClientError
@@ -168,14 +168,14 @@ def test_a_query_that_is_put_out_must_be_one_of_this_directory() -> None:
 @pytest.mark.parametrize(("first_id", "ended", "evaluated"), [(0, 1, True), (0, 2, False), (8, 2, True)])
 def test_a_mark_is_of_a_place(first_id: int, ended: int, evaluated: bool) -> None:
     store = MemoryStore()
-    store.note(EVALUATING, Mark(Place(3, "arrival", first_id, 8), ended).to_text())
+    store.note(EVALUATING, Mark(EvaluationPlace(3, "arrival", first_id, 8), ended).to_text())
     guard = Guard(store)
-    assert guard.watch(Place(3, "arrival", 0, 8)) == evaluated
+    assert guard.watch(EvaluationPlace(3, "arrival", 0, 8)) == evaluated
     mark = read_mark(store.noted(EVALUATING))
     assert mark is not None and mark.times == (1 if first_id else 2)
     guard.over()
     assert read_mark(store.noted(EVALUATING)) is None
-    assert guard.watch(Place(3, "cover", 0, 8)) and Guard(store).watch(Place(4, "cover", 0, 8))
+    assert guard.watch(EvaluationPlace(3, "cover", 0, 8)) and Guard(store).watch(EvaluationPlace(4, "cover", 0, 8))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"stream_id": 1}', "null", '{"stream_id":"x","what":1}'])

@@ -124,7 +124,7 @@ def test_a_feed_goes_on_where_it_ended(
 
 def test_a_task_that_is_run_again_counts_once(spark: Any, client: Client, make_stream: Make, running: Serving) -> None:
     """The first attempts have sent a part of their rows when they die."""
-    from psoup_spark.sending import BatchId, Target, send
+    from psoup_spark.sending import BatchId, RowTarget, send
 
     name = make_stream("(id BIGINT)")
 
@@ -140,7 +140,7 @@ def test_a_task_that_is_run_again_counts_once(spark: Any, client: Client, make_s
             yield batch
 
     frame = spark.range(0, 200_000, 1, 2).mapInArrow(fail_once, "id long")
-    target = Target(running.address, name, 10)
+    target = RowTarget(running.address, name, 10)
     assert send(frame, target, BatchId("job")).accepted == 200_000
     again = send(frame.limit(10), target, BatchId("job"))
     assert (again.accepted, again.duplicates) == (200_000, 1)
@@ -216,7 +216,7 @@ def test_a_service_without_room_slows_the_sender(monkeypatch: pytest.MonkeyPatch
             other.commit()
 
         monkeypatch.setattr(sending, "time", SimpleNamespace(sleep=pause))
-        sent = sending.send_partition(sending.Target(service.address, "s", 60), mine.id, [rows])
+        sent = sending.send_partition(sending.RowTarget(service.address, "s", 60), mine.id, [rows])
         assert (sent.problem, sent.rows) == (None, 80_000)
         assert pauses == [0.5], "as long as the service asked for"
         assert mine.commit(sent.parts).accepted == 80_000

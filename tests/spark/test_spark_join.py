@@ -174,26 +174,26 @@ def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
 ) -> None:
     """It lay there whole, its driver dead. Without the heartbeat it is attached as it is."""
     from psoup_spark import standing
-    from psoup_spark.shared import Place
+    from psoup_spark.shared import BatchFolder
 
     client, statement = services[0], "CREATE STREAM b (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
     client.create_stream(statement)
     spec = create_stream(statement)
     query = client.register("SELECT x FROM b BEGIN (START)")
 
-    def written(place: Place, first: int) -> None:
+    def written(place: BatchFolder, first: int) -> None:
         times = seconds(first, 10 * place.number + 10)
         table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": [time // SECOND for time in times]})
         attaching.write(place.path, spec, table, times, [])
 
-    def release(frame: Any, place: Place, *rest: Any) -> standing.JoinResult:
+    def release(frame: Any, place: BatchFolder, *rest: Any) -> standing.JoinResult:
         assert not place.whole
         written(place, 15)
         return standing.JoinResult(rows=5, late=5)
 
     monkeypatch.setattr(standing, "release", release)
-    batches = standing._Batches(standing.Target((client.address,), "b", tmp_path, {}, None, 0.0), None)
-    places = [Place(tmp_path, "q", number) for number in range(2)]
+    batches = standing._Batches(standing.BatchTarget((client.address,), "b", tmp_path, {}, None, 0.0), None)
+    places = [BatchFolder(tmp_path, "q", number) for number in range(2)]
     for place in places:
         written(place, 10 * place.number)
     assert batches.put(None, places[0]).rows == 10  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from psoup_cli.common import Address, AsJson, Since, Timeout, connect, message
-from psoup_cli.files import Piece, format_of, open_rows
+from psoup_cli.files import FilePiece, format_of, open_rows
 from psoup_cli.output import iso, print_json
 from psoup_client import (
     Client,
@@ -82,7 +82,7 @@ def push(
     is 5 if rows were refused and none was taken.
     """
     _check_name(batch_id, whole, since)
-    source = _Source(file, _kind(file, format), ("", *(null or ())))
+    source = _PushedFile(file, _kind(file, format), ("", *(null or ())))
     with connect(address, timeout) as client:
         if whole:
             begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
@@ -113,7 +113,7 @@ def _kind(file: str, given: FileFormat | None) -> str:
     return kind
 
 
-def _tell(source: _Source, result: PushResult, as_json: bool) -> None:
+def _tell(source: _PushedFile, result: PushResult, as_json: bool) -> None:
     """What became of the rows; raises FailedPrecondition (reason ROWS_REFUSED) if all were refused."""
     refused = result.late + result.ahead
     if as_json:
@@ -128,7 +128,7 @@ def _tell(source: _Source, result: PushResult, as_json: bool) -> None:
         message(summary(result) if source.rows or result.accepted else f"{source.name} has no rows.")
 
 
-def _push_file(source: _Source, client: Client, stream: str) -> PushResult:
+def _push_file(source: _PushedFile, client: Client, stream: str) -> PushResult:
     info = client.describe(stream)
     with client.producer(stream) as producer:
         try:
@@ -141,7 +141,7 @@ def _push_file(source: _Source, client: Client, stream: str) -> PushResult:
             raise source.named(problem, _taken(producer)) from None
 
 
-def _push_whole(source: _Source, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
+def _push_whole(source: _PushedFile, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
     info = client.describe(stream)
     try:
         with begin() as stage:
@@ -162,7 +162,7 @@ def _taken(producer: Producer) -> str:
     return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."
 
 
-class _Source:
+class _PushedFile:
     """A file of rows, with a bar while it is read; and where the rows are that were sent, and not replied to yet."""
 
     def __init__(self, file: str, kind: str, nulls: tuple[str, ...]) -> None:
@@ -174,7 +174,7 @@ class _Source:
         self.rows = 0
         """Rows that were read so far."""
 
-    def pieces(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[Piece]:
+    def pieces(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[FilePiece]:
         """Its rows; the places of those that were `replied` to are forgotten."""
         with _bar() as progress:
             task = progress.add_task(f"{info.name}", total=self.size)
@@ -183,7 +183,7 @@ class _Source:
                 yield piece
                 progress.update(task, completed=piece.position)
 
-    def _add(self, piece: Piece, replied: PushResult) -> None:
+    def _add(self, piece: FilePiece, replied: PushResult) -> None:
         done = replied.accepted + replied.late + replied.ahead
         while len(self._pieces) > 1 and self._pieces[1][0] <= done:
             self._pieces.popleft()

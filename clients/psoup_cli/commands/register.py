@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from psoup_cli.commands.queries import facts
 from psoup_cli.common import Address, AsJson, Timeout, connect, message, unreadable
 from psoup_cli.output import print_json
-from psoup_cli.parameters import Parameters, read_parameters, read_statements
+from psoup_cli.parameters import ParameterFile, read_parameters, read_statements
 from psoup_client import Client, PSoupError
 from psoup_client.wording import counted, verb
 
@@ -123,7 +123,7 @@ def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError
     return type(problem)(f"{problem.message}\n{before}", reason=problem.reason, facts=problem.facts)
 
 
-def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | None, Parameters]:
+def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | None, ParameterFile]:
     """A statement and its rows, or None and the statements. Raises ValueError or OSError."""
     if file is None:
         statement = sys.stdin.read() if sql == "-" else str(sql)

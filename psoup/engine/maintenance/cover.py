@@ -16,7 +16,7 @@ from itertools import chain
 
 import numpy as np
 
-from psoup.clauses.quarantine import Place
+from psoup.clauses.quarantine import EvaluationPlace
 from psoup.clauses.query_stem import Subset
 from psoup.columns import Array
 from psoup.config import EngineConfig
@@ -67,7 +67,7 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedTask:
     """A task that must not be computed: doing so has ended the process before."""
 
     stream_id: int
@@ -79,7 +79,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Cover:
+class CoverTask:
     """Chunks that lack the same clauses. One that goes in the meantime is covered too, and leaves with a compaction.
 
     Each thread takes every n-th chunk, with arrays of its own: what it writes first is memory that is new to it.
@@ -97,16 +97,16 @@ class Cover:
     name: str = "cover"
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> EvaluationPlace | None:
         """What is evaluated, as one place; None if only columns are read."""
         if not any(not isinstance(expr, AttributeRef) for expr in self.index.attributes.values()):
             return None
         first, last = self.entries[0].data, self.entries[-1].data
-        return Place(self.stream_id, "cover", first.first_id, last.end_id - first.first_id)
+        return EvaluationPlace(self.stream_id, "cover", first.first_id, last.end_id - first.first_id)
 
-    def refused(self) -> Refused:
+    def refused(self) -> RefusedTask:
         """What is installed if it must not be computed."""
-        return Refused(self.stream_id)
+        return RefusedTask(self.stream_id)
 
     def compute(self, run: Runner = serial) -> Covered:
         """Evaluate the clauses over the chunks, some of these at a time."""
@@ -136,7 +136,7 @@ class Cover:
         return Covered(self.stream_id, tuple(chain.from_iterable(done)), tuple(failures))
 
 
-def cover_due(state: StreamState, everything: bool) -> Cover | None:
+def cover_due(state: StreamState, everything: bool) -> CoverTask | None:
     """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
     if not state.uncovered:
         return None
@@ -149,7 +149,7 @@ def cover_due(state: StreamState, everything: bool) -> Cover | None:
             index, owners = state.subset(missing, slots), state.slots.share()
             others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
             alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
-            return Cover(state.stream_id, alike, missing, index, state.config, owners, before, outside)
+            return CoverTask(state.stream_id, alike, missing, index, state.config, owners, before, outside)
     state.uncovered = False
     return None
 
@@ -174,7 +174,7 @@ def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
     return entry.results.covered_before, entry.results.late
 
 
-def evaluating(task: object) -> tuple[Cover, Place] | None:
+def evaluating(task: object) -> tuple[CoverTask, EvaluationPlace] | None:
     """A task that computes expressions, and where: others cannot take more memory than their tuples do."""
-    place = task.place if isinstance(task, Cover) else None
+    place = task.place if isinstance(task, CoverTask) else None
     return None if place is None else (task, place)  # type: ignore[return-value]

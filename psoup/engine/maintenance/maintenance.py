@@ -20,7 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
-from psoup.clauses.costs import Costs, Tally
+from psoup.clauses.costs import ClauseCosts, CostTally
 from psoup.clauses.query_stem import MergeResult, MergeTask
 from psoup.columns import Array
 from psoup.data.archived import ArchivedChunk
@@ -77,7 +77,7 @@ def next_task(state: StreamState, *, everything: bool) -> Task | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Store:
+class _StoreTask:
     """Results are not stored: they follow from the tuples and the queries."""
 
     stream_id: int
@@ -92,7 +92,7 @@ class _Store:
             entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
         except ResourceExhausted:  # it stays where it is: in memory and in the log
             return _NoRoom(self.stream_id)
-        return _Stored(self.stream_id, self.chunk.number, entry)
+        return _StoreDone(self.stream_id, self.chunk.number, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _NoRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoreDone:
     stream_id: int
     number: int
     entry: ArchivedChunk | None
@@ -186,9 +186,9 @@ class _Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tally:
+class _TallyTask:
     stream_id: int
-    costs: Costs
+    costs: ClauseCosts
     sqc_of_slot: Array
     name: str = "tally"
 
@@ -199,7 +199,7 @@ class _Tally:
 @dataclass(frozen=True, slots=True)
 class _Tallied:
     stream_id: int
-    tally: Tally
+    tally: CostTally
 
     def install(self, state: StreamState) -> bool:
         state.clauses.costs.install(self.tally, state.slots.sqc_of_slot)
@@ -210,7 +210,7 @@ def _store_due(state: StreamState, everything: bool) -> Task | None:
     if state.keep is None or not state.storing or state.stored == state.data.open.number:
         return None
     chunk = state.data.closed[state.stored - state.data.open.number]
-    return _Store(state.stream_id, state.data.spec, chunk, state.oldest, state.keep)
+    return _StoreTask(state.stream_id, state.data.spec, chunk, state.oldest, state.keep)
 
 
 def _seal_due(state: StreamState, everything: bool) -> Task | None:
@@ -259,7 +259,7 @@ def _compact_due(state: StreamState, everything: bool) -> Task | None:
 
 def _tally_due(state: StreamState, everything: bool) -> Task | None:
     costs = state.clauses.costs
-    return _Tally(state.stream_id, costs, state.slots.share()) if costs.due(everything) else None
+    return _TallyTask(state.stream_id, costs, state.slots.share()) if costs.due(everything) else None
 
 
 def _sealed(state: StreamState) -> Iterator[ChunkEntry]:

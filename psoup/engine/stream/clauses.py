@@ -34,7 +34,7 @@ from psoup.published.records import ClauseRecord
 from psoup.results.gaps import NO_GAPS, Gaps
 
 OOM = "the process ended twice while it was evaluated, probably for want of memory"
-"""Why what a start has marked is out; see `psoup.clauses.quarantine.Place`."""
+"""Why what a start has marked is out; see `psoup.clauses.quarantine.EvaluationPlace`."""
 
 KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
 """Why what a later start finds noted is out: the note holds names of expressions, and no reasons."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
-from psoup.clauses.quarantine import NO_PRECAUTIONS, Place, Precautions
+from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
 from psoup.clauses.query_stem import Subset
 from psoup.columns import Array, Batch, concat_batches
 from psoup.config import EngineConfig
@@ -262,7 +262,7 @@ class StreamState:
         """Tell who watches what is evaluated next; what must not be evaluated goes out before."""
         if care.watch is None or not self.clauses.attributes.derived:
             return
-        if not care.watch(Place(self.stream_id, what, first_id, rows)):
+        if not care.watch(EvaluationPlace(self.stream_id, what, first_id, rows)):
             self.put_out_derived(start)
 
     def put_out_derived(self, start: int | None = None) -> None:

@@ -57,7 +57,7 @@ _Found = tuple[str, Factor] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AttributeConditions:
     """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other.
 
     `holes`: what the functions look at. `known`: what came out for the constants in them, so that queries share it.
@@ -103,7 +103,7 @@ class Group:
 class Conjuncts:
     """A WHERE; `finished` are the factors without parameters and their texts, None if they are never true."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[AttributeConditions, ...]
     finished: tuple[tuple[str, Factor], ...] | None
 
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
@@ -136,7 +136,7 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
         by_attribute.setdefault(condition.attribute, []).append(condition)
     rests = {part.attribute: part.intervals for part in parts or () if isinstance(part, Leaf)}
     groups = tuple(
-        Group(
+        AttributeConditions(
             attribute,
             expr_text(attribute),
             rests.get(attribute),

@@ -22,7 +22,7 @@ from psoup.expressions.conversion import NUMBERS, TIMES, cast
 from psoup.expressions.tree import Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, MAX_DECIMAL_PRECISION, TEXT, TIMESTAMP, DataType, Kind, decimal
 from psoup.plan.standing import Parameter
-from psoup.sql.source import Source
+from psoup.sql.source import StatementText
 from psoup.wording import counted, verb
 
 MAX_PARAMETERS = 1_000
@@ -55,7 +55,7 @@ class Holes:
     names: tuple[str, ...]
 
 
-def find_holes(source: Source, tokens: list[Token]) -> tuple[list[Token], Holes]:
+def find_holes(source: StatementText, tokens: list[Token]) -> tuple[list[Token], Holes]:
     """The parameters among `tokens`, and the tokens with a placeholder for each. Raises SqlError."""
     found = [(at, token) for at, token in enumerate(tokens) if _is_parameter(token)]
     if len(found) > MAX_PARAMETERS:
@@ -80,7 +80,7 @@ def _is_parameter(token: Token) -> bool:
     return token.token_type is TokenType.VAR and token.text[0] == "$" and (name.isidentifier() or name.isdecimal())
 
 
-def _names(source: Source, tokens: list[Token]) -> tuple[str, ...]:
+def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
     """The parameters' names in order: of `$1` the numbers in theirs, of `$name` in that of the text; of `?` none."""
     texts = [token.text[1:].lower() for token in tokens]
     kinds = {"?" if not text else "$1" if text.isdecimal() else "$name" for text in texts}

@@ -24,7 +24,7 @@ from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.guards import MAX_BYTES
 from psoup.sql.select import Lookup, bind_select, clause_text, stream_of
-from psoup.sql.source import Source
+from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.conjuncts import Condition, Conjuncts, Slow, conjuncts
 from psoup.sql.templates.holes import Holes, Wrong, in_order, literal_of, texts_between
@@ -174,7 +174,13 @@ class _Where:
     """The WHERE of a template: ready-made where it has the form for it, else bound anew for every row."""
 
     def __init__(
-        self, source: Source, select: exp.Select, spec: StreamSpec, alias: str, ready: Conjuncts | None, holes: Holes
+        self,
+        source: StatementText,
+        select: exp.Select,
+        spec: StreamSpec,
+        alias: str,
+        ready: Conjuncts | None,
+        holes: Holes,
     ) -> None:
         self._source, self._spec, self._alias = source, spec, alias
         where = select.args.get("where")
@@ -197,7 +203,9 @@ class _Where:
         return [factor_text(factor) for factor in factors], factors
 
 
-def template_of(source: Source, select: exp.Select, holes: Holes, lookup: Lookup, names: Sequence[str]) -> Template:
+def template_of(
+    source: StatementText, select: exp.Select, holes: Holes, lookup: Lookup, names: Sequence[str]
+) -> Template:
     """The template of a parsed SELECT whose placeholders are at `holes`. Raises SqlError."""
     nulls = {hole.start: _NULL for hole in holes.places}
     bind_select(source, select, lookup, names, nulls)  # guards, names: from here on the tree is known to be sound

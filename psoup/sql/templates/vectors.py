@@ -23,7 +23,7 @@ from psoup.expressions.tree import Expr, Literal
 from psoup.model import DataType, Kind
 from psoup.plan.factors import Interval
 from psoup.plan.many import ClauseColumns, Edges, TermColumn
-from psoup.sql.templates.conjuncts import Conjuncts, Group, Slow, compared_with
+from psoup.sql.templates.conjuncts import AttributeConditions, Conjuncts, Slow, compared_with
 from psoup.sql.where.intervals import ends
 
 Comparison = tuple[str, int]
@@ -56,7 +56,7 @@ def vector_groups(ready: Conjuncts | None) -> tuple[VectorGroup, ...] | None:
     return found if len(found) == len(groups) else None
 
 
-def _group(group: Group) -> VectorGroup | None:
+def _group(group: AttributeConditions) -> VectorGroup | None:
     comparisons: list[Comparison] = []
     fixed = [] if group.rest is None else [group.rest]
     for condition in group.conditions:

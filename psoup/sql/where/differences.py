@@ -37,7 +37,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Summand:
     """`base + shift` in steps of the order keys, or just `base`; `kept` are the keys of base without overflow."""
 
     base: Expr
@@ -59,26 +59,26 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
     return Difference(operator, attribute, Literal(BIGINT, two.shift - one.shift), guards)
 
 
-def _side(expr: Expr) -> _Side:
+def _side(expr: Expr) -> _Summand:
     """`expr` as a base and a constant, where that is what it is."""
     if not isinstance(expr, Call) or expr.name not in ("add", "sub", "add_interval"):
-        return _Side(expr)
+        return _Summand(expr)
     base, *constants = expr.args
     if expr.name == "add" and isinstance(base, Literal):
         base, constants = expr.args[1], [base]
     values = [constant.value for constant in constants if isinstance(constant, Literal)]
     if len(values) != len(constants) or not all(type(value) is int for value in values):
-        return _Side(expr)
+        return _Summand(expr)
     if base.type.kind is not expr.type.kind or base.type.scale != expr.type.scale:
-        return _Side(expr)
+        return _Summand(expr)
     if expr.name == "add_interval" and values[0] != 0:
-        return _Side(expr)  # months have no fixed length
+        return _Summand(expr)  # months have no fixed length
     shift = int(values[-1] or 0)
     least, greatest = _range(expr.type)
     if abs(shift) >= _FAR or (expr.type.kind is Kind.DATE and abs(shift) > LAST_DAY):
-        return _Side(expr)
+        return _Summand(expr)
     shift = -shift if expr.name == "sub" else shift
-    return _Side(base, shift, _kept(base.type, least - shift, greatest - shift))
+    return _Summand(base, shift, _kept(base.type, least - shift, greatest - shift))
 
 
 def _range(result: DataType) -> tuple[int, int]:

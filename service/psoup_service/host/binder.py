@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from psoup.admission.binding import Binding
-from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.worker import Failure, StageThread
 from psoup_service.turns import ShortTurns
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ REST_SECONDS = 0.005
 gives it up), and what comes in a rest has it at once."""
 
 
-class Binder(Stage):
+class BindingThread(StageThread):
     """`bound` is called with each submission when its binding has ended, or is given up, on the binder's thread.
 
     `others`: how many commands of others have been taken up so far.

@@ -21,7 +21,7 @@ from psoup.events.events import Event
 from psoup_service.host.pauses import Pause
 from psoup_service.host.room import Room
 from psoup_service.host.wakeups import Outcome, deliver
-from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.worker import Failure, StageThread
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Group:
+class CommitGroup:
     """Commands that were prepared together: what to answer, what to log with its room, and room to give back.
 
     `large`: there is a large push in it, or none at all but a `pause` for somebody, or for the store to settle.
@@ -50,7 +50,7 @@ class Group:
         return self.done + sum(size for _, size in self.events)
 
 
-class Committer(Stage):
+class Committer(StageThread):
     """Logs and answers groups in the order they come. `error` makes what their callers get if they cannot be logged.
 
     `written` is called when `writing` may have ended, on the committer's thread.
@@ -71,8 +71,8 @@ class Committer(Stage):
         self._room = room
         self._error = error
         self._written = written
-        self._groups: deque[Group] = deque()
-        self._taken: list[Group] = []
+        self._groups: deque[CommitGroup] = deque()
+        self._taken: list[CommitGroup] = []
         self._large = 0
         """Groups with large pushes that were put, and are not written."""
         self._pausing = False
@@ -102,7 +102,7 @@ class Committer(Stage):
         if full is not None:
             raise ResourceExhausted(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
 
-    def put(self, group: Group) -> None:
+    def put(self, group: CommitGroup) -> None:
         """Have a group logged; on this thread if that is quick. From the sequencer's thread."""
         if not self._store.durable:
             self._taken = [group]
@@ -137,7 +137,7 @@ class Committer(Stage):
                 self._large -= large
             self._written()
 
-    def _pause(self, taken: list[Group]) -> None:
+    def _pause(self, taken: list[CommitGroup]) -> None:
         """Others write, after what was taken with them; whatever becomes of the store, nobody waits for a pause."""
         try:
             if self._store.due:
@@ -201,14 +201,14 @@ class Committer(Stage):
             _log.error("commands wait for room in the store: %s", full.message)
             self._written()
 
-    def _refuse(self, groups: list[Group]) -> None:
+    def _refuse(self, groups: list[CommitGroup]) -> None:
         _waive(groups)
         for group in groups:
             self._room.leave(len(group.outcomes), group.size)
             deliver([(answer, self._error()) for answer, _ in group.outcomes])
 
 
-def _waive(groups: list[Group]) -> None:
+def _waive(groups: list[CommitGroup]) -> None:
     for group in groups:
         if group.pause is not None:
             group.pause.waive()

@@ -35,8 +35,8 @@ from psoup_service.host.line import Submission
 from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.readers import Readers, Reading
-from psoup_service.host.room import RETRY_AFTER_MS, Place, Room
+from psoup_service.host.readers import Read, Readers
+from psoup_service.host.room import RETRY_AFTER_MS, Room, TakenRoom
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.sizes import size_of
 from psoup_service.host.wakeups import Outcome, deliver
@@ -170,7 +170,7 @@ class Host(Generic[SnapshotT]):
 
     # Commands -------------------------------------------------------------------------------------------------
 
-    async def reserve(self, size: int, *, patience: float = 0.0) -> Place:
+    async def reserve(self, size: int, *, patience: float = 0.0) -> TakenRoom:
         """Take room for a command of `size` bytes that is yet to be made; `submit` gives it back, or its holder.
 
         Raises ResourceExhausted (`retry_after_ms`); Unavailable with reason STARTING or DRAINING.
@@ -180,7 +180,7 @@ class Host(Generic[SnapshotT]):
         return await self._room.place(size, patience)
 
     async def submit(
-        self, command: Command, *, patience: float = 0.0, place: Place | None = None, sender: Hashable = ""
+        self, command: Command, *, patience: float = 0.0, place: TakenRoom | None = None, sender: Hashable = ""
     ) -> Acknowledgement:
         """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
 
@@ -246,7 +246,7 @@ class Host(Generic[SnapshotT]):
                 retry_after_ms=RETRY_AFTER_MS,
             )
 
-        def work(reading: Reading) -> T:
+        def work(reading: Read) -> T:
             own = budget or self._allowance.budget()
             own.ask = reading.ask
             try:

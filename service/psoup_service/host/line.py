@@ -42,7 +42,7 @@ class Submission:
     """Whose it is, among those who take turns."""
 
 
-class Line:
+class CommandLine:
     """See the module."""
 
     def __init__(self) -> None:

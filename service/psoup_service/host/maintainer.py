@@ -14,10 +14,10 @@ from psoup.engine.maintenance.cover import evaluating
 from psoup.runner import Runner, serial
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.worker import Failure, StageThread
 
 
-class Maintainer(Stage):
+class Maintainer(StageThread):
     """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard` knows what not to."""
 
     def __init__(self, post: Callable[[Any], None], failed: Failure, guard: Guard, run: Runner = serial) -> None:

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from psoup.clauses.quarantine import LeftIndex, Place, Precautions
+from psoup.clauses.quarantine import EvaluationPlace, LeftIndex, Precautions
 from psoup.errors import NotFound
 from psoup_service.ids import Ids
 from psoup_storage.contract import Store
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 class Mark:
     """A place, and how many processes have come to it, this one included."""
 
-    place: Place
+    place: EvaluationPlace
     times: int
 
     def to_text(self) -> str:
@@ -70,7 +70,7 @@ class Guard:
                     reason="UNKNOWN_QUERY",
                 )
 
-    def watch(self, place: Place) -> bool:
+    def watch(self, place: EvaluationPlace) -> bool:
         """Note that something is about to be evaluated; False if that has ended two processes."""
         found = self._found
         times = found.times + 1 if found is not None and place.meets(found.place) else 1
@@ -113,7 +113,7 @@ def read_mark(text: str) -> Mark | None:
     """What an earlier process was about to evaluate; None if it came to its end otherwise."""
     try:
         facts = json.loads(text)
-        place = Place(int(facts["stream_id"]), str(facts["what"]), int(facts["first_id"]), int(facts["rows"]))
+        place = EvaluationPlace(int(facts["stream_id"]), str(facts["what"]), int(facts["first_id"]), int(facts["rows"]))
         return Mark(place, int(facts["times"]))
     except (ValueError, KeyError, TypeError):
         return None

@@ -5,7 +5,7 @@
                                  │ a read that turns out to be long
                                  └──> waits in the line of long reads, where it is, until one of these places is free
 
-A read is not interrupted: it asks (`Reading.ask`, the port of `psoup.reading`) after each chunk's work whether it may
+A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
 go on. There it ends if its caller has left, and there it steps aside. With one thread, long reads have that one.
 """
 
@@ -33,10 +33,10 @@ _ASIDE = 32
 """Reads that may have stepped aside: each holds a thread and what it has found."""
 
 
-class Reading:
+class Read:
     """One read: in a line, under way, or set aside."""
 
-    def __init__(self, readers: Readers, tenant: str, long: bool, work: Callable[[Reading], Any]) -> None:
+    def __init__(self, readers: Readers, tenant: str, long: bool, work: Callable[[Read], Any]) -> None:
         self.tenant = tenant
         self.long = long
         self.ticket = 0
@@ -91,8 +91,8 @@ class Readers:
         self.most_s = most_s
         self._places, self._long_places = threads, max(threads - 1, 1)
         self._under_way = self._long = 0
-        self._aside: set[Reading] = set()
-        self._quick_line, self._long_line = _Line(), _Line()
+        self._aside: set[Read] = set()
+        self._quick_line, self._long_line = _ReadLine(), _ReadLine()
         self._tickets = 0
         self._lock = threading.Condition()
         self._threads: set[threading.Thread] = set()
@@ -104,9 +104,9 @@ class Readers:
         """Reads that have stepped aside."""
         return len(self._aside)
 
-    async def read(self, work: Callable[[Reading], T], *, tenant: str, long: bool) -> T:
+    async def read(self, work: Callable[[Read], T], *, tenant: str, long: bool) -> T:
         """What `work` returns, on one of the threads; if the caller is cancelled, it ends at its next question."""
-        reading = Reading(self, tenant, long, work)
+        reading = Read(self, tenant, long, work)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the readers are closed")
@@ -121,7 +121,7 @@ class Readers:
             self._forget(reading)
             raise
 
-    def step_aside(self, reading: Reading) -> None:
+    def step_aside(self, reading: Read) -> None:
         """A read under way has become long: it goes on at once if a place for long reads is free, else it waits."""
         with self._lock:
             reading.long = True
@@ -154,7 +154,7 @@ class Readers:
         for thread in threads:
             thread.join()
 
-    def _forget(self, reading: Reading) -> None:
+    def _forget(self, reading: Read) -> None:
         """Nobody waits for a read any more."""
         with self._lock:
             waited = (self._long_line if reading.long else self._quick_line).remove(reading)
@@ -162,13 +162,13 @@ class Readers:
             if waited:
                 self._drop(reading)
 
-    def _drop(self, reading: Reading) -> None:
+    def _drop(self, reading: Read) -> None:
         """A read that was taken out of its line will not be done; one that had stepped aside ends by itself."""
         reading.gone = True
         if reading.turn is not None:
             self._resume(reading)
 
-    def _resume(self, reading: Reading) -> None:
+    def _resume(self, reading: Read) -> None:
         """Let a read that has stepped aside go on, if only to its end."""
         self._aside.discard(reading)
         self._under_way += 1
@@ -197,7 +197,7 @@ class Readers:
             deliver([(reading.answer, outcome)])
             del reading, outcome  # an answer must not live as long as an idle thread
 
-    def _wait(self) -> Reading | None:
+    def _wait(self) -> Read | None:
         """The next read, or None: this thread is over."""
         with self._lock:
             while (reading := self._next()) is None:
@@ -211,7 +211,7 @@ class Readers:
                     self._idle -= 1
             return reading
 
-    def _next(self) -> Reading | None:
+    def _next(self) -> Read | None:
         """The read whose turn it is; those that had stepped aside go on in their own threads."""
         while self._under_way < self._places:
             lines = [line for line in (self._quick_line, self._long_line) if line]
@@ -229,24 +229,24 @@ class Readers:
         return None
 
 
-class _Line:
+class _ReadLine:
     """Reads that wait: of each tenant those that came first, tenants in turns."""
 
     def __init__(self) -> None:
-        self._tenants: OrderedDict[str, deque[Reading]] = OrderedDict()
+        self._tenants: OrderedDict[str, deque[Read]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._tenants)
 
     @property
-    def first(self) -> Reading:
+    def first(self) -> Read:
         """Whose turn it is; there must be one."""
         return next(iter(self._tenants.values()))[0]
 
-    def put(self, reading: Reading) -> None:
+    def put(self, reading: Read) -> None:
         self._tenants.setdefault(reading.tenant, deque()).append(reading)
 
-    def take(self) -> Reading:
+    def take(self) -> Read:
         """The first leaves the line, and its tenant goes to the end."""
         tenant, waiting = next(iter(self._tenants.items()))
         reading = waiting.popleft()
@@ -256,7 +256,7 @@ class _Line:
             del self._tenants[tenant]
         return reading
 
-    def remove(self, reading: Reading) -> bool:
+    def remove(self, reading: Read) -> bool:
         """Take a read out; whether it was there."""
         waiting = self._tenants.get(reading.tenant)
         if waiting is None or reading not in waiting:
@@ -266,7 +266,7 @@ class _Line:
             del self._tenants[reading.tenant]
         return True
 
-    def drain(self) -> list[Reading]:
+    def drain(self) -> list[Read]:
         """All of them; the line is empty then."""
         everyone = [reading for waiting in self._tenants.values() for reading in waiting]
         self._tenants.clear()

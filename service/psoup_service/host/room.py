@@ -32,7 +32,7 @@ class _Waiter:
     entered: bool = False
 
 
-class Place:
+class TakenRoom:
     """Room that was taken, and is given back once: by `release`, or by whoever takes it over. Any thread."""
 
     def __init__(self, room: Room, size: int) -> None:
@@ -113,10 +113,10 @@ class Room:
             self._take(size)
             return True
 
-    async def place(self, size: int, patience: float) -> Place:
+    async def place(self, size: int, patience: float) -> TakenRoom:
         """As `enter`; what was taken is an object that gives it back."""
         await self.enter(size, patience)
-        return Place(self, size)
+        return TakenRoom(self, size)
 
     def leave(self, commands: int, size: int) -> None:
         """Give back room, and let in who fits now."""

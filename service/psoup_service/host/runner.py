@@ -25,7 +25,7 @@ class TaskPool:
             raise ValueError(f"{threads} threads cannot run anything; give at least 1")
         self.threads = threads
         self._taken = threading.Lock()
-        self._workers = [_Worker(number) for number in range(threads - 1)]
+        self._workers = [_RunnerThread(number) for number in range(threads - 1)]
 
     def __call__(self, tasks: Sequence[Task]) -> None:
         """Run all of `tasks`; the first exception, in their order, is raised after all have ended."""
@@ -60,7 +60,7 @@ class TaskPool:
             self._workers = []
 
 
-class _Worker:
+class _RunnerThread:
     """A thread that does what it is given, again and again."""
 
     def __init__(self, number: int) -> None:

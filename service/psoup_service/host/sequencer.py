@@ -26,15 +26,15 @@ from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Attach, Command, CreateStream, Push, Register, RegisterMany
-from psoup_service.host.binder import Binder
-from psoup_service.host.committer import Committer, Group
+from psoup_service.host.binder import BindingThread
+from psoup_service.host.committer import CommitGroup, Committer
 from psoup_service.host.jumps import Jumps
-from psoup_service.host.line import Line, Submission, is_large
+from psoup_service.host.line import CommandLine, Submission, is_large
 from psoup_service.host.pauses import Pause
 from psoup_service.host.pins import Pins
 from psoup_service.host.room import Room
 from psoup_service.host.wakeups import deliver
-from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.worker import Failure, StageThread
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
 
@@ -48,7 +48,7 @@ _GROWING = (Push, Register, RegisterMany, CreateStream, Attach)
 """What a store without room refuses; to drop and to unregister is the way out of that."""
 
 
-class Sequencer(Stage):
+class Sequencer(StageThread):
     """Prepares, logs, acknowledges. `error` makes what the commands get that come too late."""
 
     def __init__(
@@ -73,11 +73,11 @@ class Sequencer(Stage):
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._taken = 0
         """Commands that were taken up."""
-        self._binder = Binder(self._come_back, lambda: self._taken, failed)
+        self._binder = BindingThread(self._come_back, lambda: self._taken, failed)
         self.jumps = Jumps()
         self._beside = 0
         """Submissions that the binder has."""
-        self._line = Line()
+        self._line = CommandLine()
         self._pauses: deque[Pause] = deque()
         """That were asked for; before the next large push."""
         self._group: list[Submission] = []
@@ -198,7 +198,7 @@ class Sequencer(Stage):
         if self._may_pause():
             with self.condition:
                 pause = self._pauses.popleft() if self._pauses else None
-            self._committer.put(Group(large=True, pause=pause))
+            self._committer.put(CommitGroup(large=True, pause=pause))
         else:
             self._prepare_group(self._large_one())
 
@@ -223,7 +223,7 @@ class Sequencer(Stage):
 
     def _prepare_group(self, takes: Iterator[list[Submission]]) -> None:
         """Prepare them in order, tell those who are refused, and hand the others over as one group."""
-        group, refused = Group(), list[tuple[Submission, PSoupError]]()
+        group, refused = CommitGroup(), list[tuple[Submission, PSoupError]]()
         for taken in takes:
             self._taken += len(taken)
             self._group += taken
@@ -237,7 +237,7 @@ class Sequencer(Stage):
         if group.outcomes:
             self._committer.put(group)
 
-    def _prepare_together(self, taken: list[Submission], group: Group) -> bool:
+    def _prepare_together(self, taken: list[Submission], group: CommitGroup) -> bool:
         """One event for all, or False: then nothing has happened."""
         pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
         size = sum(submission.size for submission in taken)
@@ -252,7 +252,7 @@ class Sequencer(Stage):
         return True
 
     def _prepare_alone(
-        self, submission: Submission, group: Group, refused: list[tuple[Submission, PSoupError]]
+        self, submission: Submission, group: CommitGroup, refused: list[tuple[Submission, PSoupError]]
     ) -> None:
         try:
             if self._put_beside(submission):

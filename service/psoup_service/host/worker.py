@@ -19,7 +19,7 @@ Failure = Callable[[str], None]
 """Told what went wrong, on the thread where it did."""
 
 
-class Stage(ABC):
+class StageThread(ABC):
     """Base of the host's threads; a subclass gives `run` and `has_work`, and wakes it through `condition`."""
 
     def __init__(self, name: str, failed: Failure) -> None:

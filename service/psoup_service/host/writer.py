@@ -25,7 +25,7 @@ from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.room import Room
 from psoup_service.host.wakeups import Outcome, deliver
-from psoup_service.host.worker import Failure, Stage
+from psoup_service.host.worker import Failure, StageThread
 from psoup_service.turns import ShortTurns
 
 RUN_ROWS = 65_536
@@ -34,7 +34,7 @@ RUN_EVENTS = 1_024
 """Events after which a run is closed."""
 
 
-class Writer(Stage):
+class Writer(StageThread):
     """Applies runs of events and installs results. `run`: the threads that help maintenance."""
 
     def __init__(

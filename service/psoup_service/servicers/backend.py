@@ -15,7 +15,7 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.model import DEFAULT_TENANT
 from psoup_service.host.host import Host
-from psoup_service.host.room import Place
+from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads
 from psoup_service.ids import Ids
 from psoup_service.metrics import Metrics
@@ -100,7 +100,7 @@ class Backend:
         return await self.visible(min_sequence)
 
     async def change(
-        self, command: Command, place: Place | None = None, sender: str = ""
+        self, command: Command, place: TakenRoom | None = None, sender: str = ""
     ) -> tuple[Acknowledgement, Snapshot]:
         """Submit a command that is no push, and wait until every call sees its effect."""
         done = await self.host.submit(command, patience=PATIENCE_S, place=place, sender=sender)

@@ -18,7 +18,7 @@ _MATCHES_S = 0.25
 """Seconds after its first tuple at which MatchesMany replies with what it has."""
 
 
-class Costs:
+class CostCalls:
     """See queries.proto. All of it runs on reader threads."""
 
     _backend: Backend

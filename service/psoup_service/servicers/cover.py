@@ -17,7 +17,7 @@ from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming
-from psoup_storage.durable.chunks.covering import MOST_QUERIES, Taken
+from psoup_storage.durable.chunks.covering import MOST_QUERIES, TakenCover
 from psoup_storage.formats.job_folder import check_name
 
 
@@ -73,7 +73,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         chunks = [entry.data for entry in view.chunks[: view.archived] if isinstance(entry.data, ArchivedChunk)]
         directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
 
-        def work() -> Taken:
+        def work() -> TakenCover:
             """What was found for queries that are gone goes."""
             queries = self._backend.host.snapshot().queries
             store.prune_covers(lambda number: queries.get(number) is not None)

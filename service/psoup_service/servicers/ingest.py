@@ -19,7 +19,7 @@ from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, PushAcknowledgement
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service.host.frames import let_go
-from psoup_service.host.room import Place
+from psoup_service.host.room import TakenRoom
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
 from psoup_service.wire import convert
 
@@ -133,7 +133,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
     async def _command(
         self, sender: _Sender, number: int, payload: bytes, context: Context
-    ) -> tuple[commands.Push, Place]:
+    ) -> tuple[commands.Push, TakenRoom]:
         """The command of a batch, and the room that was taken for it."""
         tenant = self._backend.tenant(context)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
@@ -150,14 +150,14 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         )
         return push, decoded.place
 
-    async def _submit(self, command: commands.Push, place: Place, size: int) -> PushAcknowledgement:
+    async def _submit(self, command: commands.Push, place: TakenRoom, size: int) -> PushAcknowledgement:
         done = await self._backend.host.submit(command, place=place)
         assert isinstance(done, PushAcknowledgement)
         self._backend.metrics.pushed(done, size)
         return done
 
 
-def _leave(place: Place, _: asyncio.Future[PushAcknowledgement]) -> None:
+def _leave(place: TakenRoom, _: asyncio.Future[PushAcknowledgement]) -> None:
     """A task that is cancelled before it begins has submitted nothing."""
     place.release()
 

@@ -17,10 +17,10 @@ from psoup.events.commands import Register, Unregister
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
-from psoup_service.host.room import Place
+from psoup_service.host.room import TakenRoom
 from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context, fitting
-from psoup_service.servicers.costs import Costs
+from psoup_service.servicers.costs import CostCalls
 from psoup_service.servicers.invocation import Invocation
 from psoup_service.wire import convert
 
@@ -31,7 +31,7 @@ _MAX_SPANS = 1_000
 """Parts of the archive that Explain names one by one."""
 
 
-class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
+class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer):
     """See queries.proto."""
 
     def __init__(self, backend: Backend) -> None:
@@ -85,7 +85,7 @@ class QueryServicer(Invocation, Costs, queries_pb2_grpc.QueryServiceServicer):
         context: Context,
         check_rows: Callable[[int], None],
         number: int = 1,
-    ) -> tuple[commands.RegisterMany, Place | None]:
+    ) -> tuple[commands.RegisterMany, TakenRoom | None]:
         """The command of a request with parameters, or with several statements; with parameters, its room too."""
         tenant, texts = self._backend.tenant(context), list(statements)
         parameters = request.parameters  # each look at the field copies it

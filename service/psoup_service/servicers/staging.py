@@ -24,7 +24,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
 from psoup_service.wire import convert
-from psoup_service.wire.staged import BatchKey, Part, Stage, Stages, one_table, read_token
+from psoup_service.wire.staged import BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
 
 _NAME_BYTES = 256
 
@@ -110,7 +110,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         assert isinstance(done, PushAcknowledgement)
         return done
 
-    def _spec(self, stage: Stage) -> StreamSpec:
+    def _spec(self, stage: StagedBatch) -> StreamSpec:
         """What the stage's stream is now; drops the stage if that is another stream."""
         try:
             view = _stream(self._backend.host.snapshot(), stage.batch.tenant, stage.batch.stream)
@@ -125,16 +125,16 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             )
         return view.spec
 
-    async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, context: Context) -> Part:
+    async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, context: Context) -> StagedPart:
         """The part in the stream's columns and types, checked; errors name it."""
         decoding = self._backend.decoding
         payload = request.arrow_ipc  # each look at the field copies it
 
-        def read(rows: pa.Table | pa.RecordBatch) -> Part:
+        def read(rows: pa.Table | pa.RecordBatch) -> StagedPart:
             columns = read_columns(spec, rows, self._config)
             check_times(spec, columns)
             table = pa.table([column.to_arrow() for column in columns], schema=arrow_schema(spec.schema))
-            return Part.of(table, len(payload))
+            return StagedPart.of(table, len(payload))
 
         try:
             decoded = await decoding.batch(spec, payload, context.peer)

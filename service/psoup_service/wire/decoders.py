@@ -39,7 +39,7 @@ class _Job:
         self.doing = self.left = False
 
 
-class _Line:
+class _DecodingLine:
     """One thread, and the jobs that wait for it. The thread begins with the first."""
 
     def __init__(self, name: str) -> None:
@@ -117,7 +117,7 @@ class Decoders:
     """Both threads. `run` is called on an event loop."""
 
     def __init__(self) -> None:
-        self._quick, self._long = _Line("psoup-decoder"), _Line("psoup-decoder-long")
+        self._quick, self._long = _DecodingLine("psoup-decoder"), _DecodingLine("psoup-decoder-long")
 
     async def run(
         self, sender: Hashable, size: int, work: Callable[[], T], *, dropped: Callable[[], None] | None = None

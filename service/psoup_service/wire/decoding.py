@@ -24,7 +24,7 @@ from psoup.batch_names import positions
 from psoup.errors import InvalidBatch
 from psoup.model import StreamSpec
 from psoup.wording import counted, verb
-from psoup_service.host.room import Place
+from psoup_service.host.room import TakenRoom
 from psoup_service.host.sizes import COMMAND_BYTES, ROW_BYTES
 from psoup_service.wire import ipc
 from psoup_service.wire.decoders import Decoders
@@ -50,14 +50,14 @@ class Decoded:
 
     table: pa.Table | pa.RecordBatch
     digest: bytes
-    place: Place
+    place: TakenRoom
 
 
 class Decoding:
     """Decodes what requests carry. `reserve` takes room, as `Host.reserve` does; `patience` is how long it may wait."""
 
     def __init__(
-        self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[Place]], patience: float
+        self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[TakenRoom]], patience: float
     ) -> None:
         self._limits = limits
         self._decoders = decoders
@@ -101,7 +101,7 @@ class Decoding:
         decoded.place.release()
         return done
 
-    async def _digest(self, payload: bytes, place: Place, sender: Sender) -> bytes:
+    async def _digest(self, payload: bytes, place: TakenRoom, sender: Sender) -> bytes:
         """What identifies the bytes: 50 us for those that are looked at on the loop."""
         if len(payload) <= ON_LOOP_BYTES:
             return ipc.digest(payload)

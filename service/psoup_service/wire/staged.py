@@ -58,29 +58,29 @@ class BatchKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StagedPart:
     """Rows of a part in the stream's columns, and what they are charged."""
 
     table: pa.Table
     nbytes: int
 
     @staticmethod
-    def of(table: pa.Table, sent: int) -> Part:
+    def of(table: pa.Table, sent: int) -> StagedPart:
         """`sent`: bytes of the message, which the table may keep in memory whole. O(columns)."""
-        return Part(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes, sent))
+        return StagedPart(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes, sent))
 
 
-_NO_PART = Part(pa.table({}), 0)
+_NO_PART = StagedPart(pa.table({}), 0)
 
 
 @dataclass(eq=False, slots=True)
-class Stage:
+class StagedBatch:
     """The parts of one batch. `committing` while its commit is under way: nothing may change it."""
 
     token: str
     batch: BatchKey
     stream_id: int
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, StagedPart] = field(default_factory=dict)
     rows: int = 0
     nbytes: int = 0
     committing: bool = False
@@ -127,13 +127,13 @@ class Stages:
         self._limit = limit
         self._limit_of_one = limit - limit // 4
         self._make_way_after = make_way_after
-        self._open: dict[str, Stage] = {}
-        self._of_sender: dict[tuple[str, str, str], Stage] = {}
+        self._open: dict[str, StagedBatch] = {}
+        self._of_sender: dict[tuple[str, str, str], StagedBatch] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, batch: BatchKey, stream_id: int) -> Stage:
+    def open(self, batch: BatchKey, stream_id: int) -> StagedBatch:
         """A new stage for `batch`; one that its sender has open is dropped, unless its commit is under way.
 
         Raises ResourceExhausted if the tenant has too many, and none of them is silent.
@@ -143,13 +143,13 @@ class Stages:
             self._check_still(before)
             self.drop(before)
         self._find_place(batch.tenant)
-        stage = Stage(_token(batch), batch, stream_id)
+        stage = StagedBatch(_token(batch), batch, stream_id)
         self._open[stage.token] = stage
         self._of_sender[batch.sender] = stage
         self._touch(stage)
         return stage
 
-    def find(self, token: str, tenant: str) -> Stage:
+    def find(self, token: str, tenant: str) -> StagedBatch:
         """The open stage; raises NotFound."""
         stage = self._open.get(token)
         if stage is None or stage.batch.tenant != tenant:
@@ -161,7 +161,7 @@ class Stages:
         self._touch(stage)
         return stage
 
-    def check_open(self, stage: Stage, name: str) -> None:
+    def check_open(self, stage: StagedBatch, name: str) -> None:
         """Raise what `put` would raise for a part of this name, whatever its size: before it is read."""
         if self._open.get(stage.token) is not stage:
             raise NotFound("the stage was dropped while the part was read; begin again", reason="UNKNOWN_STAGE")
@@ -173,7 +173,7 @@ class Stages:
                 limit=MOST_PARTS,
             )
 
-    def put(self, stage: Stage, name: str, part: Part) -> None:
+    def put(self, stage: StagedBatch, name: str, part: StagedPart) -> None:
         """Add or replace a part; raises ResourceExhausted if it does not fit, and keeps what was there."""
         self.check_open(stage, name)
         replaced = stage.parts.get(name, _NO_PART)
@@ -205,7 +205,7 @@ class Stages:
         stage.rows += part.table.num_rows - replaced.table.num_rows
         self.nbytes += part.nbytes - replaced.nbytes
 
-    def drop(self, stage: Stage) -> None:
+    def drop(self, stage: StagedBatch) -> None:
         """Forget a stage; harmless if that has happened."""
         if stage.expiry is not None:
             stage.expiry.cancel()
@@ -238,7 +238,7 @@ class Stages:
             )
         self._make_way(min(silent, key=lambda stage: stage.touched))
 
-    def _make_room(self, stage: Stage, more: int) -> None:
+    def _make_room(self, stage: StagedBatch, more: int) -> None:
         """Drop silent stages that hold more than their share, the largest first, while `more` bytes do not fit."""
         share = self._limit // len(self._open)
         while self.nbytes + more > self._limit:
@@ -247,32 +247,32 @@ class Stages:
                 return
             self._make_way(max(others, key=lambda other: other.nbytes))
 
-    def _silent(self, stages: Iterable[Stage]) -> list[Stage]:
+    def _silent(self, stages: Iterable[StagedBatch]) -> list[StagedBatch]:
         """Those that another sender's may take the place of."""
         before = asyncio.get_running_loop().time() - self._make_way_after
         return [stage for stage in stages if not stage.committing and stage.touched <= before]
 
-    def _make_way(self, stage: Stage) -> None:
+    def _make_way(self, stage: StagedBatch) -> None:
         _log.warning(
             "a silent stage made way for another sender",
             extra={"stream": stage.batch.stream, "producer": stage.batch.producer, "bytes": stage.nbytes},
         )
         self.drop(stage)
 
-    def _touch(self, stage: Stage) -> None:
+    def _touch(self, stage: StagedBatch) -> None:
         if stage.expiry is not None:
             stage.expiry.cancel()
         loop = asyncio.get_running_loop()
         stage.touched = loop.time()
         stage.expiry = loop.call_later(self.idle, self._expire, stage)
 
-    def _expire(self, stage: Stage) -> None:
+    def _expire(self, stage: StagedBatch) -> None:
         if stage.committing:
             self._touch(stage)
         else:
             self.drop(stage)
 
-    def _check_still(self, stage: Stage) -> None:
+    def _check_still(self, stage: StagedBatch) -> None:
         if stage.committing:
             raise FailedPrecondition(
                 f"number {stage.batch.number} of producer {stage.batch.producer!r} is being committed; wait for the"

@@ -1,11 +1,11 @@
 """Events in a directory of their own, safe from the end of the process and of the power.
 
-    directory   the folder: private, and locked against a second service
-    sqlite/     the database in it: how it is opened, what it holds, what follows an error
-    log/        events as rows, and back; blocks of many queries; which rows the log no longer needs
-    chunks/     closed chunks as Parquet files
-    tools/      backup, doctor, and what else looks at a directory from outside
-    store       the contract on top of these
+directory   the folder: private, and locked against a second service
+sqlite/     the database in it: how it is opened, what it holds, what follows an error
+log/        events as rows, and back; blocks of many queries; which rows the log no longer needs
+chunks/     closed chunks as Parquet files
+tools/      backup, doctor, and what else looks at a directory from outside
+store       the contract on top of these
 """
 
 from psoup_storage.durable.store import DurableStore

@@ -28,12 +28,12 @@ from psoup.events.events import Attached, Event, Pushed, StreamDropped
 from psoup.model import StreamSpec
 from psoup_storage.durable.chunks.archive import ColumnCache, StoredColumns
 from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
-from psoup_storage.durable.chunks.covering import Covers, Taken
+from psoup_storage.durable.chunks.covering import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.directory import INCOMING, DataDirectory
 from psoup_storage.durable.log import forgetting, log
-from psoup_storage.durable.log.codec import Decoder, Edge, Row, encode
+from psoup_storage.durable.log.codec import Decoder, Edge, LogRow, encode
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
     forget_aged,
@@ -106,7 +106,7 @@ class DurableStore:
                 raise Internal(f"the store in {path} cannot be opened: {problem}", reason="STORAGE_FAILED") from problem
             opened.pop_all()
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
-        self._ready: dict[int, Row] = {}
+        self._ready: dict[int, LogRow] = {}
         """Rows that were made of events which have not been appended yet, by sequence."""
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
         """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
@@ -297,7 +297,7 @@ class DurableStore:
         found = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
         return [StoredFile(str(source.path), len(chunk), source.crc, chunk.first_id) for chunk, source in found]
 
-    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], known: int = NO_QUERY) -> Taken:
+    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], known: int = NO_QUERY) -> TakenCover:
         """Take in what a job found in some of the `chunks` for queries, below `known`. O(chunks); any thread.
 
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.

@@ -25,7 +25,7 @@ import pyarrow as pa
 from psoup.columns import Batch
 from psoup.data.chunk import ChunkView
 from psoup.events.commands import Extent
-from psoup.matching.outside import Beforehand, Found
+from psoup.matching.outside import Beforehand, ClauseMatches
 from psoup.model import StreamSpec
 from psoup_storage.formats.chunk_file import archive_facts, encode_chunk
 from psoup_storage.formats.files import sync_directory
@@ -101,13 +101,13 @@ def suffix_of(incarnation: str) -> str:
     return f"{SUFFIX}-{incarnation}"
 
 
-def _of_service(found: Sequence[Found], place: int) -> Iterator[Found]:
+def _of_service(found: Sequence[ClauseMatches], place: int) -> Iterator[ClauseMatches]:
     """What the queries of one of the services matched, under their own IDs."""
     least, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
     for clause in found:
         ids = tuple(number - least for number in clause.query_ids if least <= number < end)
         if ids:
-            yield Found(ids, clause.offsets, clause.errors)
+            yield ClauseMatches(ids, clause.offsets, clause.errors)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from psoup.columns import Array
-from psoup.matching.outside import Found
+from psoup.matching.outside import ClauseMatches
 
 SUFFIX = ".matches"
 _MAGIC = 0x31686374614D5350
@@ -52,7 +52,7 @@ NOTHING = Index(_NONE.reshape(0, 2), _NONE, _NONE, _NONE, _NONE, {}, 0, 0)
 """Of a chunk without matches that could be read."""
 
 
-def write(path: Path, crc: int, rows: int, found: Sequence[Found]) -> None:
+def write(path: Path, crc: int, rows: int, found: Sequence[ClauseMatches]) -> None:
     """Write what all clauses matched in a chunk with the checksum `crc` and so many `rows`. It need not be durable."""
     bitmap = (rows + 7) // 8
     columns, places, start = list[bytes](), dict[int, tuple[int, int, int]](), 0

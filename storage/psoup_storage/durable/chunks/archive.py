@@ -79,7 +79,7 @@ class ColumnCache:
 
 
 class StoredColumns:
-    """The columns of one file (`psoup.data.archived.Source`); raises Internal, reason DATA_DAMAGED, for a bad one.
+    """The columns of one file (`psoup.data.archived.ChunkSource`); raises Internal, reason DATA_DAMAGED, for a bad one.
 
     `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum. `ranges`: uint32
     [columns, row groups, 2], where columns begin and how long they are; empty if that is not known. `crc`: of all

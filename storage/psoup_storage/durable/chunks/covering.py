@@ -35,7 +35,7 @@ MOST_QUERIES = 65_536
 """Queries of one job."""
 
 
-class Taken(NamedTuple):
+class TakenCover(NamedTuple):
     """What of a job directory was taken in: chunks, and the tuples in them."""
 
     chunks: int
@@ -81,7 +81,7 @@ class Covers:
                 (path / (file + SUFFIX)).unlink(missing_ok=True)
             self._add(StoredCover(path, cover.ranges), files)
 
-    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], known: int) -> Taken:
+    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], known: int) -> TakenCover:
         """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
 
         Its queries must be below `known`. What it says that they match is believed: to find that is what the job did.
@@ -96,7 +96,7 @@ class Covers:
             files = [file for file in wanted if not self._has(file, cover.ranges)]
             if files:
                 self._store(directory, Cover(incarnation, cover.ranges, tuple(files)), chunks)
-        return Taken(len(files), sum(chunks[file][0] for file in files))
+        return TakenCover(len(files), sum(chunks[file][0] for file in files))
 
     def forget(self, files: Iterable[str]) -> None:
         """Chunks are gone, and what is known of them goes, too."""

@@ -31,7 +31,7 @@ from psoup.events.events import (
     Attached,
     Event,
     Pushed,
-    Refused,
+    RefusedTuples,
     Registered,
     RegisteredMany,
     StreamAltered,
@@ -49,7 +49,7 @@ from psoup_storage.durable.log.blocks import decode_block, encode_block, read_go
 _INT64 = np.dtype("<i8")
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only.
 
     `gone` is of another table, and not always known: which queries of a block are gone (`blocks.write_gone`).
@@ -66,7 +66,7 @@ class Row(NamedTuple):
     gone: bytes | None = None
 
 
-def encode(event: Event) -> Row:
+def encode(event: Event) -> LogRow:
     """The row of an event. O(bytes)."""
     match event:
         case Pushed():
@@ -101,7 +101,7 @@ def encode(event: Event) -> Row:
             return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
 
 
-def _encode_push(event: Pushed) -> Row:
+def _encode_push(event: Pushed) -> LogRow:
     batch, refused = event.batch, event.refused
     tuples = encode_tuples(batch) if len(batch) else None
     times = None
@@ -129,7 +129,7 @@ def _encode_push(event: Pushed) -> Row:
     )
 
 
-def _encode_many(event: RegisteredMany) -> Row:
+def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
     streams = list(event.stream_ids)
     if len(set(streams)) == 1:
@@ -162,13 +162,13 @@ def _row(
     last_time: int | None = None,
     /,
     **facts: Any,
-) -> Row:
+) -> LogRow:
     body = json.dumps(facts, separators=(",", ":"))
-    row = Row(sequence, kind, stream, body, refused, tuples, last_time, 0)
+    row = LogRow(sequence, kind, stream, body, refused, tuples, last_time, 0)
     return row._replace(checksum=_checksum(row))
 
 
-def _checksum(row: Row) -> int:
+def _checksum(row: LogRow) -> int:
     head = f"{row.sequence} {row.kind} {row.stream} {row.last_time} {row.body}".encode()
     return zlib.crc32(row.refused or b"", zlib.crc32(head))
 
@@ -236,7 +236,7 @@ class Decoder:
         self._streams: dict[int, StreamSpec] = {}
         self._forms: dict[int, Forms] = {}
 
-    def decode(self, row: Row) -> Event:
+    def decode(self, row: LogRow) -> Event:
         """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
         if row.checksum != _checksum(row):
             raise damaged(row.sequence, "its checksum is wrong")
@@ -249,7 +249,7 @@ class Decoder:
         except (KeyError, ValueError, TypeError, pa.ArrowException) as problem:
             raise damaged(row.sequence, f"{type(problem).__name__}: {problem}") from problem
 
-    def _decode(self, row: Row, facts: dict[str, Any]) -> Event:
+    def _decode(self, row: LogRow, facts: dict[str, Any]) -> Event:
         match row.kind:
             case "push":
                 return self._push(row, facts)
@@ -279,7 +279,7 @@ class Decoder:
             case _:
                 raise ValueError(f"no event is of the kind {row.kind!r}")
 
-    def _query(self, row: Row, facts: dict[str, Any]) -> Registered:
+    def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
         query = self._bind(row.stream, facts["text"])
         return Registered(
             row.sequence, facts["tenant"], row.stream, facts["query"], query, facts["request"], facts["time"]
@@ -294,7 +294,7 @@ class Decoder:
         spec = self._streams[stream]
         return lambda name: spec if name.lower() == spec.name.lower() else None
 
-    def _queries(self, row: Row, facts: dict[str, Any]) -> RegisteredMany:
+    def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         if "crc" in facts:
             _check_tuples(row, facts)
         streams, template = facts["streams"], facts.get("template", "")
@@ -313,7 +313,7 @@ class Decoder:
             [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
         )
 
-    def _push(self, row: Row, facts: dict[str, Any]) -> Pushed:
+    def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:
         batch = self._batch(row, facts, self._streams[row.stream])
         refused = np.frombuffer(row.refused or b"", _INT64)
         return Pushed(
@@ -321,7 +321,7 @@ class Decoder:
             facts["tenant"],
             row.stream,
             batch,
-            Refused(refused[: facts["late"]], refused[facts["late"] :]),
+            RefusedTuples(refused[: facts["late"]], refused[facts["late"] :]),
             facts["watermark"],
             facts["time"],
             facts["producer"],
@@ -332,7 +332,7 @@ class Decoder:
             facts.get("forgotten", 0),
         )
 
-    def _batch(self, row: Row, facts: dict[str, Any], spec: StreamSpec) -> Batch:
+    def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:
         edge = self._edges.get(row.stream)
         all_stored = edge is not None and row.last_time is not None and row.last_time < edge.time
         if all_stored or not facts["rows"]:
@@ -346,7 +346,7 @@ class Decoder:
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
 
 
-def _check_tuples(row: Row, facts: dict[str, Any]) -> bytes | memoryview:
+def _check_tuples(row: LogRow, facts: dict[str, Any]) -> bytes | memoryview:
     """The tuples of a row, if they are as they were written; raises Internal."""
     if row.tuples is None:
         raise damaged(row.sequence, "its tuples are missing")

@@ -50,7 +50,7 @@ DELETE FROM log WHERE stream = :stream AND :stream < (SELECT max(stream) FROM lo
 
 
 @dataclass(slots=True)
-class Block:
+class LoggedBlock:
     """A block of queries in the log; `gone`: bool[count]."""
 
     sequence: int
@@ -130,8 +130,8 @@ class Departures:
 
     def _forget_queries(self, connection: apsw.Connection, departed: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         """Returns what has to stay only because it is the newest."""
-        later, blocks = set[tuple[int, int]](), dict[int, Block]()
-        known: Block | None = None
+        later, blocks = set[tuple[int, int]](), dict[int, LoggedBlock]()
+        known: LoggedBlock | None = None
         for sequence, query in departed:
             rows = list(connection.execute(_SINGLE, (query,)))
             own = [row[0] for row in rows if row[1] == "query"]
@@ -162,14 +162,14 @@ def _head(waiting: deque[tuple[int, int]]) -> list[tuple[int, int]]:
     return [waiting[place] for place in range(min(SLICE, len(waiting)))]
 
 
-def _block_of(connection: apsw.Connection, query: int) -> Block | None:
+def _block_of(connection: apsw.Connection, query: int) -> LoggedBlock | None:
     """The block that a query is of; None if the log has lost it."""
     for sequence, first, count, content in connection.execute(_BLOCK, (query,)):
         if query < first + count:
             gone = np.zeros(count, np.bool_)
             if content is not None:
                 gone[read_gone(sequence, count, content)] = True
-            return Block(sequence, first, gone)
+            return LoggedBlock(sequence, first, gone)
     return None
 
 

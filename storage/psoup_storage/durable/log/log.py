@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from psoup_storage.durable.log.codec import Row
+from psoup_storage.durable.log.codec import LogRow
 
 SLICE_BYTES = 1024 * 1024
 """Of an event's tuples in one row at most. SQLite's copies of that stay in the processor's cache: 8 MiB in eight slices
@@ -39,7 +39,7 @@ CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
 BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
 """
 
-FIELDS = Row._fields[:-1]
+FIELDS = LogRow._fields[:-1]
 """Of the table `log`."""
 _INSERT = f"INSERT INTO log ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"
 _NEW_SLICE = "INSERT INTO slices (sequence, number, content) VALUES (?, ?, ?)"
@@ -62,7 +62,7 @@ def orphans(query: Query) -> Iterator[str]:
         yield f"it says which queries of block {sequence} are gone, and there is no such block"
 
 
-def write(connection: apsw.Connection, rows: Iterable[Row]) -> None:
+def write(connection: apsw.Connection, rows: Iterable[LogRow]) -> None:
     """Insert rows, inside a transaction. O(bytes)."""
     for row in rows:
         tuples = row.tuples
@@ -77,10 +77,10 @@ def write(connection: apsw.Connection, rows: Iterable[Row]) -> None:
         connection.executemany(_NEW_SLICE, slices)
 
 
-def read(query: Query, *, sliced: bool = True) -> Iterator[Row]:
+def read(query: Query, *, sliced: bool = True) -> Iterator[LogRow]:
     """All rows in order, each with its slices. `sliced`: whether the directory has a format that knows them."""
     for *values, count in query(_ROWS.format(beside=_BESIDE if sliced else "NULL, 0"), ()):
-        row = Row(*values)
+        row = LogRow(*values)
         if count:
             parts = [content for (content,) in query(_CONTENT, (row.sequence,))]
             row = row._replace(tuples=b"".join([row.tuples, *parts] if row.tuples is not None else parts))

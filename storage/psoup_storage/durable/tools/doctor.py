@@ -32,7 +32,7 @@ from psoup_storage.durable.chunks.covering import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
 from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
 from psoup_storage.durable.log import log
-from psoup_storage.durable.log.codec import Decoder, Edge, Row
+from psoup_storage.durable.log.codec import Decoder, Edge, LogRow
 from psoup_storage.durable.log.numbers import Numbers
 from psoup_storage.durable.notes import PREFIX as NOTE
 from psoup_storage.durable.sqlite.database import FORMAT, SCHEMA
@@ -93,7 +93,7 @@ class Examination:
         """Streams of whose stored chunks none has expired."""
         self._attached: Counter[int] = Counter()
         self._damaged_chunks: list[ChunkRow] = []
-        self._damaged_events: list[Row] = []
+        self._damaged_events: list[LogRow] = []
         files = [file for file in path.rglob("*") if file.is_file()]
         self._total = sum(file.stat().st_size for file in files)
         self._done = 0
@@ -315,7 +315,7 @@ class Examination:
 
     # Inside ---------------------------------------------------------------------------------------------------
 
-    def _lost(self, row: Row) -> str:
+    def _lost(self, row: LogRow) -> str:
         match row.kind:
             case "push" if row.tuples is not None:
                 until = "" if row.last_time is None else f", with times up to {time_text(row.last_time)}"

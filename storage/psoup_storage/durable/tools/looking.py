@@ -31,7 +31,7 @@ class LookingStore(DurableStore):
         with ExitStack() as opened:
             self._directory = DataDirectory(path, to_look=True)
             opened.callback(self._directory.close)
-            rows = _Rows(self._directory.database)
+            rows = _LookedAt(self._directory.database)
             opened.callback(rows.close)
             self._database = cast(Database, rows)
             ((found,),) = rows.query("SELECT value FROM meta WHERE name = 'format'")
@@ -55,7 +55,7 @@ class LookingStore(DurableStore):
         self._directory.close()
 
 
-class _Rows:
+class _LookedAt:
     """As much of a `Database` as reading takes."""
 
     def __init__(self, path: Path) -> None:

@@ -25,7 +25,7 @@ from psoup.model import time_text
 from psoup.wording import counted
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
 from psoup_storage.durable.directory import DATABASE
-from psoup_storage.durable.log.codec import Row
+from psoup_storage.durable.log.codec import LogRow
 from psoup_storage.durable.sqlite.database import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.whole_copy import MARK
@@ -60,7 +60,7 @@ def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
         return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": what, "lost": "", "time": time_known}
 
 
-def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[Row]) -> str | None:
+def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[LogRow]) -> str | None:
     """Why the `damaged` ones of the `chunks` and the damaged `events` cannot be set aside; None if they can."""
     for stream, number in _last(damaged).items():
         if number == chunks[stream][-1].number:
@@ -80,7 +80,7 @@ def set_aside(
     path: Path,
     damaged: Sequence[ChunkRow],
     chunks: dict[int, list[ChunkRow]],
-    events: Sequence[Row],
+    events: Sequence[LogRow],
     found: list[Finding],
     names: dict[int, str],
 ) -> list[str]:
@@ -127,7 +127,7 @@ def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[
 
 
 def _keep(
-    path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[Row], found: Sequence[Finding]
+    path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[LogRow], found: Sequence[Finding]
 ) -> None:
     """Everything is in the folder before it leaves its place."""
     for row in leaving:
@@ -150,7 +150,7 @@ def _keep(
     sync_directory(path)
 
 
-def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]], events: Sequence[Row]) -> None:
+def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]], events: Sequence[LogRow]) -> None:
     connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
