@@ -5,11 +5,11 @@
                        `--count--> prefix counts --plan--> work --+--> order --> walk --> pairs
                                   clauses in no list --'          `--> bitmaps --> AND --> rows
 
-The steps are the methods `plan`, `match` and `match_rest` of `ShardJoin`, and those of `psoup.matching.emission`, each
-one call of a kernel over all tuples or all clauses; nothing here loops over either. Clauses whose matches turn out to be
-many and that have no row of bits yet are left for `match_rest`, when they have one; this happens once for a clause and
-chunk. It knows no threads: joins of other tuples, and shares of the clauses of one, may run at the same time, as they
-write other words and other scratch.
+The steps are the methods `plan`, `match` and `match_rest` of `ShardJoin`, and those of `psoup.matching.emission`,
+each one call of a kernel over all tuples or all clauses; nothing here loops over either. Clauses whose matches turn
+out to be many and that have no row of bits yet are left for `match_rest`, when they have one; this happens once for a
+clause and chunk. It knows no threads: joins of other tuples, and shares of the clauses of one, may run at once, as
+they write other words and other scratch.
 """
 
 from __future__ import annotations
