@@ -12,6 +12,7 @@ prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
 from psoup.admission.binding import Binding, takes_long
@@ -240,6 +241,8 @@ class Admission:
                 return self._decide_alter(command, now)
             case DropStream():
                 return self._decide_drop(command)
+            case _:
+                assert_never(command)
 
     def _decide_create(self, command: CreateStream, now: int) -> Prepared:
         event = decide_create(
@@ -341,6 +344,8 @@ class Admission:
                 del self._tenants[event.tenant].streams[stream.spec.name.lower()]
                 self._budget.streams -= stream_charge(stream.spec)
                 self._budget.producers -= stream.producers.nbytes
+            case _:
+                assert_never(event)
         self._sequence = event.sequence
 
     def _adopt_stream(self, event: StreamCreated) -> None:

@@ -53,13 +53,11 @@ Rows = Sequence[Sequence[Parameter]]
 
 def takes_long(command: Command) -> bool:
     """Whether a command should be bound beside the others."""
-    match command:
-        case Register():
-            return len(command.sql) > LONG_TEXT
-        case RegisterMany():
-            return command.count > LONG_BLOCK or sum(map(len, command.statements)) > LONG_TEXT
-        case _:
-            return False
+    if isinstance(command, Register):
+        return len(command.sql) > LONG_TEXT
+    if isinstance(command, RegisterMany):
+        return command.count > LONG_BLOCK or sum(map(len, command.statements)) > LONG_TEXT
+    return False
 
 
 class Binding:

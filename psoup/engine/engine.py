@@ -262,6 +262,8 @@ class Engine:
                 return states
             case Unregistered():
                 return [self._registry.unregister(event.query_id, self._streams)]
+            case _:
+                assert_never(event)
 
     def _put_out_by_hand(self, query_ids: range) -> None:
         """Queries that were named leave the index as they come."""

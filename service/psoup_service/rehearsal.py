@@ -28,7 +28,8 @@ from psoup.config import EngineConfig, TextLimits
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.cover import evaluating
 from psoup.errors import InvalidInput, PSoupError
-from psoup.events.events import Event, Pushed, Registered, RegisteredMany, StreamCreated
+from psoup.events.change import change_of, rows_of
+from psoup.events.events import Event
 from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.sql.templates.block import BoundBlock
@@ -172,20 +173,16 @@ class _Rehearsal:
             _line(left={**told, "clauses": left.clauses, "queries": queries})
 
     def _learn(self, event: Event) -> None:
-        match event:
-            case StreamCreated():
-                self.names[event.stream_id] = event.spec.name
-            case Registered():
-                exprs = (term.attribute for factor in event.query.factors for term in factor.terms)
-                self._read_by(event.query_id, exprs)
-            case RegisteredMany(queries=BoundBlock() as block):
-                columns = block.clauses()
-                self._read_by(event.first_id, (term.attribute for term in columns.terms))
-                self._read_by(event.first_id, (term.attribute for factor in columns.fixed for term in factor.terms))
-            case RegisteredMany():
-                for number, query in enumerate(event.queries):
-                    exprs = (term.attribute for factor in query.factors for term in factor.terms)
-                    self._read_by(event.first_id + number, exprs)
+        change = change_of(event)
+        if change.spec is not None:
+            self.names[change.stream] = change.spec.name
+        if isinstance(change.queries, BoundBlock):
+            columns = change.queries.clauses()
+            self._read_by(change.first, (term.attribute for term in columns.terms))
+            self._read_by(change.first, (term.attribute for factor in columns.fixed for term in factor.terms))
+            return
+        for query_id, query in enumerate(change.queries, change.first):
+            self._read_by(query_id, (term.attribute for factor in query.factors for term in factor.terms))
 
     def _read_by(self, query_id: int, exprs: Iterator[Expr]) -> None:
         for expr in exprs:
@@ -199,7 +196,7 @@ def _runs(events: Iterator[Event]) -> Iterator[list[Event]]:
     run, rows = list[Event](), 0
     for event in events:
         run.append(event)
-        rows += len(event.batch) if isinstance(event, Pushed) else 0
+        rows += rows_of(event)
         if len(run) >= RUN_EVENTS or rows >= RUN_ROWS:
             yield run
             run, rows = [], 0

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import assert_never
 
 from sortedcontainers import SortedDict
 
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
 from psoup.events.events import (
+    Attached,
     Event,
     Pushed,
     Registered,
@@ -149,8 +151,10 @@ class MemoryStore:
                 self._drop(("query", event.query_id))
             case Unregistered():  # one of a block
                 self._leave_block(event)
-            case Pushed():
+            case Pushed() | Attached():  # the engine has the tuples; history needs a data directory
                 pass
+            case _:
+                assert_never(event)
 
     def _leave_block(self, event: Unregistered) -> None:
         """A block stays, with the events of those that left it, until all have."""
@@ -189,5 +193,7 @@ def _size(event: Event) -> int:
             if isinstance(event.queries, BoundBlock):
                 return _EVENT_BYTES + event.queries.nbytes
             return _EVENT_BYTES + sum(len(query.text) for query in event.queries)
-        case _:
+        case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Unregistered():
             return _EVENT_BYTES
+        case _:
+            assert_never(event)

@@ -21,6 +21,7 @@ from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.engine.engine import Engine
 from psoup.errors import Internal, Unavailable
+from psoup.events.commands import DropStream
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2
 from psoup_proto.v1 import streams_pb2 as streams
@@ -167,7 +168,7 @@ def test_nothing_is_answered_before_the_replay_is_done() -> None:
         start = asyncio.create_task(asyncio.to_thread(host.start))
         await happened(store.inside)
         assert host.state == "starting"
-        for call in (host.read(lambda s: s), host.wait_for(1, 1.0), host.submit(None)):  # type: ignore[arg-type]
+        for call in (host.read(lambda s: s), host.wait_for(1, 1.0), host.submit(DropStream("s"))):
             with pytest.raises(Unavailable, match="starting"):
                 await call
         with pytest.raises(Unavailable, match="starting"):

@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, OutOfRange
 from psoup_cli.app import app
 from psoup_storage import DurableStore
 from psoup_storage.durable.sqlite.seals import register
+from psoup_storage.durable.tools import doctor
 from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.durable.tools.findings import Severity
 from psoup_testing.format_fixture import END, Soup
+from psoup_testing.restarting import RestartingPSoup
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 NEWEST = max(FIXTURES.glob("format-*"), key=lambda path: int(path.name.rpartition("-")[2]))
@@ -299,3 +304,24 @@ def test_a_line_of_losses_that_cannot_be_read_is_a_loss(data: Path) -> None:
         "set-aside/losses.jsonl, line 2",
     ]
     list(DurableStore(data).read())
+
+
+def test_columns_that_a_stream_was_given_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = EngineConfig(chunk_rows=64, piece_rows=16)
+    soup = RestartingPSoup(config, VirtualClock(0), tmp_path / "data")
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    soup.push("s", pa.table({"x": range(64)}))
+    soup.maintain()
+    soup.execute("ALTER STREAM s ADD COLUMN y TEXT")
+    soup.push("s", pa.table({"x": range(64), "y": ["a"] * 64}))
+    soup.maintain()
+    soup.store.close()
+    looked, decode = list[int](), doctor.decode_chunk
+    monkeypatch.setattr(
+        doctor,
+        "decode_chunk",
+        lambda spec, content: (looked.append(len(spec.schema.attributes)), decode(spec, content))[1],
+    )
+    report = examine(soup.path)
+    assert report.well and report.figures["streams"] == 1
+    assert looked == [2, 2]

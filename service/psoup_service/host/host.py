@@ -24,8 +24,9 @@ from psoup.admission import Admission
 from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.change import rows_of
 from psoup.events.commands import Command
-from psoup.events.events import Event, Pushed
+from psoup.events.events import Event
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
@@ -322,7 +323,7 @@ class Host(Generic[SnapshotT]):
                 return
             self._admission.replay(event)
             run.append(event)
-            rows += len(event.batch) if isinstance(event, Pushed) else 0
+            rows += rows_of(event)
             count += 1
             if len(run) < RUN_EVENTS and rows < RUN_ROWS:
                 continue

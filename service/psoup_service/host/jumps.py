@@ -8,6 +8,7 @@ Of the sequencer's thread. A stream is told of again when its watermark has move
 from __future__ import annotations
 
 import logging
+from typing import assert_never
 
 from psoup.events.commands import Command
 from psoup.events.events import Attached, Event, Pushed, WatermarkRaised
@@ -54,5 +55,7 @@ def _who(event: Pushed | WatermarkRaised | Attached) -> str:
             return "a heartbeat"
         case Attached():
             return f"job {event.job!r}"
-        case _:
+        case Pushed():
             return f"producer {event.producer!r}" if event.producer else "a push without a producer"
+        case _:
+            assert_never(event)

@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from psoup.admission.binding import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
-from psoup.events.commands import Attach, Command, Heartbeat, Push, Recall
+from psoup.events.commands import Command, Push
+from psoup_service.host.sizes import StreamKey, stream_of
 
 LARGE_BYTES = 1024 * 1024
 """The room that a push takes, from which on it is large."""
-
-_Key = tuple[str, str]
-"""Tenant and stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class CommandLine:
     def __init__(self) -> None:
         self._quick: deque[tuple[int, Submission]] = deque()
         self._large: deque[tuple[int, Submission]] = deque()
-        self._streams: Counter[_Key] = Counter()
+        self._streams: Counter[StreamKey] = Counter()
         """Of the large line."""
         self._came = 0
 
@@ -72,7 +70,7 @@ class CommandLine:
     def put(self, submission: Submission) -> None:
         """It goes to the end of its line."""
         self._came += 1
-        key = _stream_of(submission.command)
+        key = stream_of(submission.command)
         if key is None or not (key in self._streams or is_large(submission)):
             self._quick.append((self._came, submission))
             return
@@ -98,7 +96,7 @@ class CommandLine:
     def take_large(self) -> list[Submission]:
         """The next of the large line, alone; there must be one."""
         submission = self._large.popleft()[1]
-        key = _stream_of(submission.command)
+        key = stream_of(submission.command)
         assert key is not None, "what waits there has a stream"
         self._streams[key] -= 1
         if not self._streams[key]:
@@ -112,13 +110,6 @@ class CommandLine:
         self._large.clear()
         self._streams.clear()
         return [submission for _, submission in left]
-
-
-def _stream_of(command: Command) -> _Key | None:
-    """The stream whose commands must keep their order, if it is one that names it."""
-    if isinstance(command, Push | Recall | Heartbeat | Attach):
-        return command.tenant, command.stream.lower()
-    return None
 
 
 def is_large(submission: Submission) -> bool:

@@ -25,7 +25,7 @@ from psoup.admission.together import is_small, join, share
 from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
-from psoup.events.commands import Attach, Command, CreateStream, Push, Register, RegisterMany
+from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingThread
 from psoup_service.host.committer import CommitGroup, Committer
 from psoup_service.host.jumps import Jumps
@@ -33,6 +33,7 @@ from psoup_service.host.line import CommandLine, Submission, is_large
 from psoup_service.host.pauses import Pause
 from psoup_service.host.pins import Pins
 from psoup_service.host.room import Room
+from psoup_service.host.sizes import grows
 from psoup_service.host.wakeups import deliver
 from psoup_service.host.worker import Failure, StageThread
 from psoup_service.host.writer import Writer
@@ -43,9 +44,6 @@ GROUP_SECONDS = 0.005
 
 MOST_BINDINGS = 3
 """A registration whose streams are changed again and again while it is bound is refused after so many times."""
-
-_GROWING = (Push, Register, RegisterMany, CreateStream, Attach)
-"""What a store without room refuses; to drop and to unregister is the way out of that."""
 
 
 class Sequencer(StageThread):
@@ -289,7 +287,7 @@ class Sequencer(StageThread):
         return True
 
     def _prepare(self, command: Command, size: int, binding: Binding | None = None) -> Prepared:
-        if isinstance(command, _GROWING):
+        if grows(command):
             self._committer.check_room()
             self._store.check_room(size)
         prepared = self._admission.prepare(command, self._clock.now(), self._store.make_ready, binding)

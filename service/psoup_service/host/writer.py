@@ -18,7 +18,8 @@ from typing import Any
 from sortedcontainers import SortedDict
 
 from psoup.errors import PSoupError
-from psoup.events.events import Event, Pushed, RegisteredMany
+from psoup.events.change import rows_of
+from psoup.events.events import Event, RegisteredMany
 from psoup.runner import Runner, serial
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
@@ -156,7 +157,7 @@ class Writer(StageThread):
             event, room = self._queue.popleft()
             run.append(event)
             size += room
-            rows += len(event.batch) if isinstance(event, Pushed) else 0
+            rows += rows_of(event)
         return run, size
 
     def _apply(self, run: list[Event], size: int) -> None:

@@ -18,7 +18,7 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, assert_never, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,10 @@ from psoup_storage.durable.log.blocks import decode_block, encode_block, read_go
 
 _INT64 = np.dtype("<i8")
 
+Kind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "query", "queries", "unregister"]
+"""What events are called in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
+KINDS: frozenset[str] = frozenset(get_args(Kind))
+
 
 class LogRow(NamedTuple):
     """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only.
@@ -56,7 +60,7 @@ class LogRow(NamedTuple):
     """
 
     sequence: int
-    kind: str
+    kind: Kind
     stream: int
     body: str
     refused: bytes | None
@@ -99,6 +103,8 @@ def encode(event: Event) -> LogRow:
             return _encode_many(event)
         case Unregistered():
             return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
+        case _:
+            assert_never(event)
 
 
 def _encode_push(event: Pushed) -> LogRow:
@@ -155,7 +161,7 @@ def _encode_many(event: RegisteredMany) -> LogRow:
 
 def _row(
     sequence: int,
-    kind: str,
+    kind: Kind,
     stream: int,
     refused: bytes | None = None,
     tuples: memoryview | None = None,
@@ -250,6 +256,8 @@ class Decoder:
             raise damaged(row.sequence, f"{type(problem).__name__}: {problem}") from problem
 
     def _decode(self, row: LogRow, facts: dict[str, Any]) -> Event:
+        if row.kind not in KINDS:
+            raise ValueError(f"no event is of the kind {row.kind!r}")
         match row.kind:
             case "push":
                 return self._push(row, facts)
@@ -277,7 +285,7 @@ class Decoder:
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case _:
-                raise ValueError(f"no event is of the kind {row.kind!r}")
+                assert_never(row.kind)
 
     def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
         query = self._bind(row.stream, facts["text"])

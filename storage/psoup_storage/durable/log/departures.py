@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import apsw
 import numpy as np
 
-from psoup.events.events import Event, Registered, RegisteredMany, StreamDropped, Unregistered
+from psoup.events.change import change_of
+from psoup.events.events import Event
 from psoup_storage.durable.log.blocks import read_gone, write_gone
 from psoup_storage.durable.log.codec import damaged
 from psoup_storage.durable.sqlite.database import Database
@@ -88,15 +89,15 @@ class Departures:
     def note(self, events: Sequence[Event]) -> None:
         """These were appended."""
         for event in events:
-            match event:
-                case Registered() | RegisteredMany():
-                    self._newest = event.sequence
-                case Unregistered():
-                    self._queries.append((event.sequence, event.query_id))
-                    self._fresh += 1
-                case StreamDropped():
-                    self._streams.append((event.sequence, event.stream_id))
-                    self._fresh += 1
+            change = change_of(event)
+            if change.queries:
+                self._newest = event.sequence
+            for query in change.ended:
+                self._queries.append((event.sequence, query))
+                self._fresh += 1
+            if change.dropped:
+                self._streams.append((event.sequence, change.dropped))
+                self._fresh += 1
 
     @property
     def due(self) -> bool:

@@ -25,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.errors import InvalidInput, PSoupError
-from psoup.events.events import Attached, Pushed, Registered, RegisteredMany, StreamCreated, StreamDropped, Unregistered
+from psoup.events.change import Change, change_of
+from psoup.events.events import Attached, Pushed
 from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import FOLDER as COVERS
@@ -220,24 +221,13 @@ class Examination:
                 self._damaged_events.append(row)
                 yield _damage(f"{_EVENT} {row.sequence}", problem.message.split(";")[0], self._lost(row))
                 continue
-            match event:
-                case StreamCreated():
-                    self._streams[event.stream_id] = event.spec
-                    self.report.count("streams")
-                case StreamDropped():
-                    self._dropped.add(event.stream_id)
-                    self.report.count("streams", -1)
-                case Registered():
-                    self.report.count("queries")
-                case RegisteredMany():
-                    self.report.count("queries", len(event.queries) - len(event.gone))
-                case Unregistered():
-                    self.report.count("queries", -1)
-                case Attached():
-                    self._attached[event.stream_id] += 0 if event.batch is not None else event.extent.chunks
-                case Pushed():
-                    self.report.count("tuples in the log", len(event.batch))
-                    numbers.add(event)
+            change = change_of(event)
+            self._learn(change)
+            if isinstance(event, Attached):
+                self._attached[event.stream_id] += 0 if event.batch is not None else event.extent.chunks
+            if isinstance(event, Pushed):
+                self.report.count("tuples in the log", change.rows)
+                numbers.add(event)
         for stream in self._whole - self._dropped:
             found = sum(row.number < 0 for row in self._chunks.get(stream, ()))
             if found != self._attached[stream]:
@@ -248,6 +238,17 @@ class Examination:
             yield Finding(
                 Severity.NOTE if known else Severity.DAMAGE, _PRODUCERS, text, "the tuples of these batches", _RESTORE
             )
+
+    def _learn(self, change: Change) -> None:
+        """Count what stands, and keep what streams are: an altered one by its last definition."""
+        if change.spec is not None:
+            self.report.count("streams", int(change.stream not in self._streams))
+            self._streams[change.stream] = change.spec
+        if change.dropped:
+            self._dropped.add(change.dropped)
+            self.report.count("streams", -1)
+        if change.queries or change.ended:
+            self.report.count("queries", len(change.queries) - len(change.ended))
 
     def _look_at_chunks(self, stream: int, rows: list[ChunkRow]) -> Iterator[Finding]:
         spec = self._streams.get(stream)

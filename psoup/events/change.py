@@ -1,0 +1,74 @@
+"""What an event changes of what stands, for those who keep account of events and do not apply them.
+
+    event ──change_of──> rows 3             tuples that it brings
+                         stream 2, spec …   a stream's definition from here on
+                         dropped 2          a stream that is gone
+                         queries, ended     queries that begin to stand, IDs of those that are gone
+
+The doctor counts with it, the log learns what it may forget, a rehearsed start learns names. It is the one place that
+has to know each kind of event for that: the type checker fails if one is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, assert_never
+
+from psoup.events.events import (
+    Attached,
+    Event,
+    Pushed,
+    Registered,
+    RegisteredMany,
+    StreamAltered,
+    StreamCreated,
+    StreamDropped,
+    Unregistered,
+    WatermarkRaised,
+)
+from psoup.model import StreamSpec
+from psoup.plan.standing import StandingQuery
+
+
+class Change(NamedTuple):
+    """See the module. `rows`: without those that are stored in chunks."""
+
+    rows: int = 0
+    stream: int = 0
+    """The stream that `spec` defines from here on."""
+    spec: StreamSpec | None = None
+    dropped: int = 0
+    first: int = 0
+    """The ID of the first of `queries`; the others follow."""
+    queries: Sequence[StandingQuery] = ()
+    ended: Sequence[int] = ()
+
+
+_NOTHING = Change()
+
+
+def change_of(event: Event) -> Change:
+    """What `event` changes. O(1), or O(queries of a block that are gone)."""
+    match event:
+        case Pushed():
+            return Change(rows=len(event.batch))
+        case WatermarkRaised() | Attached():
+            return _NOTHING
+        case StreamCreated() | StreamAltered():
+            return Change(stream=event.stream_id, spec=event.spec)
+        case StreamDropped():
+            return Change(dropped=event.stream_id)
+        case Registered():
+            return Change(first=event.query_id, queries=(event.query,))
+        case RegisteredMany():
+            gone = [event.first_id + position for position in event.gone]
+            return Change(first=event.first_id, queries=event.queries, ended=gone)
+        case Unregistered():
+            return Change(ended=(event.query_id,))
+        case _:
+            assert_never(event)
+
+
+def rows_of(event: Event) -> int:
+    """Tuples that an event brings: what a run of events is limited by."""
+    return len(event.batch) if isinstance(event, Pushed) else 0

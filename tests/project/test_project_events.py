@@ -1,0 +1,51 @@
+"""No command and no event is ignored without a word: each `match` over them ends where the type checker looks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from psoup.events.commands import Command
+from psoup.events.events import Event
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(path for package in ("psoup", "storage", "service") for path in (ROOT / package).rglob("*.py"))
+KINDS = {kind.__name__ for union in (Command, Event) for kind in get_args(union)}
+
+
+def matches(tree: ast.AST) -> Iterator[ast.Match]:
+    """Each `match` with at least two cases for kinds of commands or events."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Match):
+            patterns = [pattern for case in node.cases for pattern in ast.walk(case.pattern)]
+            named = [pattern.cls for pattern in patterns if isinstance(pattern, ast.MatchClass)]
+            if len({name.id for name in named if isinstance(name, ast.Name)} & KINDS) >= 2:
+                yield node
+
+
+def is_watched(node: ast.Match) -> bool:
+    """Whether the type checker fails if a case is missing: the last case is `case _: assert_never(…)`."""
+    last = node.cases[-1]
+    wild = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
+    return wild and ast.unparse(last.body[0]).startswith("assert_never(")
+
+
+def test_each_match_over_commands_or_events_ends_in_assert_never() -> None:
+    seen, open_ended = 0, list[str]()
+    for path in SOURCES:
+        for node in matches(ast.parse(path.read_text())):
+            seen += 1
+            if not is_watched(node):
+                open_ended.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert open_ended == []
+    assert seen >= 10
+
+
+@pytest.mark.parametrize("last", ["", "    case _:\n        pass\n"])
+def test_a_match_that_ignores_the_rest_is_found(last: str) -> None:
+    text = "match event:\n    case Pushed():\n        pass\n    case Attached():\n        pass\n" + last
+    assert [is_watched(node) for node in matches(ast.parse(text))] == [False]
