@@ -31,6 +31,7 @@ from psoup_client.errors import (
     ServerFault,
     Unavailable,
 )
+from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
 from psoup_client.push import PushResult
 from psoup_client.query import Explanation, Query
@@ -40,6 +41,8 @@ from psoup_client.stage import Stage
 __all__ = [
     "DEFAULT_ADDRESS",
     "Client",
+    "ClientOptions",
+    "RetryOptions",
     "Query",
     "Answer",
     "AnswerStream",

@@ -30,6 +30,7 @@ from psoup_client.connection import Connection, naming
 from psoup_client.convert import to_table
 from psoup_client.errors import DeadlineExceeded, InvalidData, NotFound, PSoupError, Unavailable
 from psoup_client.many import invoke_many
+from psoup_client.options import ClientOptions
 from psoup_client.payload import split
 from psoup_client.producer import Producer
 from psoup_client.push import DirectPusher, PushResult
@@ -45,8 +46,6 @@ DEFAULT_ADDRESS = "127.0.0.1:7433"
 DEFAULT_TIMEOUT = 30.0
 """Seconds until a call without a `timeout` of its own is given up."""
 
-_CREATE_ATTEMPTS = 5
-
 
 @refusing_surrogates
 class Client(ReadCalls):
@@ -54,12 +53,18 @@ class Client(ReadCalls):
 
     `address` is "host:port", or "unix:" and the path of a socket; without it the environment variable PSOUP_ADDRESS,
     else 127.0.0.1:7433. Nothing is sent before the first call. `timeout` is the deadline in seconds of each call that
-    names none.
+    names none. `options`: credentials, channel options, interceptors, and how calls are repeated.
     """
 
-    def __init__(self, address: str | None = None, *, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        options: ClientOptions = ClientOptions(),
+    ) -> None:
         self.address = address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS
-        super().__init__(Connection(self.address, timeout))
+        super().__init__(Connection(self.address, timeout, options))
         self._pushers: dict[str, DirectPusher] = {}
 
     def __enter__(self) -> Client:
@@ -130,15 +135,11 @@ class Client(ReadCalls):
         defined otherwise. Raises InvalidStatement that shows the place.
         """
         request = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=if_not_exists)
-        for attempt in range(_CREATE_ATTEMPTS):
-            try:
-                reply = self.connection.call(self.connection.streams.CreateStream, request, repeat=False)
-                break
-            except Unavailable:
-                if attempt == _CREATE_ATTEMPTS - 1:
-                    raise
-                request.allow_existing = True  # the attempt before may have been carried out
-                time.sleep(0.1 * 2**attempt)
+
+        def allow_existing() -> None:
+            request.allow_existing = True  # the attempt before may have been carried out
+
+        reply = self.connection.call(self.connection.streams.CreateStream, request, before_repeating=allow_existing)
         self.note_sequence(reply.sequence)
         info = StreamInfo.of(reply.stream)
         self._schemas[info.name.lower()] = info

@@ -4,8 +4,8 @@
 
 Every call has a deadline. Calls that may be repeated are retried on UNAVAILABLE: by gRPC itself, after the service
 config below, and again by `call`, because gRPC gives up for good when a connection breaks between the headers of a
-reply and its end. What may not be repeated as it is (CreateStream, PushStream) is left to the caller. Nothing here
-knows what the messages mean.
+reply and its end. How often, and with which pauses, `psoup_client.options` says. What may not be repeated as it is
+(CreateStream, PushStream) is left to the caller. Nothing here knows what the messages mean.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import grpc
 
 from psoup_client.errors import Cancelled, Unavailable, from_rpc
+from psoup_client.options import ClientOptions, RetryOptions
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,
@@ -37,44 +38,8 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
 
-_SERVICES = (
-    "StreamService",
-    "IngestService",
-    "StagingService",
-    "QueryService",
-    "ServerService",
-    "BackupService",
-    "AttachService",
-    "CoverService",
-)
 _NOT_REPEATED = (("StreamService", "CreateStream"), ("StreamService", "AlterStream"), ("IngestService", "PushStream"))
-_RETRY = {
-    "maxAttempts": 3,
-    "initialBackoff": "0.1s",
-    "maxBackoff": "1s",
-    "backoffMultiplier": 2,
-    "retryableStatusCodes": ["UNAVAILABLE"],
-}
-_SERVICE_CONFIG = {
-    "methodConfig": [
-        {"name": [{"service": f"psoup.v1.{service}"} for service in _SERVICES], "retryPolicy": _RETRY},
-        {"name": [{"service": f"psoup.v1.{service}", "method": method} for service, method in _NOT_REPEATED]},
-    ]
-}
-_PAUSES = (0.1, 0.2, 0.4)
-"""Seconds between the attempts of `call`."""
-
-_OPTIONS = [
-    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
-    ("grpc.enable_retries", 1),
-    ("grpc.per_rpc_retry_buffer_size", MAX_SEND_BYTES),
-    ("grpc.max_send_message_length", MAX_SEND_BYTES),
-    ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
-    ("grpc.use_local_subchannel_pool", 1),
-]
-
+"""Calls that gRPC may not send a second time as they are; it repeats every other one."""
 
 Names = tuple[tuple[str, str | bytes], ...]
 
@@ -118,18 +83,62 @@ def target(address: str) -> str:
     return f"unix:{quote(path)}"
 
 
+def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
+    """gRPC's arguments of a channel: those of the SDK, with the caller's in their place where both have one."""
+    retry = options.retry
+    arguments = {
+        "grpc.service_config": _service_config(retry),
+        "grpc.enable_retries": 1,
+        "grpc.per_rpc_retry_buffer_size": MAX_SEND_BYTES,
+        "grpc.max_send_message_length": MAX_SEND_BYTES,
+        "grpc.max_receive_message_length": MAX_RECEIVE_BYTES,
+        "grpc.initial_reconnect_backoff_ms": round(retry.first_pause_seconds * 1_000),
+        "grpc.max_reconnect_backoff_ms": round(retry.longest_pause_seconds * 1_000),
+        "grpc.use_local_subchannel_pool": 1,
+    }
+    return list({**arguments, **dict(options.channel_options)}.items())
+
+
+def _service_config(retry: RetryOptions) -> str:
+    """gRPC's own repetitions, as JSON: of every method (the empty name), but for those with an entry of their own."""
+    never = [{"service": f"psoup.v1.{service}", "method": method} for service, method in _NOT_REPEATED]
+    methods: list[dict[str, Any]] = [{"name": never}]
+    if retry.channel_attempts > 1:
+        policy = {
+            "maxAttempts": retry.channel_attempts,
+            "initialBackoff": f"{retry.first_pause_seconds:.3f}s",
+            "maxBackoff": f"{retry.longest_pause_seconds:.3f}s",
+            "backoffMultiplier": 2,
+            "retryableStatusCodes": ["UNAVAILABLE"],
+        }
+        methods.append({"name": [{}], "retryPolicy": policy})
+    return json.dumps({"methodConfig": methods})
+
+
+def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
+    arguments = channel_options(options)
+    if options.credentials is None:
+        channel = grpc.insecure_channel(target(address), options=arguments)
+    else:
+        channel = grpc.secure_channel(target(address), options.credentials, options=arguments)
+    return grpc.intercept_channel(channel, *options.interceptors) if options.interceptors else channel
+
+
 class Connection:
     """A channel to `address` ("host:port", "unix:path"); `timeout`: the deadline of calls that name none, in seconds.
 
     Raises ValueError for an address or a timeout that cannot be.
     """
 
-    def __init__(self, address: str, timeout: float) -> None:
+    def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
         self.address = address
         self.timeout = timeout
-        self._channel = grpc.insecure_channel(target(address), options=_OPTIONS)
+        self.retry = options.retry
+        self._pauses = (*options.retry.pauses_of_call(), None)
+        self._channel = _open_channel(address, options)
+        self._closed = False
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
         self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
@@ -146,37 +155,38 @@ class Connection:
         timeout: float | None = None,
         *,
         repeat: bool = True,
+        before_repeating: Callable[[], None] | None = None,
         wait_for_ready: bool = False,
         names: Names = (),
     ) -> Any:
         """The reply of a unary call; raises PSoupError. `timeout` is for all attempts together.
 
-        With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once. `names`: what the
-        service may know of the request before it reads it (`naming`).
+        With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once. `before_repeating`
+        makes the request one that may come twice. `names`: what the service may know of the request before it reads it
+        (`naming`).
         """
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
-        for pause in (*_PAUSES, None):
+        for pause in self._pauses:
+            self._check_open()
             try:
                 left = max(0.001, deadline - time.monotonic())
                 return method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
             except grpc.RpcError as problem:
                 error = from_rpc(problem, self.address)
-            except ValueError as problem:
-                raise _closed(problem) from None
             if pause is None or not repeat or not isinstance(error, Unavailable):
                 raise error
             pause = max(pause, error.retry_after or 0.0)
             if time.monotonic() + pause >= deadline:
                 raise error
             time.sleep(pause)
+            if before_repeating is not None:
+                before_repeating()
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def open(self, method: Any, request: Any, timeout: float | None = None) -> Any:
-        """A started streaming call; whoever opens it cancels it when done."""
-        try:
-            return method(request, timeout=self.timeout if timeout is None else timeout)
-        except ValueError as problem:
-            raise _closed(problem) from None
+    def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
+        """Start a streaming call; the caller cancels it when it is done."""
+        self._check_open()
+        return method(request, timeout=self.timeout if timeout is None else timeout, metadata=names)
 
     def replies(self, call: Any) -> Iterator[Any]:
         """The messages of an opened call; it is cancelled when the iteration ends or is abandoned.
@@ -192,10 +202,10 @@ class Connection:
 
     def close(self) -> None:
         """End all calls and close the channel. May be called twice."""
+        self._closed = True
         self._channel.close()
 
-
-def _closed(problem: ValueError) -> Exception:
-    if "closed channel" in str(problem):
-        return Cancelled("the client is closed; make a new one: Client(address)")
-    return problem
+    def _check_open(self) -> None:
+        """Raise Cancelled on a closed channel: with interceptors, gRPC itself would end the process there."""
+        if self._closed:
+            raise Cancelled("the client is closed; make a new one: Client(address)")

@@ -5,33 +5,30 @@ from __future__ import annotations
 import time
 
 from psoup_client.errors import DeadlineExceeded, PSoupError, Unavailable
-
-_FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 2.0
+from psoup_client.options import RetryOptions
 
 
 class Patience:
-    """The pauses between attempts: doubling from 0.1 s to 2 s, for `seconds` since the first failure."""
+    """The pauses between attempts, those of `retry`, for `seconds` since the first failure."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, retry: RetryOptions = RetryOptions()) -> None:
         self._seconds = seconds
+        self._retry = retry
         self.reset()
 
     def reset(self) -> None:
-        """There was progress."""
-        self._first: float | None = None
-        self._pause = _FIRST_PAUSE
+        """Begin again with the first pause and the whole time: there was progress."""
+        self._first_failure: float | None = None
+        self._pauses = self._retry.pauses()
 
     def next(self, problem: PSoupError) -> float:
         """Seconds until the next attempt; raises `problem` when the time is used up."""
         now = time.monotonic()
-        if self._first is None:
-            self._first = now
-        if now - self._first >= self._seconds:
+        if self._first_failure is None:
+            self._first_failure = now
+        if now - self._first_failure >= self._seconds:
             raise problem
-        pause = max(self._pause, problem.retry_after or 0.0)
-        self._pause = min(_LONGEST_PAUSE, self._pause * 2)
-        return pause
+        return max(next(self._pauses), problem.retry_after or 0.0)
 
 
 def passes(problem: PSoupError) -> bool:

@@ -59,7 +59,8 @@ class Producer:
     double, give its `name` and `epoch`, and the first `number` that it had not seen acknowledged.
     `since`: an event that had happened before number 0 was first sent, if you name both and know that nothing was sent
     before; it is known otherwise. See PushRequest.
-    `retry_seconds`: for how long without progress a lost service is tried again.
+    `retry_seconds`: for how long without progress a lost service is tried again; by default `patience_seconds` of the
+    client's `RetryOptions`.
     Of one thread; several threads take a producer each.
     """
 
@@ -75,7 +76,7 @@ class Producer:
         batch_rows: int = BATCH_ROWS,
         window_batches: int = WINDOW_BATCHES,
         window_bytes: int = WINDOW_BYTES,
-        retry_seconds: float = 60.0,
+        retry_seconds: float | None = None,
         on_reply: Callable[[PushResult], None] | None = None,
     ) -> None:
         self.stream = stream
@@ -88,7 +89,8 @@ class Producer:
         self._batch_rows = batch_rows
         self._window_batches = window_batches
         self._window_bytes = window_bytes
-        self._retry_seconds = retry_seconds
+        retry = client.connection.retry
+        self._patience = Patience(retry.patience_seconds if retry_seconds is None else retry_seconds, retry)
         self._on_reply = on_reply
         self._changed = threading.Condition()
         self._window: deque[tuple[int, Payload]] = deque()
@@ -193,7 +195,6 @@ class Producer:
             self._fail(Cancelled(f"the producer of {self.stream!r} stopped: {problem!r}"))
 
     def _send_until_closed(self) -> None:
-        patience = Patience(self._retry_seconds)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._window or self._closing)
@@ -203,10 +204,10 @@ class Producer:
             problem = self._one_call()
             with self._changed:
                 if self._acknowledged > before or not self._window:
-                    patience.reset()
+                    self._patience.reset()
                 if problem.reason == "STREAM_IDLE":  # the service needed its place while nothing was sent
                     continue
-                pause = patience.next(problem)
+                pause = self._patience.next(problem)
                 self._changed.wait_for(lambda: self._closing, pause)
 
     def _one_call(self) -> PSoupError:
@@ -215,10 +216,7 @@ class Producer:
         connection = self._client.connection
         with self._changed:
             self._sent = 0
-        try:
-            call = connection.ingest.PushStream(requests, timeout=CALL_SECONDS, metadata=naming_stream(self.stream))
-        except ValueError:
-            raise Cancelled("the client is closed; make a new one: Client(address)") from None
+        call = connection.open(connection.ingest.PushStream, requests, CALL_SECONDS, names=naming_stream(self.stream))
         with self._changed:
             self._call = call
             if self._closing:

@@ -1,0 +1,217 @@
+"""A client's channel is the caller's: his credentials, options and interceptors reach gRPC, and his pauses are kept."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from psoup_client import Cancelled, Client, ClientOptions, ResourceExhausted, RetryOptions, Unavailable
+from psoup_client.connection import MAX_RECEIVE_BYTES, channel_options
+from psoup_client.patience import Patience
+from psoup_proto.v1 import server_pb2, server_pb2_grpc
+from psoup_testing.serving import Serving
+
+ONCE = RetryOptions(attempts=1, channel_attempts=1)
+
+
+class Servicer(server_pb2_grpc.ServerServiceServicer):
+    """Says its version; the first `failures` calls are told that it is not there."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.calls = 0
+        self._failures = failures
+
+    def GetServerInfo(self, request: Any, context: grpc.ServicerContext) -> server_pb2.GetServerInfoResponse:
+        self.calls += 1
+        if self.calls <= self._failures:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not there")
+        return server_pb2.GetServerInfoResponse(version="9.9", state="serving")
+
+
+@contextmanager
+def server(servicer: Servicer, credentials: Any = None) -> Iterator[int]:
+    """A gRPC server on a port of loopback."""
+    running = grpc.server(ThreadPoolExecutor(2))
+    server_pb2_grpc.add_ServerServiceServicer_to_server(servicer, running)
+    address = "127.0.0.1:0"
+    port = running.add_secure_port(address, credentials) if credentials else running.add_insecure_port(address)
+    running.start()
+    try:
+        yield port
+    finally:
+        running.stop(None).wait()
+
+
+class Names(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    """Writes down which methods are called, and adds its name to their metadata."""
+
+    def __init__(self, name: str, seen: list[tuple[str, str]]) -> None:
+        self._name, self._seen = name, seen
+
+    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        self._seen.append((self._name, details.method.rpartition("/")[2]))
+        return continuation(details, request)
+
+    intercept_unary_stream = intercept_unary_unary
+
+
+def test_interceptors_see_calls_and_streams_in_their_order(running: Serving) -> None:
+    seen: list[tuple[str, str]] = []
+    options = ClientOptions(interceptors=(Names("outer", seen), Names("inner", seen)))
+    with Client(running.address, timeout=20, options=options) as client:
+        client.create_stream("CREATE STREAM intercepted (a BIGINT)")
+        client.push("intercepted", {"a": [1, 2]})
+        query = client.register("SELECT a FROM intercepted")
+        assert len(query.invoke()) == 2
+        with query.stream() as pieces:
+            assert len(pieces.read_all()) == 2
+    assert [method for name, method in seen if name == "inner"] == [method for name, method in seen if name == "outer"]
+    assert {"CreateStream", "Push", "Register", "Invoke", "InvokeStream"} <= {method for _, method in seen}
+    assert [name for name, _ in seen[:2]] == ["outer", "inner"]
+
+
+def test_a_closed_client_with_interceptors_says_so(running: Serving) -> None:
+    client = Client(running.address, options=ClientOptions(interceptors=(Names("only", []),)))
+    client.create_stream("CREATE STREAM left (a BIGINT)")
+    query = client.register("SELECT a FROM left")
+    client.close()
+    with pytest.raises(Cancelled, match="the client is closed"):
+        client.info()
+    with pytest.raises(Cancelled, match="the client is closed"):
+        query.stream()
+
+
+def test_channel_options_take_the_place_of_the_sdks() -> None:
+    mine = (("grpc.max_receive_message_length", 1_000), ("grpc.keepalive_time_ms", 30_000))
+    arguments = channel_options(ClientOptions(channel_options=mine))
+    names = [name for name, _ in arguments]
+    assert len(names) == len(set(names))
+    assert set(mine) <= set(arguments)
+    assert dict(channel_options(ClientOptions()))["grpc.max_receive_message_length"] == MAX_RECEIVE_BYTES
+
+
+def test_channel_options_reach_the_channel(running: Serving) -> None:
+    small = ClientOptions(channel_options=(("grpc.max_receive_message_length", 10),))
+    with (
+        Client(running.address, timeout=20, options=small) as client,
+        pytest.raises(ResourceExhausted, match="larger"),
+    ):
+        client.info()
+
+
+def test_local_credentials_are_used() -> None:
+    credentials = grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP)
+    local = grpc.local_server_credentials(grpc.LocalConnectionType.LOCAL_TCP)
+    with server(Servicer(), local) as port:
+        options = ClientOptions(credentials=credentials)
+        with Client(f"127.0.0.1:{port}", timeout=20, options=options) as client:
+            assert client.info().version == "9.9"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate of this test")
+def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    trusted = ClientOptions(credentials=grpc.ssl_channel_credentials(certificate.read_bytes()), retry=ONCE)
+    secured = grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
+    with server(Servicer(), secured) as port:
+        with Client(f"localhost:{port}", timeout=20, options=trusted) as client:
+            assert client.info().version == "9.9"
+        stranger = replace(trusted, credentials=grpc.ssl_channel_credentials())
+        with Client(f"localhost:{port}", timeout=20, options=stranger) as client, pytest.raises(Unavailable):
+            client.info()
+        with (
+            Client(f"localhost:{port}", timeout=20, options=ClientOptions(retry=ONCE)) as client,
+            pytest.raises(Unavailable),
+        ):
+            client.info()
+
+
+@pytest.mark.parametrize(("attempts", "channel_attempts"), [(1, 1), (3, 1), (1, 4), (2, 3)])
+def test_a_call_is_tried_as_often_as_is_said(
+    attempts: int, channel_attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("psoup_client.connection.time.sleep", slept.append)
+    retry = RetryOptions(
+        attempts=attempts, channel_attempts=channel_attempts, first_pause_seconds=0.01, longest_pause_seconds=0.015
+    )
+    tried = Servicer(failures=1_000)
+    with (
+        server(tried) as port,
+        Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client,
+        pytest.raises(Unavailable),
+    ):
+        client.info()
+    assert tried.calls == attempts * channel_attempts
+    assert slept == [0.01, 0.015][: attempts - 1]
+
+
+def test_a_call_ends_with_the_attempt_that_succeeds() -> None:
+    retry = RetryOptions(attempts=4, channel_attempts=1, first_pause_seconds=0.01)
+    tried = Servicer(failures=2)
+    with server(tried) as port, Client(f"127.0.0.1:{port}", timeout=20, options=ClientOptions(retry=retry)) as client:
+        assert client.info().version == "9.9"
+    assert tried.calls == 3
+
+
+def test_a_producer_has_the_patience_of_its_client(running: Serving) -> None:
+    options = ClientOptions(retry=RetryOptions(patience_seconds=0.0))
+    problem = Unavailable("away")
+    with Client(running.address, timeout=20, options=options) as client:
+        client.create_stream("CREATE STREAM patient (a BIGINT)")
+        with client.producer("patient") as producer, pytest.raises(Unavailable):
+            producer._patience.next(problem)
+        with client.producer("patient", retry_seconds=5.0) as producer:
+            assert producer._patience.next(problem) == 0.1
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    patience = Patience(60.0, RetryOptions(first_pause_seconds=0.5, longest_pause_seconds=1.5))
+    problem = Unavailable("away")
+    assert [patience.next(problem) for _ in range(4)] == [0.5, 1.0, 1.5, 1.5]
+    patience.reset()
+    assert patience.next(problem) == 0.5
+    assert patience.next(Unavailable("away", retry_after=7.0)) == 7.0
+
+
+def test_without_options_calls_are_repeated_as_ever() -> None:
+    assert RetryOptions().pauses_of_call() == (0.1, 0.2, 0.4)
+    arguments = dict(channel_options(ClientOptions()))
+    never, every = json.loads(arguments["grpc.service_config"])["methodConfig"]
+    assert {name["method"] for name in never["name"]} == {"CreateStream", "AlterStream", "PushStream"}
+    assert "retryPolicy" not in never
+    assert every["retryPolicy"]["maxAttempts"] == 3
+    assert (arguments["grpc.initial_reconnect_backoff_ms"], arguments["grpc.max_reconnect_backoff_ms"]) == (100, 2_000)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0},
+        {"channel_attempts": 0},
+        {"channel_attempts": 6},
+        {"first_pause_seconds": 0.001},
+        {"first_pause_seconds": 3.0},
+        {"longest_pause_seconds": float("nan")},
+        {"patience_seconds": -1.0},
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="give"):
+        RetryOptions(**wrong)
+
+
+def test_options_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        ClientOptions().credentials = None  # type: ignore[misc]
