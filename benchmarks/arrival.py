@@ -24,7 +24,7 @@ from benchmarks.peers.arrive import engines
 from benchmarks.peers.by_hand import BruteForce, NumPyPerQuery, Peer
 from benchmarks.run import Run
 from benchmarks.workload import ATTRIBUTES, CREATE, DOMAIN, STREAM, Columns, Query, batches, make_columns, make_queries
-from psoup.engine.maintenance.maintenance import Installable
+from psoup.engine.maintenance.task import Installable
 from psoup.local import LocalPSoup
 from psoup.runner import Runner, Task, serial
 from psoup_service.host.runner import TaskPool

@@ -21,7 +21,8 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView, Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
-from psoup.engine.maintenance.maintenance import Installable, Task, next_task
+from psoup.engine.maintenance.rules import next_task
+from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
 from psoup.engine.stream.state import StreamState
 from psoup.events.acknowledgements import Effects

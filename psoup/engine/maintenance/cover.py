@@ -20,6 +20,8 @@ from psoup.clauses.quarantine import EvaluationPlace
 from psoup.clauses.query_stem import Subset
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.engine.maintenance.replace import Replace
+from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.old_tuples import cover
@@ -34,20 +36,6 @@ COVER_AT_ONCE = 8_192
 
 COVER_PAIRS = 32_768
 """Pairs of a clause and a chunk in one task: some tenths of a second, for which other maintenance waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """New results for one chunk, if they are still what the task saw."""
-
-    stream_id: int
-    number: int
-    seen: ChunkResults
-    results: ChunkResults
-
-    def install(self, state: StreamState) -> bool:
-        """Put them there; False if they are not."""
-        return state.replace_results(self.number, self.seen, self.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +124,27 @@ class CoverTask:
         return Covered(self.stream_id, tuple(chain.from_iterable(done)), tuple(failures))
 
 
-def cover_due(state: StreamState, everything: bool) -> CoverTask | None:
+def due(state: StreamState, everything: bool) -> Begin | None:
     """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
     if not state.uncovered:
         return None
     lacking = [e for e in state.closed if e.results.covered_before < state.next_sqc and not e.results.evicted]
     lacking.sort(key=lambda e: e.results.covered_before)
     for place, entry in enumerate(lacking):
-        seen = entry.results
-        missing, slots, before, outside = _missing(state, seen)
+        missing, slots, before, outside = _missing(state, entry.results)
         if len(missing):
-            index, owners = state.subset(missing, slots), state.slots.share()
             others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
             alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
-            return CoverTask(state.stream_id, alike, missing, index, state.config, owners, before, outside)
+            return partial(_task, state, alike, missing, slots, before, outside)
     state.uncovered = False
     return None
+
+
+def _task(
+    state: StreamState, entries: tuple[ChunkEntry, ...], ids: Array, slots: Array, before: int, outside: Array
+) -> CoverTask:
+    index, owners = state.subset(ids, slots), state.slots.share()
+    return CoverTask(state.stream_id, entries, ids, index, state.config, owners, before, outside)
 
 
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:

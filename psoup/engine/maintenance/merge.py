@@ -1,0 +1,43 @@
+"""Merging as maintenance: the index of recent clauses goes into the main one. When it is worth it, the index says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psoup.clauses.query_stem import MergeResult, MergeTask
+from psoup.engine.maintenance.task import Begin
+from psoup.engine.stream.state import StreamState
+from psoup.runner import Runner, serial
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Parts of a stream's index to merge."""
+
+    stream_id: int
+    task: MergeTask
+    name: str = "merge"
+
+    def compute(self, run: Runner = serial) -> Merged:
+        """Merge them. O(their clauses)."""
+        return Merged(self.stream_id, self.task.compute())
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The part that takes their place."""
+
+    stream_id: int
+    result: MergeResult
+
+    def install(self, state: StreamState) -> bool:
+        """Put it there; False if the parts have changed since."""
+        state.settled = False
+        return state.clauses.install(self.result)
+
+
+def due(state: StreamState, everything: bool) -> Begin | None:
+    """What the index wants merged. Making the task freezes the recent clauses."""
+    if not state.clauses.merge_due(everything):
+        return None
+    return lambda: Merge(state.stream_id, state.clauses.merge_task(everything))

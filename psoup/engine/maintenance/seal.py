@@ -1,0 +1,51 @@
+"""Sealing as maintenance: the open results of a full chunk become a pack, and its columns are ready to be searched.
+
+Until a chunk is sealed its results take the memory of the open form, a row of bits for each busy clause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from psoup.data.chunk import ChunkView
+from psoup.data.zones import narrow_all
+from psoup.engine.maintenance.replace import Replace
+from psoup.engine.maintenance.task import Begin
+from psoup.engine.stream.state import StreamState
+from psoup.published.snapshot import ChunkEntry
+from psoup.results.room import RowRoom
+from psoup.results.sealed import seal
+from psoup.runner import Runner, serial
+
+
+@dataclass(frozen=True, slots=True)
+class SealTask:
+    """A chunk to seal; its rows of bits go back to `room`."""
+
+    stream_id: int
+    entry: ChunkEntry
+    list_limit: int
+    room: RowRoom
+    name: str = "seal"
+
+    def compute(self, run: Runner = serial) -> Replace:
+        """Pack the results. O(results)."""
+        results = self.entry.results
+        assert results.open is not None and isinstance(self.entry.data, ChunkView)
+        narrow_all(self.entry.data)
+        pack = seal(results.open, results.open.sqc_of_slot, self.list_limit, self.room)
+        self.room.make_ready(results.open.count)
+        return Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
+
+
+def due(state: StreamState, everything: bool) -> Begin | None:
+    """The oldest chunk that is not sealed: chunks are sealed in their order, so those that are not come last."""
+    oldest: ChunkEntry | None = None
+    for entry in reversed(state.closed):
+        if entry.results.open is None:
+            break
+        oldest = entry
+    if oldest is None:
+        return None
+    return partial(SealTask, state.stream_id, oldest, state.config.list_limit, state.open.room)

@@ -1,0 +1,75 @@
+"""Storing as maintenance: a closed chunk goes to whoever keeps it, through a port; the log may forget its tuples then.
+
+Results are not stored: they follow from the tuples and the queries. A disk without room is tried again when the stream
+gets something new; until then the chunk stays where it is, in memory and in the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from psoup.data.archived import ArchivedChunk
+from psoup.data.chunk import ChunkView, Keep
+from psoup.engine.maintenance.task import Begin, Installable
+from psoup.engine.stream.state import StreamState
+from psoup.errors import ResourceExhausted
+from psoup.model import StreamSpec
+from psoup.runner import Runner, serial
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTask:
+    """A chunk to store; `oldest`: the number of the oldest chunk that the stream still has."""
+
+    stream_id: int
+    spec: StreamSpec
+    chunk: ChunkView
+    oldest: int
+    keep: Keep
+    name: str = "store"
+
+    def compute(self, run: Runner = serial) -> Installable:
+        """Write it, and wait for the disk."""
+        try:
+            entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
+        except ResourceExhausted:
+            return NoRoom(self.stream_id)
+        return ChunkStored(self.stream_id, self.chunk.number, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStored:
+    """A chunk is on disk; `entry` reads it there, if its stream has an archive."""
+
+    stream_id: int
+    number: int
+    entry: ArchivedChunk | None
+
+    def install(self, state: StreamState) -> bool:
+        """The chunk may leave the memory from now on; readers see nothing of it."""
+        state.stored = self.number + 1
+        if self.entry is not None:
+            state.data.leaving.append(self.entry)
+        state.settled = False
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The disk is full."""
+
+    stream_id: int
+
+    def install(self, state: StreamState) -> bool:
+        """Store nothing until the stream gets something new."""
+        state.storing = False
+        return False
+
+
+def due(state: StreamState, everything: bool) -> Begin | None:
+    """The oldest closed chunk that is not stored yet, if somebody keeps chunks. O(1)."""
+    if state.keep is None or not state.storing or state.stored == state.data.open.number:
+        return None
+    chunk = state.data.closed[state.stored - state.data.open.number]
+    return partial(StoreTask, state.stream_id, state.data.spec, chunk, state.oldest, state.keep)

@@ -1,0 +1,41 @@
+"""Tidying as maintenance: the open results forget clauses that are gone, and their slots become free.
+
+The open results are being written, so all of it is done when the task is installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from psoup.engine.maintenance.task import Begin
+from psoup.engine.stream.state import StreamState
+from psoup.runner import Runner, serial
+
+TIDY_FROM = 64
+"""Dead slots that are worth it, if they are also more than the live clauses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tidy:
+    """A stream's open results, to be tidied."""
+
+    stream_id: int
+    name: str = "tidy"
+
+    def compute(self, run: Runner = serial) -> Tidy:
+        """Nothing: it is the writer's."""
+        return self
+
+    def install(self, state: StreamState) -> bool:
+        """Rebuild them without dead slots. O(open results)."""
+        state.tidy()
+        return True
+
+
+def due(state: StreamState, everything: bool) -> Begin | None:
+    """More slots are dead than live, and not just a few. O(1)."""
+    dead = state.slots.dead_count
+    if dead > max(TIDY_FROM, len(state.live)) or (everything and dead):
+        return partial(Tidy, state.stream_id)
+    return None
