@@ -13,6 +13,7 @@
     ├── ResourceExhausted       a budget is used up: says which, how much, and what would be needed
     ├── Unavailable             starting, draining, or a stream that was cut: the same call may succeed later
     └── Internal                a broken invariant: a defect of PSoup
+        └── Corrupt             found by a check of a structure: names it, with a dump and the last events
 
 Messages name the thing, the value and the way out; the facts are attributes as well, so that a service
 can send them in a machine's form. `reason` is a stable upper-case word for programs to compare.
@@ -126,3 +127,31 @@ class Internal(PSoupError):
     """An invariant does not hold: a defect of PSoup, never of the caller."""
 
     reason = "INTERNAL"
+
+
+class Corrupt(Internal):
+    """A structure in memory is not what it must be; a check found it (`psoup.invariants`).
+
+    `structure`: its name. `problem`: what does not hold. `dump`: numbers of the structure. `story`: the last events
+    that were applied, the latest one last: sequence, kind and stream of each.
+    """
+
+    reason = "CORRUPT"
+
+    def __init__(
+        self,
+        structure: str,
+        problem: str = "",
+        dump: str = "",
+        story: tuple[str, ...] = (),
+        *,
+        reason: str | None = None,
+    ) -> None:
+        text = structure + (f": {problem}" if problem else "") + (f" ({dump})" if dump else "")
+        told = f"{text}; the last events: {', '.join(story)}" if story else text
+        super().__init__(told, reason=reason, structure=structure)
+        self.structure, self.problem, self.dump, self.story = structure, problem, dump, story
+
+    def after(self, story: tuple[str, ...]) -> Corrupt:
+        """The same, with the last events."""
+        return Corrupt(self.structure, self.problem, self.dump, story)

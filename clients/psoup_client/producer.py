@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from psoup_client.connection import naming_stream
-from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, Unavailable, from_rpc
+from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
 from psoup_client.push import PushResult
@@ -238,7 +238,8 @@ class Producer:
     def _acknowledge(self, reply: Any) -> None:
         with self._changed:
             number, payload = self._window.popleft()
-            assert reply.number == number, f"reply to batch {reply.number}, expected {number}"
+            if reply.number != number:
+                raise ServerFault(f"the service replied to batch {reply.number}, and batch {number} was the next")
             self._window_used -= len(payload.data)
             self._sent -= 1
             self._acknowledged = number + 1

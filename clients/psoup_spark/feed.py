@@ -84,7 +84,7 @@ class _FeedBatches:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        assert query_id, "Spark runs foreachBatch on the thread of the query"
+        assert isinstance(query_id, str), "Spark runs foreachBatch on the thread of the query"
         try:
             self.beat(self.streams.get(query_id))  # a batch's own session is a copy that knows no queries
             result = send(frame, self.target, BatchId(f"spark-{query_id}", number, self.since))

@@ -145,7 +145,7 @@ class _StandingBatches:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        assert query_id, "Spark runs foreachBatch on the thread of the query"
+        assert isinstance(query_id, str), "Spark runs foreachBatch on the thread of the query"
         try:
             result = self.put(frame, BatchFolder(self.target.shared, query_id, number))
         except PSoupError as problem:

@@ -57,6 +57,7 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.invariants import ensure
 
 
 def _anything(event: Event) -> None:
@@ -195,26 +196,24 @@ class Admission:
         }
 
     def check(self) -> None:
-        """Raise Internal if an invariant does not hold. O(streams + queries + producers)."""
-        try:
-            self._check()
-        except AssertionError as problem:
-            raise Internal(f"admission is inconsistent: {problem}; {self.state()}") from problem
-
-    def _check(self) -> None:
-        assert self._budget.tuples >= 0 <= self._budget.queries, "more bytes given back than taken"
-        held = sum(stream.producers.nbytes for stream in self._streams.values())
-        assert self._budget.producers == held, "producers are charged otherwise than they are"
-        held = sum(stream_charge(stream.spec) for stream in self._streams.values())
-        assert self._budget.streams == held, "streams are charged otherwise than they are"
+        """Raise Corrupt if an invariant does not hold. O(streams + queries + producers)."""
+        budget, streams = self._budget, self._streams
+        ensure(budget.tuples >= 0 <= budget.queries, self, "more bytes given back than taken", tuples=budget.tuples)
+        held = sum(stream.producers.nbytes for stream in streams.values())
+        ensure(budget.producers == held, self, "producers are charged otherwise than they are", held=held)
+        held = sum(stream_charge(stream.spec) for stream in streams.values())
+        ensure(budget.streams == held, self, "streams are charged otherwise than they are", held=held)
         named = {s.stream_id: s for tenant in self._tenants.values() for s in tenant.streams.values()}
-        assert named == self._streams, "streams by name and by ID differ"
-        assert all(0 < i < self._next_stream for i in self._streams), "a stream ID could be used again"
+        ensure(named == streams, self, "streams by name and by ID differ", named=[*named], ids=[*streams])
+        again = [i for i in streams if not 0 < i < self._next_stream]
+        ensure(not again, self, "a stream ID could be used again", ids=again, next=self._next_stream)
         self._queries.check()
         users = dict(self._queries.items())
-        assert all(0 < i < self._next_query for i in users), "a query ID could be used again"
-        assert set(users.values()) <= self._streams.keys(), "a query is on a stream that is gone"
-        for stream in self._streams.values():
+        again = [i for i in users if not 0 < i < self._next_query]
+        ensure(not again, self, "a query ID could be used again", ids=again, next=self._next_query)
+        gone = set(users.values()) - streams.keys()
+        ensure(not gone, self, "a query is on a stream that is gone", streams=gone)
+        for stream in streams.values():
             stream.producers.check()
         for tenant in self._tenants.values():
             tenant.requests.check(self._queries)

@@ -25,6 +25,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
 from psoup.events.commands import Command, Register, RegisterMany
 from psoup.gc_pause import without_collector
+from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql import Template, prepare
@@ -113,7 +114,7 @@ class Binding:
 
     def check(self) -> None:
         """Raise what was wrong with the command."""
-        assert self._done, "the binding has not ended"
+        ensure(self._done, self, "it is asked before it has ended")
         if self._problem is not None:
             raise self._problem
 

@@ -26,6 +26,7 @@ from psoup.errors import Conflict, FailedPrecondition, InvalidInput, ResourceExh
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import STAGED, Push, Recall
 from psoup.events.events import Pushed
+from psoup.invariants import ensure
 
 MAX_NAME_BYTES = 256
 PRODUCER_BYTES, ACKNOWLEDGEMENT_BYTES = 1_000, 300
@@ -145,13 +146,21 @@ class Producers:
 
     def check(self) -> None:
         """Remembered numbers are contiguous, end at the expected one and are not more than allowed."""
-        assert self.nbytes == sum(producer.nbytes for producer in self._known.values()), "charged otherwise"
+        held = sum(producer.nbytes for producer in self._known.values())
+        ensure(self.nbytes == held, self, "it is charged otherwise than it holds", charged=self.nbytes, held=held)
         last = self._horizon
-        for name, producer in self._known.items():
-            numbers = list(producer.kept)
-            assert numbers == list(range(producer.expected - len(numbers), producer.expected)), (name, producer)
-            assert len(numbers) <= self._config.kept_acknowledgements, (name, len(numbers))
-            assert producer.sequence > last, (name, "is not in the order of the last batches, behind the horizon")
+        for producer in self._known.values():
+            numbers, expected = list(producer.kept), producer.expected
+            wanted = list(range(expected - len(numbers), expected))
+            ensure(numbers == wanted, self, "remembered numbers have a gap", numbers=numbers, expected=expected)
+            most = self._config.kept_acknowledgements
+            ensure(
+                len(numbers) <= most, self, "more numbers are remembered than allowed", count=len(numbers), most=most
+            )
+            order = producer.sequence > last
+            ensure(
+                order, self, "producers are not in the order of their last batches", last=last, next=producer.sequence
+            )
             last = producer.sequence
 
     def _standing(self, name: str, now: int) -> _KnownProducer | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 
 _PAGE = 4_096
 _NOBODY = -1
@@ -88,7 +89,7 @@ class Owners:
         number, at = divmod(query_id, _PAGE)
         page = self._pages[number]
         stream_id = int(page[at])
-        assert stream_id != _NOBODY, f"query {query_id} is not there"
+        ensure(stream_id != _NOBODY, self, "a query is removed that is not there", query=query_id)
         page[at] = _NOBODY
         self._streams[stream_id] -= 1
         self._counts[number] -= 1
@@ -112,8 +113,10 @@ class Owners:
     def check(self) -> None:
         """The counts are those of the pages."""
         found = {number: int((page != _NOBODY).sum()) for number, page in self._pages.items()}
-        assert found == self._counts, f"pages have {found} queries, {self._counts} are counted"
+        ensure(found == self._counts, self, "queries of a page are miscounted", found=found, counted=self._counts)
         streams: dict[int, int] = {}
         for _, stream_id in self.items():
             streams[stream_id] = streams.get(stream_id, 0) + 1
-        assert streams == self._streams, f"streams have {streams} queries, {self._streams} are counted"
+        ensure(
+            streams == self._streams, self, "queries of a stream are miscounted", found=streams, counted=self._streams
+        )

@@ -19,6 +19,7 @@ from sortedcontainers import SortedDict
 from psoup.admission.query_streams import Owners
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput
 from psoup.events.events import Registered, RegisteredMany
+from psoup.invariants import ensure
 from psoup.wording import counted, verb
 
 MAX_REQUEST_ID_BYTES = 256
@@ -114,9 +115,11 @@ class KnownRequests:
 
     def check(self, owners: Owners) -> None:
         """Each request ID has a query that stands, and both maps are the same."""
-        assert {asked.first_id: name for name, asked in self._asked.items()} == dict(self._names), "maps differ"
-        for name, asked in self._asked.items():
-            assert owners.stands_any(asked.first_id, asked.count), f"all queries of request {name!r} are gone"
+        named = {asked.first_id: name for name, asked in self._asked.items()}
+        ensure(named == dict(self._names), self, "both maps differ", first_ids=[*named], named=[*self._names])
+        for asked in self._asked.values():
+            stands = owners.stands_any(asked.first_id, asked.count)
+            ensure(stands, self, "all queries of a request are gone", first_id=asked.first_id, count=asked.count)
 
 
 def is_text(text: str, digest: bytes) -> bool:

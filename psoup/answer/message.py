@@ -22,6 +22,7 @@ from psoup.answer.flat import Flat
 from psoup.columns import Array, arrow_type
 from psoup.data.chunk import ChunkView
 from psoup.expressions.tree import ID_INDEX, AttributeRef
+from psoup.invariants import ensure
 from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
 from psoup.model import DataType, Kind
 from psoup.plan.standing import Output
@@ -78,7 +79,8 @@ class Message:
             self._sources, self._offsets = sources[0], parts[0][1]
             self._stops = np.array([len(self._offsets)], np.int64)
         else:
-            assert len({len(one) for one in sources}) == 1, "chunks of one stream have the columns of its schema"
+            widths = {len(addresses) for addresses in sources}
+            ensure(len(widths) == 1, self, "chunks of one stream have other columns than its schema", widths=widths)
             self._sources = np.concatenate(sources)
             self._offsets = np.concatenate([offsets for _, offsets in parts])
             self._stops = np.array(list(accumulate(len(offsets) for _, offsets in parts)), np.int64)
@@ -194,5 +196,5 @@ def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
 
 def _word(place: int) -> int:
     """Arrow puts headers and the numbers in them at multiples of 8 bytes."""
-    assert place % 8 == 0, place
+    ensure(place % 8 == 0, "message", "a number in a header of Arrow is not at a multiple of 8", place=place)
     return place // 8

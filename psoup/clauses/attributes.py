@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from psoup.errors import Internal
 from psoup.expressions.tree import AttributeRef, Expr
+from psoup.invariants import ensure
 
 
 class Attributes(Mapping[int, Expr]):
@@ -53,6 +53,8 @@ class Attributes(Mapping[int, Expr]):
             del self._ids[self._exprs.pop(attribute)]
 
     def check(self) -> None:
-        """IDs and expressions name each other, and what is barred is there; raises Internal."""
-        if self._ids != {expr: a for a, expr in self._exprs.items()} or not self.barred <= set(self._exprs):
-            raise Internal(f"attributes {self._exprs!r} are not {self._ids!r}, or lack some of {self.barred!r}")
+        """IDs and expressions name each other, and what is barred is there."""
+        ids, known = [*self._ids.values()], [*self._exprs]
+        paired = self._ids == {expr: a for a, expr in self._exprs.items()}
+        ensure(paired, self, "IDs and expressions do not name each other", ids=ids, known=known)
+        ensure(self.barred <= set(known), self, "an unknown attribute is barred", barred=self.barred, known=known)

@@ -20,6 +20,7 @@ import numpy as np
 
 from psoup.clauses.predicate_index import Part, PredicateIndex
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.kernels.tally import tally_cells, tally_work
 
 _FIRST_SLOTS = 16
@@ -73,6 +74,15 @@ class ClauseCosts:
         left = sum(part.index.nbytes for part, _ in [*self._left])
         gone = sum(ids.nbytes + counts.nbytes for ids, counts in [*self._gone])
         return self._by_slot.nbytes + hits + left + gone
+
+    def check(self) -> None:
+        """Counts are not negative, no clause came after the last tuple, and each cell of a part has its own count."""
+        ensure((self._by_slot >= 0).all(), self, "a count is negative", by_slot=self._by_slot.min(axis=1))
+        born, left = self._by_slot[3].max(), max((upto for _, upto in self._left), default=0)
+        ensure(max(born, left) <= self.tuples, self, "tuples are miscounted", born=born, left=left, tuples=self.tuples)
+        for part in [*self._parts, *(part for part, _ in self._left)]:
+            cells = len(part.index.lists.cell_ptr)
+            ensure(part.hits is None or len(part.hits) == cells, self, "a part has other cells", cells=cells)
 
     # The writer ------------------------------------------------------------------------------------------
 

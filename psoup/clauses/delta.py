@@ -20,7 +20,7 @@ from psoup.clauses.posting_lists import STANDARD, Layout
 from psoup.clauses.predicate_index import Part, PredicateIndex, bases
 from psoup.clauses.rows import ClauseRows
 from psoup.columns import Array
-from psoup.errors import Internal
+from psoup.invariants import ensure
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Key, Term
 
@@ -136,7 +136,7 @@ class Delta:
         return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
 
     def check(self) -> None:
-        """The invariants; raises Internal. O(size)."""
+        """The invariants; raises Corrupt. O(size)."""
         counted: dict[int, dict[Key, int]] = {}
         for position in self._where.values():
             for i in range(*self._intervals(position)):
@@ -146,10 +146,10 @@ class Delta:
                         own[edge] = own.get(edge, 0) + 1
         kept = {attribute: dict(own) for attribute, own in self.bounds.items()}
         # a boundary counted wrongly would vanish while a clause still needs its code
-        if {a: own for a, own in counted.items() if own} != {a: own for a, own in kept.items() if own}:
-            raise Internal(f"delta index: boundaries {kept!r} are not those of the clauses, {counted!r}")
-        if any(self._slots[position] != slot for slot, position in self._where.items()):
-            raise Internal(f"delta index: slots {self._slots!r} do not match {self._where!r}")
+        wrong = [a for a in {*counted, *kept} if counted.get(a, {}) != kept.get(a, {})]
+        ensure(not wrong, self, "boundaries are not those of the clauses", attributes=wrong)
+        wrong = [slot for slot, position in self._where.items() if self._slots[position] != slot]
+        ensure(not wrong, self, "slots are not where they should be", slots=wrong)
         self.part().index.check()
 
     def _intervals(self, position: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from psoup.clauses.predicate_index import PredicateIndex
 from psoup.columns import Array
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.invariants import ensure
 from psoup.plan.factors import Interval
 
 
@@ -79,7 +80,8 @@ def clauses_to_arrow(index: PredicateIndex, attributes: Mapping[int, Expr]) -> p
     number = np.where(factor < 0, -1, factor - index.clause_ptr[clause])
     columns = _interval_columns(index, attributes, len(empty) + len(bare))
     order = np.lexsort((np.arange(len(clause)), number, index.slots[clause]))
-    assert len(order) >= len(spread) or not len(index)
+    whole = len(order) >= len(spread) or not len(index)
+    ensure(whole, index, "a factor has no row", rows=len(order), factors=len(spread))
     table = pa.table(
         {
             "slot": pa.array(index.slots[clause]),

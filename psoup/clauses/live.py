@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 
 _GONE = 2**32 - 1
 _FIRST = 16
@@ -71,7 +72,16 @@ class LiveClauses:
             at = end
         return np.concatenate(ids), np.concatenate(slots)
 
+    def check(self) -> None:
+        """IDs ascend, and each live clause has a slot of its own. O(clauses)."""
+        ids, slots = self._ids[: self._used], self._slots[: self._used]
+        ensure((np.diff(ids) > 0).all(), self, "SQC IDs do not ascend", ids=ids)
+        live = slots[slots != _GONE]
+        ensure(len(live) == self._count, self, "live clauses are miscounted", counted=self._count, slots=live)
+        ensure(len(np.unique(live)) == len(live), self, "two clauses have one slot", ids=ids, slots=slots)
+
     def _find(self, sqc_id: int) -> int:
         at = int(np.searchsorted(self._ids[: self._used], sqc_id))
-        assert at < self._used and self._ids[at] == sqc_id and self._slots[at] != _GONE, f"clause {sqc_id} is not live"
+        live = at < self._used and self._ids[at] == sqc_id and self._slots[at] != _GONE
+        ensure(live, self, "a clause is asked for that is not live", sqc_id=sqc_id)
         return at

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from psoup.columns import Array
 from psoup.expressions.tree import Expr
+from psoup.invariants import ensure
 from psoup.kernels import identity as kernels
 from psoup.model import BOOLEAN, Kind
 from psoup.plan.canonical import expr_text
@@ -168,7 +169,8 @@ class ClauseNames:
 
     def forget(self, slot: int) -> None:
         """The clause of `slot` is gone; it must be there. O(1) amortised: room that few use is given back."""
-        assert kernels.take_out(slot, self._lanes, self._table), f"slot {slot} has no name"
+        taken = kernels.take_out(slot, self._lanes, self._table)
+        ensure(taken, self, "a slot has no name", slot=slot)
         self._count -= 1
         roomy = len(self._table) > 2 * _FIRST and _ROOMY * self._count < len(self._table)
         if roomy or (not self._count and len(self._lanes) > _FIRST):
@@ -190,5 +192,11 @@ class ClauseNames:
     def check(self, slots: Array) -> None:
         """The table has just these slots (int64[k])."""
         there = np.sort(self._table[self._table >= 0])
-        assert len(there) == self._count, f"{self._count} names are counted, {len(there)} are there"
-        assert np.array_equal(there, np.sort(slots)), "the names are not those of the live clauses"
+        ensure(len(there) == self._count, self, "names are miscounted", counted=self._count, slots=there)
+        ensure(
+            np.array_equal(there, np.sort(slots)),
+            self,
+            "the names are not those of the clauses",
+            names=there,
+            live=slots,
+        )

@@ -23,7 +23,7 @@ import numpy as np
 from psoup.clauses.bounds import Bounds
 from psoup.clauses.posting_lists import PostingLists
 from psoup.columns import Array
-from psoup.errors import Internal
+from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
 
 EXTRA_ROWS = 4
@@ -95,7 +95,7 @@ class PredicateIndex:
         return bounds.key(code - 1) if 1 <= code <= len(bounds) else None
 
     def check(self) -> None:
-        """The invariants; raises Internal. O(size)."""
+        """The invariants; raises Corrupt. O(size)."""
         problems = []
         if (np.diff(self.slots.astype(np.int64)) <= 0).any():
             problems.append("slots are not ascending")  # find would miss a clause, and pairs come out unsorted
@@ -111,8 +111,8 @@ class PredicateIndex:
             keys = [bounds.key(k) for k in range(len(bounds))]
             if rows != len(bounds) + EXTRA_ROWS or any(a >= b for a, b in itertools.pairwise(keys)):  # type: ignore[operator]
                 problems.append("boundaries are not ascending, or have a wrong number of rows")
-        if problems:
-            raise Internal(f"predicate index of {len(self)} clauses: {'; '.join(problems)}: {self!r}")
+        lists = (self.slots, self.clause_ptr, self.factor_ptr, self.iv_attr, self.iv_lo, self.iv_hi, self.rest)
+        ensure(not problems, self, "; ".join(problems), attributes=self.attributes, base=self.base, lists=lists)
 
     def _check_lists(self) -> list[str]:
         lists, problems = self.lists, []

@@ -21,6 +21,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.expressions.guarded import Compute, guarded
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
+from psoup.invariants import ensure
 from psoup.plan.canonical import expr_text
 
 MOST_RAISES = 3
@@ -189,11 +190,20 @@ class Quarantine:
 
     def check(self) -> None:
         """Clauses are named once, in order; those that are out alone are among them."""
-        assert (np.diff(self.ids) > 0).all() and len(self.ids) == len(self.slots), f"clauses that are out: {self.ids!r}"
-        assert len(np.unique(self.slots)) == len(self.slots), f"a slot is out twice: {self.slots!r}"
-        assert set(self._alone) <= set(self.ids.tolist()), f"{self._alone!r} are out alone, and not among {self.ids!r}"
-        shown = (self.outside.attributes, self.outside.clauses)
-        assert shown == (self._attributes, self._alone) and self.outside.ids is self.ids, "readers see something else"
+        ids, slots = self.ids, self.slots
+        named = (np.diff(ids) > 0).all() and len(ids) == len(slots)
+        ensure(named, self, "clauses that are out are not named once, in order", ids=ids, slots=slots)
+        ensure(len(np.unique(slots)) == len(slots), self, "a slot is out twice", slots=slots)
+        alone = [*self._alone]
+        ensure(
+            set(alone) <= set(ids.tolist()),
+            self,
+            "a clause is out alone, and not among those out",
+            ids=ids,
+            alone=alone,
+        )
+        shown = (self.outside.attributes, self.outside.clauses) == (self._attributes, self._alone)
+        ensure(shown and self.outside.ids is ids, self, "readers see something else", ids=ids, shown=self.outside.ids)
 
 
 def reason_for(expr: Expr, why: str, *, kept: bool = False) -> Reason:

@@ -32,8 +32,8 @@ from psoup.clauses.predicate_index import Part, PredicateIndex
 from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.errors import Internal
 from psoup.expressions.tree import Expr
+from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor, Term
 from psoup.plan.many import ClauseColumns
@@ -147,7 +147,7 @@ class QuerySteM:
         O(its size * log), amortised over freezes.
         """
         if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
-            raise Internal(f"slot {slot} holds a clause already; remove it first")
+            raise corrupt(self, f"slot {slot} holds a clause already; remove it first")
         resolved = [(factor, [self.attributes.id_of(term.attribute) for term in factor.terms]) for factor in factors]
         self.costs.recent(None)
         self.costs.begin(np.array([slot]))
@@ -184,7 +184,7 @@ class QuerySteM:
 
     def _check_free(self, slots: Array) -> None:
         if any(part.holds(slots) for part in self._all_parts()) or len(distinct(slots)) < len(slots):
-            raise Internal("a slot of the block holds a clause already; remove it first")
+            raise corrupt(self, "a slot of the block holds a clause already; remove it first", slots=slots)
 
     def _append(self, part: Part) -> None:
         self._parts.append(part)
@@ -197,7 +197,7 @@ class QuerySteM:
         if slot in self._delta:
             self._delta.remove(slot)
         elif not any(part.kill(slot) for part in self._parts):
-            raise Internal(f"slot {slot} holds no clause that could be removed")
+            raise corrupt(self, f"slot {slot} holds no clause that could be removed")
 
     def attributes_of(self, slot: int) -> Array:
         """The IDs of the attributes of a clause, int64, ascending."""
@@ -221,7 +221,7 @@ class QuerySteM:
             position = part.find(slot)
             if position >= 0:
                 return part, position
-        raise Internal(f"slot {slot} holds no clause")
+        raise corrupt(self, f"slot {slot} holds no clause")
 
     # Expressions that are computed no more ----------------------------------------------------------------
 
@@ -374,20 +374,22 @@ class QuerySteM:
         return clauses_to_arrow(combine(sources), self.attributes)
 
     def check(self) -> None:
-        """The invariants; raises Internal. O(size)."""
+        """The invariants; raises Corrupt. O(size)."""
         seen: set[int] = set()
         for part in self._all_parts():
             part.index.check()
             live = part.index.slots[np.flatnonzero(part.alive)].tolist()
-            if len(live) != part.live:
-                raise Internal(f"part counts {part.live} live clauses, its flags {len(live)}")
-            if seen & set(live):  # a clause alive in two parts would be emitted twice
-                raise Internal(f"slots {sorted(seen & set(live))} are alive in two parts")
+            ensure(
+                len(live) == part.live, self, "the live clauses of a part are miscounted", counted=part.live, found=live
+            )
+            twice = sorted(seen & set(live))  # would be emitted twice
+            ensure(not twice, self, "slots are alive in two parts", slots=twice)
             seen |= set(live)
-            if not set(part.index.attributes.tolist()) <= set(self.attributes):
-                raise Internal("a part uses an attribute that nobody knows")
+            unknown = set(part.index.attributes.tolist()) - set(self.attributes)
+            ensure(not unknown, self, "a part uses an attribute that nobody knows", attributes=unknown)
         self._delta.check()
         self.attributes.check()
+        self.costs.check()
 
 
 def _factors(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 
 _FIRST = 16
 _ROOMY = 4
@@ -91,5 +92,9 @@ class SlotTable:
 
     def check(self) -> None:
         """No slot is in two states."""
-        assert len({*self._free, *self._dead}) == len(self._free) + len(self._dead), "a slot was released twice"
-        assert all(0 <= slot < self.used for slot in self._free + self._dead), "a slot that was never used"
+        idle = self._free + self._dead
+        ensure(len(set(idle)) == len(idle), self, "a slot was released twice", free=self._free, dead=self._dead)
+        unknown = [slot for slot in idle if not 0 <= slot < self.used]
+        ensure(not unknown, self, "a slot is released that was never used", slots=unknown, used=self.used)
+        owned = self.sqc_of_slot[np.setdiff1d(np.arange(self.used), idle)]
+        ensure((owned >= 0).all() and len(np.unique(owned)) == len(owned), self, "a clause has two slots", owners=owned)

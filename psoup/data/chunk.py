@@ -19,6 +19,7 @@ from psoup.columns import DTYPES, Array, Batch, Column
 from psoup.data.archived import ArchivedChunk, Zone
 from psoup.data.narrow import Narrow
 from psoup.expressions.tree import TIME_INDEX
+from psoup.invariants import ensure
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 
 _FIRST_ROWS = 1_024
@@ -115,7 +116,7 @@ def _places(chunk: ChunkView) -> Places:
 
 
 def _address(array: Array) -> int:
-    assert array.flags.c_contiguous, "a column of a chunk is one piece of memory"
+    ensure(array.flags.c_contiguous, "ChunkView", "a column is not one piece of memory")
     return int(array.__array_interface__["data"][0])
 
 

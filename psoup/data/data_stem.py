@@ -21,6 +21,7 @@ from psoup.data.piece import Piece
 from psoup.data.reorder import ReorderBuffer
 from psoup.data.stored import Stored
 from psoup.data.widening import widen_chunk
+from psoup.invariants import ensure
 from psoup.model import StreamSpec
 
 
@@ -94,7 +95,7 @@ class DataSteM:
 
     def alter(self, spec: StreamSpec) -> None:
         """`spec` has more columns at the end; tuples have NULL in them. The open chunk must be empty. O(chunks)."""
-        assert not self.open.length, "a chunk has one schema"
+        ensure(not self.open.length, self, "a chunk would have two schemas", length=self.open.length)
         self.spec = spec
         self.pending.widen(spec.schema)
         self.closed = deque(widen_chunk(chunk, spec) for chunk in self.closed)
@@ -127,7 +128,8 @@ class DataSteM:
 
     def follow(self, chunks: Sequence[ArchivedChunk]) -> None:
         """Chunks on disk, oldest first, come after all others, none of which is in memory."""
-        assert not self.closed and not self.open.length, "tuples in memory come after those on disk"
+        empty = not self.closed and not self.open.length
+        ensure(empty, self, "chunks on disk would come after tuples in memory", chunk=chunks[0].number)
         for chunk in chunks:
             self._archive(chunk)
             self._follow(chunk)
@@ -181,7 +183,7 @@ class DataSteM:
     def archive_oldest(self, entry: ArchivedChunk) -> int:
         """Let the oldest closed chunk leave the memory: `entry` reads it from now on. Returns the bytes given back."""
         chunk = self.closed.popleft()
-        assert chunk.number == entry.number, f"chunk {chunk.number} cannot be read as chunk {entry.number}"
+        ensure(chunk.number == entry.number, self, "a chunk leaves as another", chunk=chunk.number, entry=entry.number)
         self.closed_bytes -= chunk.nbytes
         self._archive(entry)
         return chunk.nbytes
@@ -193,19 +195,24 @@ class DataSteM:
     def check(self) -> None:
         """Chunks are consecutive in number, ID and time; the open one follows the last."""
         self.pending.check()
-        assert self.closed_bytes == sum(chunk.nbytes for chunk in self.closed), self.closed_bytes
+        charged = sum(chunk.nbytes for chunk in self.closed)
+        ensure(self.closed_bytes == charged, self, "closed chunks are charged otherwise", held=charged)
+        on_disk = sum(entry.source.nbytes for entry in self.archived)
+        ensure(self.archived_bytes == on_disk, self, "archived chunks are charged otherwise", held=on_disk)
         previous: Chunk | None = None
         chunks: list[Chunk] = [*self.archived, *self.closed, self.open.view()]
         for chunk in chunks:
             if previous is not None:
-                assert chunk.number == previous.number + 1, (previous.number, chunk.number)
-                assert chunk.first_id == previous.end_id, (previous.end_id, chunk.first_id)
-                assert not len(chunk) or chunk.first_time >= previous.last_time, (
-                    f"chunk {chunk.number} goes back in time"
-                )
+                number, before = chunk.number, previous.number
+                ensure(number == before + 1, self, "chunks are not consecutive", chunk=number, before=before)
+                ids = (previous.end_id, chunk.first_id)
+                ensure(ids[0] == ids[1], self, "tuple IDs are not consecutive", chunk=number, ids=ids)
+                later = not len(chunk) or chunk.first_time >= previous.last_time
+                ensure(later, self, "a chunk goes back in time", chunk=number)
             previous = chunk
             if not chunk.in_memory:
                 continue
-            assert (chunk.times[:-1] <= chunk.times[1:]).all(), f"chunk {chunk.number} is out of time order"
-            for column in chunk.columns:
-                assert len(column) == len(chunk), (chunk.number, len(column), len(chunk))
+            ordered = (chunk.times[:-1] <= chunk.times[1:]).all()
+            ensure(ordered, self, "a chunk is out of time order", chunk=chunk.number)
+            lengths = {len(column) for column in chunk.columns}
+            ensure(lengths <= {len(chunk)}, self, "a column has another length", chunk=chunk.number, lengths=lengths)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 
 KEPT = 16_384
 """Times that are kept of each kind: 128 KiB a stream at most."""
@@ -73,6 +74,14 @@ class Refusals:
     def view(self) -> RefusedTimes:
         """As readers see it; what is added later does not change it."""
         return RefusedTimes(self._count, self._times[: self._used], self._forgotten)
+
+    def check(self) -> None:
+        """As many times are kept as are counted, or some are said to be forgotten."""
+        ensure(
+            0 <= self._used <= len(self._times), self, "times are miscounted", used=self._used, room=len(self._times)
+        )
+        whole = self._count == self._used or self._forgotten is not None
+        ensure(whole and self._count >= self._used, self, "refusals are miscounted", count=self._count, used=self._used)
 
     def _grow(self, drop: int, more: int) -> None:
         kept = self._times[drop : self._used]

@@ -13,6 +13,7 @@ import numpy as np
 
 from psoup.columns import Array, Batch, concat_batches
 from psoup.data.widening import widen_batch
+from psoup.invariants import ensure
 from psoup.kernels.order import order_keys
 from psoup.model import Schema
 
@@ -86,9 +87,14 @@ class ReorderBuffer:
     def check(self) -> None:
         """Every run is in time order and not empty; the count is right."""
         for run in self._runs:
-            assert len(run), "an empty run stays in the buffer"
-            assert bool(np.all(run.times[:-1] <= run.times[1:])), f"a run is out of order: {run.times}"
-        assert self._count == sum(len(run) for run in self._runs), (self._count, [len(r) for r in self._runs])
+            ensure(len(run) > 0, self, "an empty run stays in the buffer")
+            ensure((run.times[:-1] <= run.times[1:]).all(), self, "a run is out of order", length=len(run))
+        self.check_count()
+
+    def check_count(self) -> None:
+        """As many tuples are there as are counted. O(runs)."""
+        lengths = [len(run) for run in self._runs]
+        ensure(self._count == sum(lengths), self, "tuples are miscounted", counted=self._count, runs=lengths)
 
 
 def _sorted(batch: Batch) -> Batch:

@@ -38,6 +38,7 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.invariants import ensure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.runner import Runner, serial
 
@@ -108,7 +109,7 @@ class Engine:
         fed: dict[int, StreamState] = {}
         asked: dict[int, StreamState] = {}
         for event in events:
-            assert event.sequence > self._sequence, f"event {event.sequence} after {self._sequence}"
+            ensure(event.sequence > self._sequence, self, "events go back", event=event.sequence, after=self._sequence)
             self._sequence = event.sequence
             match event:
                 case Pushed() | WatermarkRaised():

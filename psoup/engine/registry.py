@@ -17,9 +17,11 @@ import numpy as np
 
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.columns import Array
+from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import Registered, RegisteredMany
 from psoup.gc_pause import without_collector
+from psoup.invariants import corrupt, ensure
 from psoup.plan.standing import StandingQuery
 from psoup.published.members import add, remove, since
 from psoup.published.paged import Editor, PagedMap
@@ -79,10 +81,12 @@ class Registry:
     def unregister(self, query_id: int, streams: Streams) -> StreamState:
         """One query goes; returns its stream. O(its clause), and its page or the flags of its block."""
         record = self._queries.get(query_id)
-        assert record is not None, f"query {query_id} is not there"
+        if record is None:
+            raise corrupt(self, "a query is unregistered that is not there", query=query_id)
         self._queries.remove(query_id)
         clause = self._clauses.get(record.sqc_id)
-        assert clause is not None
+        if clause is None:
+            raise corrupt(self, "a query has no clause", query=query_id, clause=record.sqc_id)
         state = streams[record.stream_id]
         state.queries -= 1
         state.changed = True
@@ -106,14 +110,18 @@ class Registry:
 
     def check(self, streams: Streams) -> None:
         """Queries and clauses name each other, and the streams know the clauses."""
+        for records in (self._queries, self._clauses):
+            records.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
         members = {i: clause.sqc_id for clause in clauses.values() for i in since(clause.members, 0)}
-        assert members == {i: record.sqc_id for i, record in queries.items()}, "queries and members of clauses differ"
+        named = {i: record.sqc_id for i, record in queries.items()}
+        ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
         for state in streams.values():
             own = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
-            state.check(own)
+            check_stream(state, own)
             users = sum(record.stream_id == state.stream_id for record in queries.values())
-            assert state.queries == users, f"{users} queries of stream {state.stream_id}, {state.queries} are counted"
+            counted, stream = state.queries, state.stream_id
+            ensure(counted == users, self, "queries are miscounted", stream=stream, counted=counted, found=users)
 
     # Inside ----------------------------------------------------------------------------------------------
 
@@ -180,7 +188,8 @@ class Registry:
         """Queries (ascending) become members of their clauses, which are there."""
         for sqc_id, query_ids in members.items():
             clause = self._clauses.get(sqc_id)
-            assert clause is not None
+            if clause is None:
+                raise corrupt(self, "queries join a clause that is not there", clause=sqc_id, queries=query_ids)
             self._take_from_block(sqc_id)
             self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
 

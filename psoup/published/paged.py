@@ -16,6 +16,8 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
+from psoup.invariants import ensure
+
 V = TypeVar("V")
 W = TypeVar("W", covariant=True)
 
@@ -52,6 +54,10 @@ class KeyedBlock(Protocol[W]):
 
     def without(self, key: int, owned: bool) -> Any:
         """The block without a key, changed in place if it is `owned`; None if that was the last."""
+        ...
+
+    def check(self) -> None:
+        """The invariants of the block."""
         ...
 
 
@@ -106,6 +112,24 @@ class PagedMap(Generic[V]):
         """A writer's handle; this map stays as it is."""
         return Editor(self._pages, self._count, self.blocks)
 
+    def check(self) -> None:
+        """Keys lie in their pages and in one place, blocks one behind the other, and the count is right. O(size)."""
+        held = sum(map(len, self._pages.values()))
+        ensure(self._count == held, self, "records are miscounted", counted=self._count, held=held)
+        for number, page in self._pages.items():
+            strays = [key for key in page if key // _PAGE != number]
+            ensure(
+                len(page) > 0 and not strays, self, "a page is empty, or has keys of others", page=number, keys=strays
+            )
+        end = -1
+        for block in self.blocks:
+            block.check()
+            keys = [key for key, _ in block.items(0)]
+            ensure(end < keys[0], self, "blocks lie across one another", end=end, first=keys[0])
+            twice = [key for key in keys if key in self._pages.get(key // _PAGE, ())]
+            ensure(not twice, self, "keys are both in a page and in a block", keys=twice)
+            end = keys[-1]
+
 
 def _in_blocks(blocks: Any, key: int) -> Any:
     at = bisect_right(blocks, key, key=_FIRST_OF) - 1
@@ -115,7 +139,7 @@ def _in_blocks(blocks: Any, key: int) -> Any:
 class Editor(Generic[V]):
     """Changes on their way into the next PagedMap; used by one thread."""
 
-    __slots__ = ("_blocks", "_count", "_directory_owned", "_frozen", "_owned", "_owned_blocks", "_pages")
+    __slots__ = ("_blocks", "_count", "_directory_owned", "_frozen", "_owned", "_owned_blocks", "_pages", "_published")
 
     def __init__(self, pages: dict[int, dict[int, V]], count: int, blocks: tuple[KeyedBlock[V], ...] = ()) -> None:
         self._pages = pages
@@ -127,6 +151,7 @@ class Editor(Generic[V]):
         self._owned: set[int] = set()
         self._owned_blocks: set[int] = set()
         """Those of which nobody else has seen this state, by identity."""
+        self._published = PagedMap(pages, count, blocks)
 
     def __len__(self) -> int:
         return self._count + sum(map(len, self._blocks))
@@ -150,7 +175,8 @@ class Editor(Generic[V]):
 
     def add_block(self, block: KeyedBlock[V]) -> None:
         """Add records whose keys are above those of all other blocks. O(blocks) at the next `freeze`."""
-        assert not self._blocks or self._blocks[-1].first < block.first, "blocks come in the order of their keys"
+        last = self._blocks[-1].first if self._blocks else -1
+        ensure(last < block.first, self, "blocks do not come in the order of their keys", last=last, first=block.first)
         self._blocks.append(block)
         self._frozen = None
 
@@ -174,7 +200,16 @@ class Editor(Generic[V]):
         self._owned_blocks.clear()
         if self._frozen is None:
             self._frozen = tuple(self._blocks)
-        return PagedMap(self._pages, self._count, self._frozen)
+        self._published = PagedMap(self._pages, self._count, self._frozen)
+        return self._published
+
+    def check(self) -> None:
+        """The map as it is now is sound, and what was published has not changed: no page is written in place."""
+        PagedMap(self._pages, self._count, tuple(self._blocks)).check()
+        self._published.check()
+        shared = {id(page) for page in self._published.pages()}
+        own = {number for number, page in self._pages.items() if id(page) not in shared}
+        ensure(own == self._owned, self, "a page was not copied before it was written", owned=self._owned, own=own)
 
     def _remove_from_block(self, key: int) -> None:
         at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1

@@ -10,13 +10,14 @@ a clause that more queries come to share leaves its block and becomes a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.plan.factors import Factor
 from psoup.plan.standing import StandingQuery
 from psoup.published.members import Members
@@ -132,7 +133,7 @@ class RecordBlock(Generic[V]):
         O(n) bytes for a copy; when half are gone, those that are left move together, which is amortised.
         """
         at = self.find(key)
-        assert at >= 0, f"{key} is not in the block"
+        ensure(at >= 0, self, "a record is removed that is not there", key=key)
         if self.live == 1:
             return None
         changed = self if owned else self.taken(None)
@@ -143,6 +144,19 @@ class RecordBlock(Generic[V]):
         changed._gone[at] = True
         changed.live -= 1
         return changed if 2 * changed.live > changed.count else changed.taken(np.flatnonzero(~changed._gone))
+
+    def check(self) -> None:
+        """IDs ascend, and as many are left as are counted."""
+        left = self.count if self._gone is None else self.count - int(np.count_nonzero(self._gone))
+        ensure(self.live == left > 0, self, "records are miscounted", counted=self.live, left=left)
+        ascend = isinstance(self.ids, range) or bool((np.diff(self.ids) > 0).all())
+        ensure(ascend and len(self.ids) == self.count, self, "IDs do not ascend, or are too many", ids=self.ids)
+        lengths = {len(column) for column in self.columns()}
+        ensure(lengths == {self.count}, self, "a column has another length", lengths=lengths, count=self.count)
+
+    def columns(self) -> tuple[Sized, ...]:
+        """What has a value for each record."""
+        raise NotImplementedError
 
     def make(self, at: int) -> V:
         """The record at a position."""
@@ -177,6 +191,10 @@ class QueryBlock(RecordBlock[QueryRecord]):
         """Bytes of the columns."""
         gone = 0 if self._gone is None else self._gone.nbytes
         return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone
+
+    def columns(self) -> tuple[Sized, ...]:
+        """What has a value for each query."""
+        return self.ids, self.sqc_ids, self.queries
 
     def make(self, at: int) -> QueryRecord:
         """See Block."""
@@ -225,6 +243,10 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         """Bytes of the columns; the queries are charged with their own block."""
         gone = 0 if self._gone is None else self._gone.nbytes
         return _bytes(self.ids, self.slots, self.rows, self.members) + gone
+
+    def columns(self) -> tuple[Sized, ...]:
+        """What has a value for each clause."""
+        return self.ids, self.slots, self.rows, self.members
 
     def make(self, at: int) -> ClauseRecord:
         """See Block."""

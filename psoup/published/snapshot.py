@@ -26,6 +26,7 @@ from psoup.data.archived import Chunk
 from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import NotFound
+from psoup.invariants import corrupt
 from psoup.model import Anchor, StreamSpec, WindowClause
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseRecord, QueryRecord
@@ -205,5 +206,6 @@ class Snapshot:
     def clause(self, sqc_id: int) -> ClauseRecord:
         """The clause of a query of this snapshot."""
         record = self.clauses.get(sqc_id)
-        assert record is not None, f"query without clause {sqc_id}"
+        if record is None:
+            raise corrupt(self, "a query has no clause", clause=sqc_id)
         return record

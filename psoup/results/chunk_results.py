@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
 from psoup.results.sealed import Pack, merge_packs
@@ -108,7 +109,7 @@ class ChunkResults:
         O(packs) when they become many. `errors` are of the whole chunk, so they replace what was counted before: that
         may be of a part only, if no clause used the expression for a while.
         """
-        assert self.open is None, "a chunk is sealed before it is covered"
+        ensure(self.open is None, self, "a chunk is covered before it is sealed")
         late = frozenset(i for i in self.late | sqc_ids if i >= before)
         merged = MappingProxyType({**self.errors, **errors})
         mark = max(self.covered_before, before)
@@ -137,7 +138,7 @@ class ChunkResults:
             pack.check(length, list_limit)
         self.gaps.check(length)
         missing = [i for i in self.gaps.ids.tolist() if i >= self.covered_before and i not in self.late]
-        assert not missing, f"clauses {missing} have an exception, and are not covered at all"
+        ensure(not missing, self, "clauses have an exception, and are not covered at all", clauses=missing)
 
 
 UNCOVERED = ChunkResults(None, covered_before=0, evicted=True)

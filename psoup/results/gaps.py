@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 
 WHOLE = 2**31 - 1
 """Where a clause without an exception is evaluated to: above every offset."""
@@ -63,9 +64,12 @@ class Gaps:
 
     def check(self, length: int) -> None:
         """IDs ascend, and no offset lies past the chunk."""
-        assert len(self.ids) == len(self.first), f"{len(self.ids)} clauses, {len(self.first)} offsets"
-        assert (np.diff(self.ids) > 0).all(), f"SQC IDs are not ascending: {self.ids!r}"
-        assert ((self.first >= 0) & (self.first <= length)).all(), f"an offset past {length}: {self.first!r}"
+        ids, first = self.ids, self.first
+        ensure(len(ids) == len(first), self, "a clause has no offset", ids=ids, first=first)
+        ensure((np.diff(ids) > 0).all(), self, "SQC IDs are not ascending", ids=ids)
+        ensure(
+            ((first >= 0) & (first <= length)).all(), self, "an offset lies past the chunk", first=first, length=length
+        )
 
 
 NO_GAPS = Gaps(np.zeros(0, np.int64), np.zeros(0, np.int32))

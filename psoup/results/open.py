@@ -19,6 +19,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.invariants import ensure
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
 from psoup.kernels.rows import count_rows, set_bits
 from psoup.kernels.runs import busy_slots, find_pairs
@@ -229,13 +230,16 @@ class OpenResults:
     def check(self, length: int) -> None:
         """Rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
         self.gaps.check(length)
+        self.room.check()
         owned = self.row_of_slot[self.row_of_slot >= 0]
-        assert len(np.unique(owned)) == len(owned) == self._row_count, "a row has two owners, or none"
+        once = len(np.unique(owned)) == len(owned) == self._row_count
+        ensure(once, self, "a row has two owners, or none", rows=owned, count=self._row_count)
         late = np.zeros(64, np.int64)
         for row in range(self._row_count):
             words, stop = self.rows[:, row].reshape(-1), min(self._config.chunk_rows, (length | 63) + 1)
             found = bits_to_offsets(words, length, stop, late) if stop > length else 0
-            assert not found and not words[(length + 63) // 64 :].any(), f"a bit past the {length} tuples"
+            past = found or words[(length + 63) // 64 :].any()
+            ensure(not past, self, "a bit lies past the tuples", row=row, length=length)
         for run in self.runs:
             run.check()
-            assert run.offsets.max() < length, "a run holds an offset past the tuples"
+            ensure(run.offsets.max() < length, self, "a run holds an offset past the tuples", length=length)

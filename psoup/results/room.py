@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from psoup.columns import Array, new_array
+from psoup.invariants import ensure
 
 _LEAST = 1 << 20
 """Bytes below which memory is not kept: the C library does that."""
@@ -43,10 +44,14 @@ class _Spares:
     @property
     def nbytes(self) -> int:
         """Bytes of it."""
-        return sum(memory.nbytes for memory in tuple(self._kept))
+        return sum(memory.nbytes for memory in self.kept())
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def kept(self) -> tuple[Array, ...]:
+        """What is there now."""
+        return tuple(self._kept)
 
     def give_back(self, memory: Array) -> None:
         """Keep it, unless there is enough."""
@@ -104,6 +109,13 @@ class RowRoom:
         wanted = rows + (rows >> 2)
         if not self._zeroed and wanted * self._words * 8 >= _LEAST:
             self._zeroed.give_back(self._new(rows, wanted))
+
+    def check(self) -> None:
+        """Spare memory is few, and nowhere twice; what is said to be zero is zero. O(bytes of it)."""
+        spares = [memory for spares in (self._zeroed, self._used, self._sealed) for memory in spares.kept()]
+        ensure(len(spares) <= 3 * _SPARES, self, "more memory is spare than should be", spares=len(spares))
+        ensure(len({id(memory) for memory in spares}) == len(spares), self, "memory is spare twice", spares=len(spares))
+        ensure(not any(memory.any() for memory in self._zeroed.kept()), self, "memory is not zero that should be")
 
     def _new(self, least: int, wanted: int) -> Array:
         memory = self._used.fitting(least * self._words, wanted * self._words)

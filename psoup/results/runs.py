@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.kernels.runs import BUCKETS, count_pairs, find_pairs, group_pairs, put_together
 
 ONE_BLOCK = 1 << 16
@@ -47,14 +48,15 @@ class Run(NamedTuple):
         """Every pair is in its bucket, buckets in their blocks, and the offsets of a slot ascend."""
         at = 0
         for block in self.starts:
-            assert block[0] == at, "blocks do not lie one behind the other"
+            ensure(block[0] == at, self, "blocks do not lie one behind the other", starts=self.starts[:, 0])
             buckets = np.repeat(np.arange(BUCKETS), np.diff(block))
-            assert np.array_equal(self.slots[at : block[-1]] % BUCKETS, buckets), "a pair is not in its bucket"
+            placed = np.array_equal(self.slots[at : block[-1]] % BUCKETS, buckets)
+            ensure(placed, self, "a pair is not in its bucket", slots=self.slots[at : block[-1]])
             at = int(block[-1])
-        assert at == len(self.slots) == len(self.offsets), "a pair is in no block"
+        ensure(at == len(self.slots) == len(self.offsets), self, "a pair is in no block", pairs=len(self.slots), end=at)
         slots, offsets = by_slot([self])
         later = (slots[1:] != slots[:-1]) | (offsets[1:] > offsets[:-1])
-        assert later.all(), "the offsets of a slot do not ascend"
+        ensure(later.all(), self, "the offsets of a slot do not ascend", slots=slots[1:][~later])
 
 
 def new_starts(blocks: int) -> Array:

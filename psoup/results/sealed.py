@@ -19,6 +19,7 @@ import numpy as np
 from bitarray import frozenbitarray
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.kernels.columns import bits_to_offsets, offset_range
 from psoup.kernels.order import order_keys
 from psoup.kernels.rows import gather_rows, rows_to_offsets, set_bits
@@ -90,12 +91,25 @@ class Pack:
 
     def check(self, length: int, list_limit: int) -> None:
         """IDs ascend; every column has as many matches as it says, all below `length`; lists and bitmaps by size."""
-        assert (np.diff(self.ids) > 0).all(), "SQC IDs are not ascending"
+        ensure((np.diff(self.ids) > 0).all(), self, "SQC IDs are not ascending", ids=self.ids)
         for at in range(len(self.ids)):
-            offsets = self.offsets(at, 0, length)
-            assert len(offsets) == self.counts[at] > 0, (self.ids[at], len(offsets), self.counts[at])
-            assert (np.diff(offsets) > 0).all(), f"offsets of clause {self.ids[at]} are not ascending"
-            assert self.is_list(at) == (self.counts[at] <= list_limit), f"clause {self.ids[at]} has the wrong form"
+            offsets, clause, count = self.offsets(at, 0, length), self.ids[at], self.counts[at]
+            ensure(
+                len(offsets) == count > 0,
+                self,
+                "matches are miscounted",
+                clause=clause,
+                counted=count,
+                found=len(offsets),
+            )
+            ensure((np.diff(offsets) > 0).all(), self, "offsets are not ascending", clause=clause)
+            ensure(
+                self.is_list(at) == (count <= list_limit),
+                self,
+                "a column has the wrong form",
+                clause=clause,
+                count=count,
+            )
 
 
 def empty_pack(words: int) -> Pack:

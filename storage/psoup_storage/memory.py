@@ -30,6 +30,7 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
 from psoup_storage.contract import new_incarnation
@@ -118,10 +119,11 @@ class MemoryStore:
         self._broken = self._broken or "it is closed"
 
     def check(self) -> None:
-        """Raise Internal if the events are out of order or the bytes do not add up. O(events)."""
+        """Raise Corrupt if the events are out of order or the bytes do not add up. O(events)."""
         sequences = [event.sequence for event in self._kept.values()]
-        if sequences != sorted(set(sequences)) or self._bytes != sum(map(_size, self._kept.values())):
-            raise Internal(f"the memory store is inconsistent: {self._bytes} bytes, events {sequences[:100]}")
+        ensure(sequences == sorted(set(sequences)), self, "events are out of order", sequences=sequences)
+        held = sum(map(_size, self._kept.values()))
+        ensure(self._bytes == held, self, "bytes are miscounted", counted=self._bytes, held=held)
 
     def _keep(self, event: Event) -> None:
         if self._keep_all:

@@ -51,6 +51,7 @@ CLASSES = {
     engine.ResourceExhausted: errors.ResourceExhausted,
     engine.Unavailable: errors.Unavailable,
     engine.Internal: errors.ServerFault,
+    engine.Corrupt: errors.ServerFault,
 }
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.errors import Corrupt
 from psoup.kernels.rows import set_bits
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
@@ -161,7 +162,7 @@ def test_coverage_is_not_a_match() -> None:
 def test_a_bit_past_the_end_is_noticed() -> None:
     results, _ = fill([({(0, 3)}, True)], config(4))
     results.rows[1, 0, 0] = 1
-    with pytest.raises(AssertionError, match="past the 16"):
+    with pytest.raises(Corrupt, match="past the tuples"):
         results.check(16)
 
 

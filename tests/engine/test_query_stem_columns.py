@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from psoup.clauses.names import ClauseNames
 from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
+from psoup.errors import Corrupt
 from psoup.plan.factors import Factor
 from psoup.sql import standing_query
 from psoup_testing.blocks import SPEC, block_of, conditions
@@ -63,7 +64,7 @@ def test_names_are_found_until_they_are_forgotten() -> None:
         for name in [name for name in there if random.random() < 0.4]:
             names.forget(there.pop(name))
         names.check(np.array(sorted(there.values()), np.int64))
-    with pytest.raises(AssertionError, match="has no name"):
+    with pytest.raises(Corrupt, match="has no name"):
         names.forget(199)
 
 

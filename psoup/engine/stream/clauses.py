@@ -27,6 +27,7 @@ from psoup.clauses.slots import SlotTable
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.expressions.tree import AttributeRef, Expr
+from psoup.invariants import ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor
 from psoup.plan.many import ClauseColumns
@@ -233,18 +234,23 @@ class StreamClauses:
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
         """The structures name the same clauses, each in the index or in the quarantine."""
-        for part in (self.slots, self.index, self.quarantine):
+        for part in (self.slots, self.live, self.index, self.quarantine):
             part.check()
         self.names.check(np.array([clause.slot for clause in clauses], np.int64))
         used = Counter(attribute for clause in clauses for attribute in clause.attributes)
-        assert self._uses == used, "the uses of attributes are miscounted"
+        ensure(self._uses == used, self, "the uses of attributes are miscounted", counted=self._uses, found=used)
         for clause in clauses:
-            assert self.slots.sqc_of_slot[clause.slot] == clause.sqc_id, f"clause {clause.sqc_id} lost its slot"
-            assert self.live.slot(clause.sqc_id) == clause.slot, f"clause {clause.sqc_id} has two slots"
+            owner, slot = int(self.slots.sqc_of_slot[clause.slot]), self.live.slot(clause.sqc_id)
+            ensure(owner == clause.sqc_id, self, "a clause lost its slot", clause=clause.sqc_id, slot=slot, owner=owner)
+            ensure(slot == clause.slot, self, "a clause has two slots", clause=clause.sqc_id, slots=(slot, clause.slot))
         standing = np.sort(np.concatenate([self.index.live_slots(), self.quarantine.slots]))
         wanted = np.sort(np.array([clause.slot for clause in clauses], np.int64))
-        assert np.array_equal(standing, wanted), f"slots {standing!r} stand in index or quarantine, and not {wanted!r}"
+        same = np.array_equal(standing, wanted)
+        ensure(same, self, "index and quarantine have not the clauses there are", standing=standing, wanted=wanted)
         for clause in clauses:
             out = len(self.quarantine.among(clause.sqc_id, clause.sqc_id + 1)) > 0
             reasons = self.quarantine.outside.reasons(clause.sqc_id, clause.attributes)
-            assert out == bool(reasons), f"clause {clause.sqc_id} is {'' if out else 'not '}out, because of {reasons!r}"
+            as_told = out == bool(reasons)
+            ensure(
+                as_told, self, "a clause is out without a reason, or has one and is not", clause=clause.sqc_id, out=out
+            )

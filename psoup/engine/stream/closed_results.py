@@ -9,6 +9,7 @@ Owned by the engine's writer; readers get the entries.
 from __future__ import annotations
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.chunk_results import ChunkResults
 
@@ -83,9 +84,19 @@ class ClosedResults:
 
     def check(self, list_limit: int) -> None:
         """Every chunk's results are sound, and the bytes add up."""
-        assert self.nbytes == sum(entry.results.nbytes for entry in self.entries), "results are miscounted"
+        held = sum(entry.results.nbytes for entry in self.entries)
+        ensure(self.nbytes == held, self, "bytes of results are miscounted", counted=self.nbytes, held=held)
         for entry in self.entries:
-            assert self.deaths_before <= entry.results.compacted <= self.died, f"chunk {entry.data.number}: {self.died}"
+            upto, died = entry.results.compacted, self.died
+            known = self.deaths_before <= upto <= died
+            ensure(
+                known,
+                self,
+                "a chunk is compacted further than clauses died",
+                chunk=entry.data.number,
+                upto=upto,
+                died=died,
+            )
             entry.results.check(len(entry.data), list_limit)
 
 

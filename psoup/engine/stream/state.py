@@ -11,7 +11,7 @@ exceptions say (`psoup.results.gaps`). Owned by the engine's writer. `view()` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -383,17 +383,3 @@ class StreamState:
         }
         bill["clause_names_bytes"] = self.names.nbytes + self.live.nbytes + self.slots.nbytes
         return {**bill, **self.clauses.bill()}
-
-    def check(self, clauses: Sequence[ClauseRecord]) -> None:
-        """The structures agree with each other."""
-        self.data.check()
-        self.standing.check(clauses)
-        self.open.check(self.data.open.length)
-        assert [e.data.number for e in self.closed] == [c.number for c in self.data.closed], "results and chunks differ"
-        assert [e.data for e in self.archived] == [*self.data.archived], "the archive is not what readers see"
-        ready = [entry.number for entry in self.data.leaving]
-        assert ready == [e.data.number for e in self.closed[: len(ready)]], f"chunks {ready} are not the oldest"
-        assert self.stored <= self.data.open.number, f"chunk {self.stored} is next to be stored, and not there yet"
-        out = self.standing.quarantine.ids
-        assert np.isin(out, self.open.gaps.ids).all(), f"of {out!r} some would count as covered in the open chunk"
-        self.results.check(self.config.list_limit)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import pyarrow as pa
 
 from psoup.columns import Array
+from psoup.invariants import ensure
 from psoup.plan.many import ClauseColumns
 from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
@@ -48,7 +49,7 @@ class BoundBlock(Sequence[StandingQuery]):
         """One query, about 15 microseconds; a slice is a block that shares the columns."""
         if isinstance(position, slice):
             start, stop, step = position.indices(len(self))
-            assert step == 1, "the queries of a block have one order"
+            ensure(step == 1, self, "the queries of a block are asked for in another order", step=step)
             return BoundBlock(self.template, tuple(c.slice(start, max(stop - start, 0)) for c in self.columns))
         made = self._made.get(position)
         if made is None:

@@ -51,8 +51,7 @@ def cut(data_type: DataType, literal: Literal) -> tuple[Key, Key]:
         return _double_cut(literal)
     if literal.type.kind is Kind.DOUBLE:
         return _whole_cut(data_type.scale, float(value))  # type: ignore[arg-type]
-    assert value is not None
-    assert not isinstance(value, str)
+    assert isinstance(value, int | float)
     return _rational_cut(Fraction(int(value) * 10**data_type.scale, 10**literal.type.scale))
 
 
@@ -71,8 +70,7 @@ def _whole_cut(scale: int, value: float) -> tuple[int, int]:
 
 def _double_cut(literal: Literal) -> tuple[int, int]:
     """A constant among the keys of DOUBLE: exact also for integers that no DOUBLE equals."""
-    assert literal.value is not None
-    assert not isinstance(literal.value, str)
+    assert isinstance(literal.value, int | float)
     if literal.type.kind is Kind.DOUBLE:
         key = float_key(float(literal.value))
         return key, key + 1

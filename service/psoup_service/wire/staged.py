@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
+from psoup.invariants import ensure
 
 RETRY_AFTER_MS = 500
 """What a sender is told to wait when other stages hold the room; a commit takes about that."""
@@ -215,13 +216,18 @@ class Stages:
             del self._of_sender[stage.batch.sender]
 
     def check(self) -> None:
-        """Assert that the sums are those of the parts."""
+        """Raise Corrupt if the sums are not those of the parts."""
         for stage in self._open.values():
-            assert stage.nbytes == sum(part.nbytes for part in stage.parts.values()), stage
-            assert stage.rows == sum(part.table.num_rows for part in stage.parts.values()), stage
-            assert stage.nbytes <= self._limit_of_one, stage
-        assert self.nbytes == sum(stage.nbytes for stage in self._open.values()) <= self._limit, self.nbytes
-        assert set(self._of_sender.values()) == set(self._open.values())
+            size = sum(part.nbytes for part in stage.parts.values())
+            rows = sum(part.table.num_rows for part in stage.parts.values())
+            ensure(
+                stage.nbytes == size <= self._limit_of_one, self, "bytes of a stage", counted=stage.nbytes, held=size
+            )
+            ensure(stage.rows == rows, self, "rows of a stage", counted=stage.rows, held=rows)
+        size = sum(stage.nbytes for stage in self._open.values())
+        ensure(self.nbytes == size <= self._limit, self, "bytes of all stages", counted=self.nbytes, held=size)
+        known = set(self._of_sender.values()) == set(self._open.values())
+        ensure(known, self, "stages by sender and by token differ", open=len(self._open))
 
     def _find_place(self, tenant: str) -> None:
         """See that the tenant may have one stage more: its longest silent one ends if it has all."""

@@ -35,6 +35,7 @@ CODES: dict[type[errors.PSoupError], grpc.StatusCode] = {
     errors.ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.Internal: grpc.StatusCode.INTERNAL,
+    errors.Corrupt: grpc.StatusCode.INTERNAL,
 }
 """Every class of `psoup.errors` and its code; a test holds the table against the tree."""
 

@@ -1,0 +1,61 @@
+"""Invariants: what must hold of a structure whatever came before, and the one way to fail if it does not.
+
+    ensure(len(ids) == len(slots), self, "each clause has a slot", ids=ids, slots=slots)
+        └─ no ─> Corrupt: the structure's name, the problem, and the facts as a dump of at most 4 KiB
+
+Not `assert`, which is gone under `python -O` and says nothing of the structure. A dump shows numbers alone (IDs, slots,
+counts): texts may be what a user wrote, so of all else only the type is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+
+from psoup.errors import Corrupt
+
+Verify = Literal["off", "cheap", "all"]
+"""How much an engine checks by itself: nothing; counts of what a run of events has touched, after the run; every
+structure of the streams that were touched, after each event and each piece of maintenance."""
+
+_SHOWN = 16
+"""Members of a collection in a dump."""
+_DUMP_CHARS = 4_096
+
+
+def ensure(holds: bool | np.bool_, structure: object, problem: str, **facts: object) -> None:
+    """Raise Corrupt with `problem` and a dump of `facts`, unless it `holds`. `structure`: an object, or its name."""
+    if not holds:
+        raise corrupt(structure, problem, **facts)
+
+
+def corrupt(structure: object, problem: str, **facts: object) -> Corrupt:
+    """The error of `ensure`, where making the facts costs something."""
+    name = structure if isinstance(structure, str) else type(structure).__name__
+    dump = ", ".join(f"{key}={shown(value)}" for key, value in facts.items())
+    return Corrupt(name, problem, dump if len(dump) <= _DUMP_CHARS else f"{dump[:_DUMP_CHARS]}…")
+
+
+def shown(value: object) -> str:
+    """A value in a dump: numbers and collections of numbers, the first few; of all else the type."""
+    if value is None or isinstance(value, bool | int | np.bool_ | np.integer | range):
+        return str(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iub":
+        return f"{value.dtype}{_some(value.reshape(-1).tolist())}"
+    if isinstance(value, Mapping):
+        pairs = [f"{shown(key)}: {shown(own)}" for key, own in islice(value.items(), _SHOWN)]
+        return f"{{{', '.join(pairs)}{_more(value)}}}"
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
+        return _some(value)
+    return type(value).__name__
+
+
+def _some(values: Collection[object]) -> str:
+    return f"[{', '.join(map(shown, islice(values, _SHOWN)))}{_more(values)}]"
+
+
+def _more(values: Collection[object]) -> str:
+    return f", … {len(values):,} in all" if len(values) > _SHOWN else ""
