@@ -36,7 +36,7 @@ def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
     """Inside the block a job calls `die` when it comes to the point."""
     from psoup_spark import standing
 
-    release, attach, shared = standing.release, standing.attach, standing.Place
+    release, attach, shared = standing.release, standing.attach, standing.BatchFolder
     calls = 0
 
     def dying_release(frame: Any, place: Any, *rest: Any) -> Any:
@@ -57,11 +57,11 @@ def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
                 die()
             super().withdraw(folders)
 
-    standing.release, standing.attach, standing.Place = dying_release, dying_attach, DyingPlace  # type: ignore[misc]
+    standing.release, standing.attach, standing.BatchFolder = dying_release, dying_attach, DyingPlace  # type: ignore[misc]
     try:
         yield
     finally:
-        standing.release, standing.attach, standing.Place = release, attach, shared  # type: ignore[misc]
+        standing.release, standing.attach, standing.BatchFolder = release, attach, shared  # type: ignore[misc]
 
 
 def run_join_driver(
