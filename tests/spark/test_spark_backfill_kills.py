@@ -87,7 +87,7 @@ def test_a_worker_that_is_killed_is_replaced(spark: Any, durable: Client, monkey
     from psoup_testing import spark_kills
 
     query = make(durable, "worker")
-    monkeypatch.setattr(sys.modules["psoup_spark.backfill"], "Writer", spark_kills.KilledWriter)
+    monkeypatch.setattr(sys.modules["psoup_spark.backfill"], "ChunkWriter", spark_kills.KilledWriter)
     done = spark_kills.backfill(spark, durable.address, "worker")
     assert (done.rows, done.duplicate) == (spark_kills.ROWS, False)
     check(durable, query, "worker")

@@ -192,7 +192,7 @@ def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
         return standing.JoinResult(rows=5, late=5)
 
     monkeypatch.setattr(standing, "release", release)
-    batches = standing._Batches(standing.BatchTarget((client.address,), "b", tmp_path, {}, None, 0.0), None)
+    batches = standing._StandingBatches(standing.BatchTarget((client.address,), "b", tmp_path, {}, None, 0.0), None)
     places = [BatchFolder(tmp_path, "q", number) for number in range(2)]
     for place in places:
         written(place, 10 * place.number)
