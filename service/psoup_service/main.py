@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
-from psoup_service import kernel_cache, log
+from psoup_service import event_loop, kernel_cache, log
 from psoup_service.lean import lean
 from psoup_service.settings import Settings, load
 from psoup_service.turns import ShortTurns
@@ -43,7 +43,7 @@ def serve(
         _log.info("settings were read", extra={"file": file})
     kernel_cache.choose(settings.data_dir)
     try:
-        return asyncio.run(_serve(settings, ready, quarantine))
+        return event_loop.run(_serve(settings, ready, quarantine))
     except PSoupError as problem:
         return _told(problem)
     except OSError as problem:

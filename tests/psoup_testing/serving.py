@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from psoup.clock import Clock
 from psoup.config import EngineConfig
+from psoup_service import event_loop
 from psoup_service.service import Service, running_service
 from psoup_service.settings import Settings
 from psoup_storage import Store
@@ -49,7 +50,7 @@ class Serving:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            event_loop.run(self._serve())
         except BaseException as problem:
             self._problem = problem
             self._ready.set()
