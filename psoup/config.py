@@ -13,6 +13,10 @@ from psoup.reading import NO_LIMIT
 _MOST_ROWS = 65_536
 _WORD = 64
 
+COLUMNAR_QUERIES = 256
+"""Queries of a block from which on they go by columns (`psoup.sql.templates.ladder`), in logs that do not say it, too.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
@@ -99,7 +103,7 @@ class EngineConfig:
     block_bytes: int = 64 * 1024**2
     """Bytes of statements and values that one call may register."""
 
-    columnar_queries: int = 256
+    columnar_queries: int = COLUMNAR_QUERIES
     """Queries of a block by template from which on they are kept as columns: fewer are not worth a part of an index."""
 
     producer_idle: int = 7 * 86_400 * SECOND

@@ -31,14 +31,8 @@ from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql import Template, prepare
 from psoup.sql.budget import check_budget
 from psoup.sql.templates.block import BoundBlock
-from psoup.sql.templates.values import (
-    Columns,
-    column_bytes,
-    columns_of_rows,
-    columns_of_table,
-    numbers_of_text,
-    rows_of_columns,
-)
+from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
+from psoup.sql.templates.values import column_bytes, columns_of_table, rows_of_columns
 
 LONG_TEXT = 256
 """Characters of statements from which on binding them takes longer than giving them to another thread: a form that was
@@ -48,8 +42,6 @@ LONG_BLOCK = 256
 
 _TEMPLATES = 16
 """Prepared statements that are kept for a tenant."""
-
-Rows = Sequence[Sequence[Parameter]]
 
 
 def takes_long(command: Command) -> bool:
@@ -178,46 +170,34 @@ class Binding:
 
     def _bind(self, sql: str) -> StandingQuery:
         check_budget(sql)
-        query = self._statements.forms.query(sql, self._lookup, self._tenant.names())
-        if query.text != sql:  # a retry is recognised by the text as it was sent
-            query = replace(query, text=sql)
+        query = bind_text(self._statements.forms, sql, self._lookup, self._tenant.names())
         check_window(query.window, self._tenant.stream(query.stream).spec)
         return query
 
     def _bind_rows(self, command: RegisterMany, rows: Rows | pa.Table) -> Iterator[None]:
-        """From `columnar_queries` rows on they are a `BoundBlock` where that can be."""
         template = self._template(command.statements[0])
         yield
-        columns: Columns | None = None
         if isinstance(rows, pa.Table):
-            columns = columns_of_table(rows)
-        elif command.count >= self._columnar:
-            columns = columns_of_rows(rows, len(template.names))
+            values = Values(columns_of_table(rows), names=command.names, titles=rows.column_names)
+        else:
+            values = Values(rows=rows, names=command.names)
         yield
-        if columns is not None and command.count >= self._columnar:
-            block = _block(template, columns, command.names)
-            if block is not None:
-                self._count(block_charge(block), len(block))
-                self.queries = block
-                return
-        if isinstance(rows, pa.Table):
-            assert columns is not None
-            rows = rows_of_columns(columns, rows.column_names)
-        yield from self._bind_each(template, command, rows)
-
-    def _bind_each(self, template: Template, command: RegisterMany, given: Rows) -> Iterator[None]:
-        order = template.order(command.names) if command.names else None
-        queries, rows = [], []
+        queries, taken = list[StandingQuery](), list[Sequence[Parameter]]()
         made = Preparation() if self._beside else None
-        for number, values in enumerate(given, command.number):
-            row = template.row(values, number)
-            rows.append(row if order is None else tuple([row[position] for position in order]))
-            queries.append(template.bind(rows[-1], number))
-            self._count(text_charge(queries[-1]), len(given))
-            if made is not None:
-                made.add(queries[-1])
+        for step in bind_values(template, values, columnar=self._columnar, number=command.number):
+            if isinstance(step, BoundBlock):
+                self._count(block_charge(step), len(step))
+                self.queries = step
+                return
+            if step is not None:
+                row, query = step
+                taken.append(row)
+                queries.append(query)
+                self._count(text_charge(query), command.count)
+                if made is not None:
+                    made.add(query)
             yield
-        self.queries, self.rows = queries if made is None else made.done(queries), rows
+        self.queries, self.rows = queries if made is None else made.done(queries), taken
 
     def _template(self, sql: str) -> Template:
         """The statement, prepared now or by an earlier call: blocks of one statement share what they have in common."""
@@ -242,15 +222,6 @@ class Binding:
 def _spec(tenant: Tenant, name: str) -> StreamSpec | None:
     found = tenant.find(name)
     return None if found is None else found.spec
-
-
-def _block(template: Template, columns: Columns, names: Sequence[str]) -> BoundBlock | None:
-    """The queries as columns; None if they must be looked at one by one."""
-    if len(columns) != len(template.names):
-        return None
-    if names:
-        columns = tuple(columns[position] for position in template.order(names))
-    return template.block(tuple(map(numbers_of_text, columns, template.types)))
 
 
 def _name(number: int, problem: PSoupError) -> None:

@@ -6,7 +6,8 @@
 
 Beside it is which of its queries are gone, once some are: a bit each, under a checksum. Logs of formats before the
 fifth have the same as JSON in the body of the row, where a text of control characters is six times as long. What a
-template or a text means is bound anew when it is read.
+template or a text means is bound anew when it is read, by the way that the row notes (`psoup.sql.templates.ladder`); a
+block of before it was noted goes by the first that is open to it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,11 @@ import pyarrow as pa
 from psoup.columns import Array
 from psoup.events.events import RegisteredMany
 from psoup.model import StreamSpec
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing import StandingQuery
 from psoup.sql import prepare
 from psoup.sql.templates.block import BoundBlock
-from psoup.sql.templates.values import Columns, columns_of_rows, rows_of_columns
-
-COLUMNAR = 256
-"""Rows of a block from which on they are read as columns, as they are when they come."""
+from psoup.sql.templates.ladder import Rows, Values, bind_values, gathered
+from psoup.sql.templates.values import Columns, columns_of_rows
 
 _CHECKSUM = struct.Struct("<I")
 
@@ -39,7 +38,6 @@ Bind = Callable[[int, str], StandingQuery]
 """The query of a text over the stream of that ID."""
 Only = Callable[[int], Callable[[str], StreamSpec | None]]
 """How the stream of an ID is found by its name."""
-Rows = Sequence[Sequence[Parameter]]
 
 
 def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
@@ -73,18 +71,11 @@ def decode_block(
         texts = facts["texts"] if columns is None else columns[0].to_pylist()
         places = streams if len(streams) > 1 else streams * len(texts)
         return [bind(stream, text) for stream, text in zip(places, texts, strict=True)], []
-    ready, rows = prepare(template, only(streams[0])), list[Sequence[Parameter]]()
+    values = Values(columns)
     if columns is None or facts["form"] == "rows":
         lines = facts["rows"] if columns is None else map(json.loads, columns[0].to_pylist())
-        rows = [[_read_value(value) for value in values] for values in lines]
-        columns = columns_of_rows(rows, len(ready.names)) if len(rows) >= COLUMNAR else None
-    if columns is not None and len(columns[0]) >= COLUMNAR:
-        block = ready.block(columns)
-        if block is not None:
-            return block, ()
-    if columns is not None and not rows:
-        rows = list(rows_of_columns(columns))
-    return [ready.bind(values) for values in rows], rows
+        values = Values(rows=[tuple(map(_read_value, line)) for line in lines])
+    return gathered(bind_values(prepare(template, only(streams[0])), values, way=facts.get("way")))
 
 
 def write_gone(sequence: int, gone: Array) -> bytes:

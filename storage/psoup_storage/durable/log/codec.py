@@ -44,6 +44,7 @@ from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.forms import Forms
+from psoup.sql.templates.ladder import bind_text, way_of
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
 
 _INT64 = np.dtype("<i8")
@@ -137,6 +138,7 @@ def _encode_push(event: Pushed) -> LogRow:
 
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
+    way = {"way": way_of(event.queries)} if event.template else {}
     streams = list(event.stream_ids)
     if len(set(streams)) == 1:
         del streams[1:]
@@ -156,6 +158,7 @@ def _encode_many(event: RegisteredMany) -> LogRow:
         digest=event.digest.hex(),
         tenant=event.tenant,
         time=event.time,
+        **way,
     )
 
 
@@ -294,8 +297,7 @@ class Decoder:
         )
 
     def _bind(self, stream: int, text: str) -> StandingQuery:
-        query = self._forms.setdefault(stream, Forms()).query(text, self._only(stream))
-        return query if query.text == text else replace(query, text=text)
+        return bind_text(self._forms.setdefault(stream, Forms()), text, self._only(stream))
 
     def _only(self, stream: int) -> Callable[[str], StreamSpec | None]:
         """The name of a stream meant this one then, whatever it means now."""

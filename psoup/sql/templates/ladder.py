@@ -1,0 +1,115 @@
+"""The ladder of registration: the ways from statements and values to bound queries, the quickest first.
+
+    way       needs                                         hands on                            a query takes
+    columns   a template whose WHERE is usual, columns of   a `BoundBlock`: the columns         0.1 us
+              usual types, enough rows of them
+    rows      a template, a row of values for each query    the queries, each with its row      10 us
+    texts     a statement for each query                    the queries; by a template if the   20 us to 1 ms
+                                                            form came before (`forms`)
+
+All that binds comes here: registration, and the log when it is read. The log says by which way a block was bound, and
+a replay goes that way again: what a query is charged depends on it, so by another way a replay would end in another
+state than the events did. It holds no state, and knows no stream but by `lookup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from psoup.config import COLUMNAR_QUERIES
+from psoup.plan.standing import Parameter, StandingQuery
+from psoup.sql.select import Lookup
+from psoup.sql.templates.block import BoundBlock
+from psoup.sql.templates.forms import Forms
+from psoup.sql.templates.template import Template
+from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
+
+Way = Literal["columns", "rows"]
+"""By which way the queries of a template were bound; those of statements go by texts."""
+
+Rows = Sequence[Sequence[Parameter]]
+Bound = tuple[Sequence[Parameter], StandingQuery]
+"""The values of one query, in the order of the parameters, and the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values for the parameters of a template, as they came: in `columns`, or in `rows` if there are none.
+
+    `names`: of the values in a row, if they are given by name. `titles`: what messages call the columns.
+    """
+
+    columns: Columns | None = None
+    rows: Rows = ()
+    names: Sequence[str] = ()
+    titles: Sequence[str] = ()
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.rows) if self.columns is None else len(self.columns[0])
+
+    def in_columns(self, template: Template) -> Columns | None:
+        """A column for each parameter, in order; None if rows or columns are not all of one kind. O(values)."""
+        found = self.columns or columns_of_rows(self.rows, len(template.names))
+        if found is None or len(found) != len(template.names):
+            return None
+        ordered = [found[place] for place in template.order(self.names)] if self.names else found
+        return tuple(map(numbers_of_text, ordered, template.types))
+
+    def in_rows(self) -> Rows:
+        """The rows, as they came. Raises InvalidInput for a value that Python has no form for."""
+        return self.rows if self.columns is None else rows_of_columns(self.columns, self.titles)
+
+
+def bind_values(
+    template: Template,
+    values: Values,
+    *,
+    columnar: int = COLUMNAR_QUERIES,
+    way: Way | None = None,
+    number: int | None = None,
+) -> Iterator[BoundBlock | Bound | None]:
+    """The queries of a template: one block of all, or each by itself; None where a step was taken on the way.
+
+    `columnar`: rows from which on they go by columns, where that can be. `way`: the only one to go, if it is known.
+    Raises InvalidInput that names the query, counted from `number`.
+    """
+    if way == "columns" or (way is None and values.count >= columnar):
+        columns = values.in_columns(template)
+        yield None
+        block = None if columns is None else template.block(columns)
+        if block is not None:
+            yield block
+            return
+    order = template.order(values.names) if values.names else None
+    for query, given in enumerate(values.in_rows(), 0 if number is None else number):
+        counted = None if number is None else query
+        row = template.row(given, counted)
+        row = row if order is None else tuple([row[place] for place in order])
+        yield row, template.bind(row, counted)
+
+
+def gathered(steps: Iterator[BoundBlock | Bound | None]) -> tuple[Sequence[StandingQuery], Rows]:
+    """All queries of `bind_values`, and the rows they were made of; () if they are a `BoundBlock`."""
+    queries, rows = list[StandingQuery](), list[Sequence[Parameter]]()
+    for step in steps:
+        if isinstance(step, BoundBlock):
+            return step, ()
+        if step is not None:
+            rows.append(step[0])
+            queries.append(step[1])
+    return queries, rows
+
+
+def way_of(queries: Sequence[StandingQuery]) -> Way:
+    """By which way the queries of a template were bound."""
+    return "columns" if isinstance(queries, BoundBlock) else "rows"
+
+
+def bind_text(forms: Forms, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
+    """The query of a statement, with its text as it was sent: a retry is recognised by it. Raises SqlError."""
+    query = forms.query(text, lookup, names)
+    return query if query.text == text else replace(query, text=text)
