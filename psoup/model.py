@@ -14,6 +14,9 @@ from datetime import UTC, datetime, timedelta
 SECOND = 1_000_000
 """Microseconds in a second; times are int64 microseconds since 1970 UTC."""
 
+EXACT_DOUBLE = 2**53
+"""Integers up to this one, on both sides of 0, are DOUBLE values, each another one."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 DEFAULT_TENANT = "default"

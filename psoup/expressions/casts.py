@@ -22,7 +22,7 @@ from psoup.expressions.numeric import mul_int64, too_wide
 from psoup.expressions.rounding import round_half_away, scale_down
 from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import Call
-from psoup.model import DataType, Kind
+from psoup.model import EXACT_DOUBLE, DataType, Kind
 
 Converted = tuple[Array, Array | None]
 """Values of the target, and where the source does not convert."""
@@ -30,7 +30,6 @@ Converted = tuple[Array, Array | None]
 Conversion = Callable[[Column, DataType], Converted]
 
 _BIGINT_END = 2.0**63
-_EXACT_DOUBLE = 2**53
 _COPIES = 6
 """What reading takes at once, in sizes of its text: the parts that a pattern finds, and what becomes of them."""
 _WRITTEN = 160
@@ -73,11 +72,11 @@ def _decimal_to_double(column: Column, target: DataType) -> Converted:
     unit = np.int64(10**column.type.scale)
     values = column.values
     direct = values / float(unit)
-    if not (np.abs(values) > _EXACT_DOUBLE).any():
+    if not (np.abs(values) > EXACT_DOUBLE).any():
         return direct, None
     rest = np.fmod(values, unit)
     split = (values - rest) // unit + rest / float(unit)
-    return np.where(np.abs(values) > _EXACT_DOUBLE, split, direct), None
+    return np.where(np.abs(values) > EXACT_DOUBLE, split, direct), None
 
 
 def _decimal_to_decimal(column: Column, target: DataType) -> Converted:

@@ -12,32 +12,20 @@ compared with the attribute as it is. Otherwise the caller binds and normalises 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.model import BOOLEAN, TEXT, DataType, Kind
+from psoup.model import BOOLEAN
 from psoup.plan.canonical import expr_text, term_text
-from psoup.plan.factors import Factor, Interval, Key, Term
+from psoup.plan.factors import Factor, Term
+from psoup.sql.templates.comparisons import Keys, one_by_one
 from psoup.sql.where.factors import factor_of, factor_text, parts_of
 from psoup.sql.where.formula import Formula, Leaf
-from psoup.sql.where.intervals import Intervals, compared, cut, ends, intersection, normal
+from psoup.sql.where.intervals import Intervals, intersection, normal
 
-_AS_IT_IS = frozenset(
-    {(kind, kind) for kind in Kind}
-    | {(Kind.BIGINT, Kind.DECIMAL), (Kind.BIGINT, Kind.DOUBLE), (Kind.DECIMAL, Kind.BIGINT), (Kind.DOUBLE, Kind.BIGINT)}
-)
-"""Kinds of attribute and constant that are compared without a cast of the attribute."""
-
-_EXACT_DOUBLE = 2**53
 _KNOWN = 1_024
 """Factors that are remembered for each attribute of a template."""
-
-
-class Slow(Exception):
-    """The constant changes more than an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +35,6 @@ class Condition:
     attribute: Expr
     operator: str
     operands: tuple[int | Literal, ...]
-
-
-Keys = Callable[[Sequence[Literal]], Intervals]
 
 
 _Found = tuple[str, Factor] | None
@@ -157,93 +142,9 @@ def _keys(condition: Condition) -> Keys:
     """The intervals of one condition as a function of the constants."""
     kind, operands = condition.attribute.type, condition.operands
     if condition.operator == "between":
-        low, high = _comparison(kind, "ge", operands[0]), _comparison(kind, "le", operands[1])
+        low, high = one_by_one(kind, "ge", operands[0]), one_by_one(kind, "le", operands[1])
         return lambda literals: intersection(low(literals), high(literals))
     if condition.operator == "in":
-        points = [_comparison(kind, "eq", operand) for operand in operands]
+        points = [one_by_one(kind, "eq", operand) for operand in operands]
         return lambda literals: normal(kind, [interval for point in points for interval in point(literals)])
-    return _comparison(kind, condition.operator, operands[0])
-
-
-def _comparison(kind: DataType, operator: str, operand: int | Literal) -> Keys:
-    if isinstance(operand, Literal):
-        fixed = compared_with(kind, operator, operand)
-        return lambda _: fixed
-    if operator == "ne":
-        return lambda literals: compared_with(kind, "ne", literals[operand])
-    first, beyond = ends(kind)
-
-    def keys(literals: Sequence[Literal]) -> Intervals:
-        literal = literals[operand]
-        if literal.value is None:
-            return ()
-        least, above = _cut(kind, literal)
-        low = above if operator == "gt" else least if operator != "lt" and operator != "le" else None
-        high = least if operator == "lt" else above if operator == "le" or operator == "eq" else None
-        return _one(low, high, first, beyond)
-
-    return keys
-
-
-def _one(low: Key | None, high: Key | None, first: Key, beyond: Key | None) -> Intervals:
-    """`intervals.normal` of one interval."""
-    if low is not None:
-        if low <= first:  # type: ignore[operator]
-            low = None
-        elif beyond is not None and low >= beyond:  # type: ignore[operator]
-            return ()
-    if high is not None:
-        if high <= first:  # type: ignore[operator]
-            return ()
-        if beyond is not None and high >= beyond:  # type: ignore[operator]
-            high = None
-        elif low is not None and low >= high:  # type: ignore[operator]
-            return ()
-    return (Interval(low, high),)
-
-
-def compared_with(kind: DataType, operator: str, literal: Literal) -> Intervals:
-    """The keys of an attribute of type `kind` for which the comparison is true. Raises Slow."""
-    if literal.value is None:
-        return ()
-    return compared(operator, kind, _fitting(kind, literal))
-
-
-def _fitting(kind: DataType, literal: Literal) -> Literal:
-    """The constant in a type that the attribute is compared with as it is; a TEXT constant takes the attribute's."""
-    if (kind.kind, literal.type.kind) in _AS_IT_IS:
-        return literal
-    if literal.type != TEXT:
-        raise Slow
-    converted = cast(literal, kind)
-    assert isinstance(converted, Literal)
-    return converted
-
-
-def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
-    """`intervals.cut`, at once for the usual constants."""
-    value, given = literal.value, literal.type.kind
-    if given is kind.kind:
-        if given is Kind.TEXT:
-            key = value.encode()  # type: ignore[union-attr]
-            return key, key + b"\0"
-        if given is Kind.DOUBLE:
-            return _double_cut(value)  # type: ignore[arg-type]
-        if given is not Kind.DECIMAL or literal.type.scale == kind.scale:
-            return value, value + 1  # type: ignore[operator, return-value]
-    elif given is Kind.BIGINT and kind.kind is Kind.DOUBLE and -_EXACT_DOUBLE <= value <= _EXACT_DOUBLE:  # type: ignore[operator]
-        return _double_cut(float(value))  # type: ignore[arg-type]
-    literal = _fitting(kind, literal)
-    if literal.value is None:  # TEXT that reads as NULL
-        raise Slow
-    return cut(kind, literal)
-
-
-def _double_cut(value: float) -> tuple[int, int]:
-    """As `columns.float_keys`, for one value."""
-    if value != value or value == 0.0:
-        value = 0.0 if value == 0.0 else float("nan")
-    (key,) = struct.unpack("<q", struct.pack("<d", value))
-    if key < 0:
-        key ^= 0x7FFF_FFFF_FFFF_FFFF
-    return key, key + 1
+    return one_by_one(kind, condition.operator, operands[0])

@@ -26,11 +26,13 @@ from psoup.sql.guards import MAX_BYTES
 from psoup.sql.select import Lookup, bind_select, clause_text, stream_of
 from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
-from psoup.sql.templates.conjuncts import Condition, Conjuncts, Slow, conjuncts
+from psoup.sql.templates.comparisons import Slow
+from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
 from psoup.sql.templates.holes import Holes, Wrong, in_order, literal_of, texts_between
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups
 from psoup.sql.where.factors import factor_text, factors_of
+from psoup.sql.where.intervals import FLIPPED
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",
@@ -40,7 +42,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GT: "gt",
     exp.GTE: "ge",
 }
-_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 _CONDITIONS = (exp.Where, exp.And, exp.Or, exp.Not)
 _SAMPLES: dict[Kind, Literal] = {
@@ -282,7 +283,7 @@ class _Shape:
         if operator is not None:
             left, right = node.this, node.expression
             if self._open(left):
-                left, right, operator = right, left, _FLIPPED[operator]
+                left, right, operator = right, left, FLIPPED[operator]
             return self._made(operator, left, [right])
         if isinstance(node, exp.Between):
             return self._made("between", node.this, [node.args["low"], node.args["high"]])

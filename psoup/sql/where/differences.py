@@ -17,13 +17,12 @@ from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, DataType, Kind
 from psoup.plan.canonical import expr_text
 from psoup.plan.factors import Interval
-from psoup.sql.where.intervals import EVERYTHING, Intervals, normal
+from psoup.sql.where.intervals import EVERYTHING, FLIPPED, Intervals, normal
 
 _FAR = 2**62
 """Constants past this could meet a difference that was held to int64."""
 
 _EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
-_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
         return None
     guards = tuple((side.base, side.kept) for side in (one, two) if side.kept != EVERYTHING)
     if expr_text(one.base) > expr_text(two.base):
-        one, two, operator = two, one, _FLIPPED[operator]
+        one, two, operator = two, one, FLIPPED[operator]
     attribute = resolve("difference", [one.base, two.base])
     return Difference(operator, attribute, Literal(BIGINT, two.shift - one.shift), guards)
 

@@ -30,6 +30,7 @@ from psoup.sql.where.formula import (
 )
 from psoup.sql.where.intervals import (
     EVERYTHING,
+    FLIPPED,
     NOTHING,
     Intervals,
     compared,
@@ -44,8 +45,6 @@ MAX_CLAUSES = 16
 
 MAX_TERMS = 64
 """Terms of one factor; past it the factor is opaque."""
-
-_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
@@ -172,7 +171,7 @@ def formula(expr: Expr, negated: bool = False) -> Formula:
         parts = [formula(arg, negated) for arg in expr.args]
         join = conjunction if (expr.name == "and") != negated else disjunction
         return join(parts, origin)
-    if expr.name in _FLIPPED:
+    if expr.name in FLIPPED:
         return _comparison(expr, negated)
     if expr.name in ("is_null", "is_not_null"):
         null = (expr.name == "is_null") != negated
@@ -188,7 +187,7 @@ def _comparison(expr: Call, negated: bool) -> Formula:
     left, right = expr.args
     operator = expr.name
     if isinstance(left, Literal):
-        left, right, operator = right, left, _FLIPPED[operator]
+        left, right, operator = right, left, FLIPPED[operator]
     if not isinstance(right, Literal):
         found = difference(operator, left, right)
         if found is None:

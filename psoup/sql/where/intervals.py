@@ -26,6 +26,18 @@ Intervals = tuple[Interval, ...]
 EVERYTHING: Intervals = (Interval(None, None),)
 NOTHING: Intervals = ()
 
+ENDS: dict[str, tuple[int | None, int | None]] = {
+    "eq": (0, 1),
+    "lt": (None, 0),
+    "le": (None, 1),
+    "gt": (1, None),
+    "ge": (0, None),
+}
+"""Where the interval of a comparison begins and ends: at a place of the constant's cut, None where it is open."""
+
+FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""The comparison that is the same with its sides exchanged."""
+
 _LEAST, _BEYOND = -(2**63), 2**63
 """The least int64, and the first integer past the greatest."""
 
@@ -84,20 +96,11 @@ def _double_cut(literal: Literal) -> tuple[int, int]:
 
 def compared(operator: str, data_type: DataType, literal: Literal) -> Intervals:
     """The keys k with `k operator literal` for eq, ne, lt, le, gt, ge; the literal is not NULL."""
-    least, above = cut(data_type, literal)
-    if operator == "lt":
-        raw = [Interval(None, least)]
-    elif operator == "le":
-        raw = [Interval(None, above)]
-    elif operator == "gt":
-        raw = [Interval(above, None)]
-    elif operator == "ge":
-        raw = [Interval(least, None)]
-    elif operator == "eq":
-        raw = [Interval(least, above)]
-    else:
-        raw = [Interval(None, least), Interval(above, None)]
-    return normal(data_type, raw)
+    keys = cut(data_type, literal)
+    if operator == "ne":
+        return normal(data_type, [Interval(None, keys[0]), Interval(keys[1], None)])
+    low, high = ENDS[operator]
+    return normal(data_type, [Interval(None if low is None else keys[low], None if high is None else keys[high])])
 
 
 def prefixed(prefix: str) -> Intervals:

@@ -1,0 +1,207 @@
+"""Comparisons of an attribute with a template's constants as intervals: of one constant, and of a column, side by side.
+
+    qty > ?     one constant   7              ->   [8, inf)                       `one_by_one`, some microseconds
+                a column       [7, NULL, 9]   ->   low [8, ?, 10], never [. x .]  `int_term`, `text_term`
+
+Both follow from one table, `intervals.ENDS`: where an interval begins and ends at the constant's cut. They are quick
+forms of `intervals.compared`; a test walks all three. The intervals of columns are closed, as integer keys have a next
+one, and a text is followed by itself with a zero byte. Which columns may come is judged by `vectors.fits`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import Array, float_keys
+from psoup.expressions.conversion import cast
+from psoup.expressions.tree import Expr, Literal
+from psoup.model import EXACT_DOUBLE, TEXT, DataType, Kind
+from psoup.plan.factors import Interval, Key
+from psoup.plan.many import Edges, TermColumn
+from psoup.sql.where.intervals import ENDS, Intervals, compared, cut, ends
+
+Keys = Callable[[Sequence[Literal]], Intervals]
+"""The intervals of a condition as a function of the constants in the holes."""
+
+_AS_IT_IS = frozenset(
+    {(kind, kind) for kind in Kind}
+    | {(Kind.BIGINT, Kind.DECIMAL), (Kind.BIGINT, Kind.DOUBLE), (Kind.DECIMAL, Kind.BIGINT), (Kind.DOUBLE, Kind.BIGINT)}
+)
+"""Kinds of attribute and constant that are compared without a cast of the attribute."""
+
+
+class Slow(Exception):
+    """The constant changes more than an interval."""
+
+
+# One constant ----------------------------------------------------------------------------------------------
+
+
+def one_by_one(kind: DataType, operator: str, operand: int | Literal) -> Keys:
+    """The keys of an attribute of type `kind` for which the comparison is true; an operand is a hole or a constant."""
+    if isinstance(operand, Literal):
+        fixed = compared_with(kind, operator, operand)
+        return lambda _: fixed
+    if operator == "ne":
+        return lambda literals: compared_with(kind, "ne", literals[operand])
+    first, beyond = ends(kind)
+    begin, end = ENDS[operator]
+
+    def keys(literals: Sequence[Literal]) -> Intervals:
+        literal = literals[operand]
+        if literal.value is None:
+            return ()
+        both = _cut(kind, literal)
+        return _one(None if begin is None else both[begin], None if end is None else both[end], first, beyond)
+
+    return keys
+
+
+def _one(low: Key | None, high: Key | None, first: Key, beyond: Key | None) -> Intervals:
+    """`intervals.normal` of one interval."""
+    if low is not None:
+        if low <= first:  # type: ignore[operator]
+            low = None
+        elif beyond is not None and low >= beyond:  # type: ignore[operator]
+            return ()
+    if high is not None:
+        if high <= first:  # type: ignore[operator]
+            return ()
+        if beyond is not None and high >= beyond:  # type: ignore[operator]
+            high = None
+        elif low is not None and low >= high:  # type: ignore[operator]
+            return ()
+    return (Interval(low, high),)
+
+
+def compared_with(kind: DataType, operator: str, literal: Literal) -> Intervals:
+    """The keys of an attribute of type `kind` for which the comparison is true. Raises Slow."""
+    if literal.value is None:
+        return ()
+    return compared(operator, kind, _fitting(kind, literal))
+
+
+def _fitting(kind: DataType, literal: Literal) -> Literal:
+    """The constant in a type that the attribute is compared with as it is; a TEXT constant takes the attribute's."""
+    if (kind.kind, literal.type.kind) in _AS_IT_IS:
+        return literal
+    if literal.type != TEXT:
+        raise Slow
+    converted = cast(literal, kind)
+    assert isinstance(converted, Literal)
+    return converted
+
+
+def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
+    """`intervals.cut`, at once for the usual constants."""
+    value, given = literal.value, literal.type.kind
+    if given is kind.kind:
+        if given is Kind.TEXT:
+            key = value.encode()  # type: ignore[union-attr]
+            return key, key + b"\0"
+        if given is Kind.DOUBLE:
+            return _double_cut(value)  # type: ignore[arg-type]
+        if given is not Kind.DECIMAL or literal.type.scale == kind.scale:
+            return value, value + 1  # type: ignore[operator, return-value]
+    elif given is Kind.BIGINT and kind.kind is Kind.DOUBLE and -EXACT_DOUBLE <= value <= EXACT_DOUBLE:  # type: ignore[operator]
+        return _double_cut(float(value))  # type: ignore[arg-type]
+    literal = _fitting(kind, literal)
+    if literal.value is None:  # TEXT that reads as NULL
+        raise Slow
+    return cut(kind, literal)
+
+
+def _double_cut(value: float) -> tuple[int, int]:
+    """As `columns.float_keys`, for one value."""
+    if value != value or value == 0.0:
+        value = 0.0 if value == 0.0 else float("nan")
+    (key,) = struct.unpack("<q", struct.pack("<d", value))
+    if key < 0:
+        key ^= 0x7FFF_FFFF_FFFF_FFFF
+    return key, key + 1
+
+
+# A column of constants -------------------------------------------------------------------------------------
+
+
+def closed_ends(kind: DataType) -> tuple[int, int]:
+    """The least and the greatest int64 key of a type."""
+    first, beyond = ends(kind)
+    assert isinstance(first, int) and isinstance(beyond, int)
+    return first, beyond - 1
+
+
+def int_term(
+    attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], bounds: tuple[int, int], never: Array
+) -> TermColumn:
+    """The keys within `bounds` for which all comparisons are true; `never` is written where none is left. O(n)."""
+    kind = attribute.type
+    first, last = closed_ends(kind)
+    low, top = np.full(len(never), bounds[0], np.int64), np.full(len(never), bounds[1], np.int64)
+    for operator, column in comparisons:
+        keys = _keys(kind, column)
+        begin, end = ENDS[operator]
+        if begin is not None:
+            if begin:
+                never |= keys == last
+            low = np.maximum(low, keys + (keys != last) if begin else keys)
+        if end is not None:
+            if not end:
+                never |= keys == first
+            top = np.minimum(top, keys if end else keys - (keys != first))
+    never |= low > top
+    return TermColumn(attribute, Edges(low, False, low == first), Edges(top, True, top == last))
+
+
+def text_term(attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], never: Array) -> TermColumn:
+    """As `int_term`, for texts: at most one comparison gives the low end, at most one the high one. O(bytes)."""
+    low = high = None
+    for operator, column in comparisons:
+        keys = column.cast(pa.large_string()).view(pa.large_binary()).fill_null(b"")
+        empty: Array = pc.equal(pc.binary_length(keys), 0).to_numpy(zero_copy_only=False)
+        nowhere = np.zeros(len(keys), np.bool_)
+        begin, end = ENDS[operator]
+        if begin is not None:  # no text is below ''
+            low = Edges(keys, begin == 1, nowhere if begin else empty)
+        if end is not None:
+            high = Edges(keys, end == 1, nowhere)
+        if end == 0:
+            never |= empty
+    if low is not None and high is not None and low.keys is not high.keys:
+        crossed = pc.greater if high.past and not low.past else pc.greater_equal
+        never |= crossed(low.keys, high.keys).to_numpy(zero_copy_only=False)
+    return TermColumn(attribute, low, high)
+
+
+def unscaled(column: pa.Array) -> pa.Array:
+    """The digits of a DECIMAL column as int64; they fit."""
+    wide = column.cast(pa.decimal128(38, column.type.scale))
+    words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2]
+    return pa.array(np.ascontiguousarray(words), mask=nulls(column))
+
+
+def nulls(column: pa.Array) -> Array:
+    """bool[n], where a column is NULL."""
+    found: Array = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _keys(kind: DataType, column: pa.Array) -> Array:
+    """int64[n], the keys of values that fit, arbitrary where NULL."""
+    t, given = pa.types, column.type
+    scale = kind.scale
+    if t.is_decimal(given):
+        column, scale = unscaled(column), scale - given.scale
+    elif t.is_timestamp(given):
+        column = column.view(pa.int64())
+    elif t.is_date32(given):
+        column = column.view(pa.int32()).cast(pa.int64())
+    values: Array = column.fill_null(0).to_numpy()
+    if kind.kind is Kind.DOUBLE:
+        return float_keys(values.astype(np.float64))
+    return values * np.int64(10**scale) if scale else values
