@@ -20,8 +20,7 @@ from benchmarks.run import Run
 from benchmarks.workload import CREATE, STREAM, make_columns, make_queries, to_table
 from psoup.columns import Batch, columns_from_arrow
 from psoup.sql import create_stream
-from psoup_client import Client, Query
-from psoup_client.attach import Site, attach, begin
+from psoup_client import AttachSite, Client, Query
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 CHUNKS = 300
@@ -46,11 +45,11 @@ def _attached(run: Run) -> Iterator[Row]:
         queries = [client.query(query.id) for query in handles]
         before = _asked(queries, lambda: time.sleep(alone))
         first = before_first(client)
-        sites = [begin(client, STREAM, f"job {number}") for number in range(JOBS)]
+        sites = [client.begin_attach(STREAM, f"job {number}") for number in range(JOBS)]
         for site in sites:
             _write(site, chunks, first)
         start = time.perf_counter()
-        during = _asked(queries, lambda: [attach(client, site, site.job.replace(" ", "-")) for site in sites])
+        during = _asked(queries, lambda: [client.attach(site, site.job.replace(" ", "-")) for site in sites])
         took = time.perf_counter() - start
     note = (
         f"spark.attach: {JOBS} times {chunks} chunks in {took:.1f} s; {len(during):,} invocations meanwhile,"
@@ -62,7 +61,7 @@ def _attached(run: Run) -> Iterator[Row]:
 
 def before_first(client: Client) -> int:
     """A time before all tuples, microseconds."""
-    bound = begin(client, STREAM, "none").bound
+    bound = client.begin_attach(STREAM, "none").bound
     assert bound is not None
     return int(bound.timestamp() * 1e6) - 1_000_000
 
@@ -88,7 +87,7 @@ def _asked(queries: list[Query], work: Callable[[], object]) -> list[float]:
     return times
 
 
-def _write(site: Site, chunks: int, at: int) -> None:
+def _write(site: AttachSite, chunks: int, at: int) -> None:
     """A job directory of tuples of one time: a chunk, and copies of it."""
     spec, directory = create_stream(site.statement), Path(site.folder) / site.job.replace(" ", "-")
     directory.mkdir()

@@ -18,7 +18,6 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo, StreamInfo
@@ -117,6 +116,8 @@ def _unknown(name: str, stream: StreamInfo) -> str:
 def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
     if column.nullable or not array.null_count:
         return
+    import pyarrow.compute as pc  # its 40 ms are for those who need it, not for every client
+
     row = pc.index(pc.is_null(array), True).as_py()
     raise InvalidData(
         f"row {row}: {column.name!r} is NULL, but the stream says NOT NULL",
@@ -220,6 +221,8 @@ def _cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | 
 def _parse_times(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """ISO 8601 text, with or without a zone, as instants."""
     instant = pa.timestamp("us", tz="UTC")
+    import pyarrow.compute as pc
+
     zoned = pc.match_substring_regex(text, _ZONED)
     with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string())).cast(instant)
     without = pc.if_else(zoned, pa.scalar(None, pa.string()), text).cast(pa.timestamp("us"))

@@ -26,7 +26,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
@@ -35,11 +35,9 @@ from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerF
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
 from psoup_client.push import PushResult
+from psoup_client.session import Session
 from psoup_client.wording import counted, verb
 from psoup_proto.v1 import ingest_pb2
-
-if TYPE_CHECKING:
-    from psoup_client.client import Client
 
 WINDOW_BATCHES = 64
 """Batches under way at most."""
@@ -66,7 +64,7 @@ class Producer:
 
     def __init__(
         self,
-        client: Client,
+        client: Session,
         stream: str,
         *,
         name: str | None = None,

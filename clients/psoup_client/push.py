@@ -8,16 +8,14 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psoup_client.connection import naming
 from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.payload import Payload
+from psoup_client.session import Session
 from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
-
-if TYPE_CHECKING:
-    from psoup_client.reading import ReadCalls
 
 _FORGOTTEN_AFTER_S = 60.0
 """How long a producer has been silent at least when the service forgets it for another."""
@@ -72,7 +70,7 @@ class DirectPusher:
     (or any other failure) it takes a new epoch: the number may be used up or not.
     """
 
-    def __init__(self, client: ReadCalls, stream: str) -> None:
+    def __init__(self, client: Session, stream: str) -> None:
         self._client = client
         self._connection = client.connection
         self._stream = stream

@@ -15,19 +15,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.payload import read
 from psoup_client.schema import QueryInfo
+from psoup_client.session import Session
 from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
-
-if TYPE_CHECKING:
-    from psoup_client.client import Client
 
 ONE_MESSAGE_BYTES = 1024 * 1024
 """Answers up to this size come in one message; larger ones in pieces."""
@@ -42,7 +40,7 @@ class Query:
 
     __slots__ = ("_client", "_id", "_info")
 
-    def __init__(self, client: Client, info: QueryInfo | str) -> None:
+    def __init__(self, client: Session, info: QueryInfo | str) -> None:
         self._client = client
         self._info = None if isinstance(info, str) else info
         self._id = info if isinstance(info, str) else info.query_id
@@ -56,7 +54,7 @@ class Query:
     def info(self) -> QueryInfo:
         """What the service said when the object was made; of a query among many, when it is first asked for."""
         if self._info is None:
-            self._info = self._client.query(self._id).info
+            self._info = fetch_info(self._client, self._id)
         return self._info
 
     @property
@@ -142,8 +140,17 @@ class Query:
         return Explanation(list(reply.lines), _whole(MessageToDict(reply.details)))
 
     def unregister(self) -> None:
-        """Forget the query, for every client."""
-        self._client.unregister(self.id)
+        """Forget the query, for every client; raises NotFound if it is not there."""
+        fetch_info(self._client, self.id)  # raises NotFound; the call below does not, as it may be repeated
+        request = queries_pb2.UnregisterRequest(query_id=self.id, allow_missing=True)
+        connection = self._client.connection
+        self._client.note_sequence(connection.call(connection.queries.Unregister, request).sequence)
+
+
+def fetch_info(client: Session, query_id: str) -> QueryInfo:
+    """Ask the service for a query; raises NotFound."""
+    request = queries_pb2.GetQueryRequest(query_id=str(query_id))
+    return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
 
 
 def answer_of(reply: queries_pb2.InvokeResponse) -> Answer:

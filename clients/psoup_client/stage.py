@@ -15,22 +15,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psoup_client.connection import naming
 from psoup_client.errors import PSoupError, after_rows
 from psoup_client.payload import split
 from psoup_client.push import PushResult
+from psoup_client.session import Session
 from psoup_proto.v1 import staging_pb2
-
-if TYPE_CHECKING:
-    from psoup_client.client import Client
 
 
 class Stage:
     """An open batch of `stream`. `id` names it for others (empty if it was committed before). Of one thread."""
 
-    def __init__(self, client: Client, stream: str, stage_id: str, result: PushResult | None = None) -> None:
+    def __init__(self, client: Session, stream: str, stage_id: str, result: PushResult | None = None) -> None:
         self.stream = stream
         self.id = stage_id
         self.result = result
@@ -38,7 +36,7 @@ class Stage:
         self._numbers = itertools.count()
 
     @classmethod
-    def begin(cls, client: Client, stream: str, producer: str, epoch: int, number: int, since: int = 0) -> Stage:
+    def begin(cls, client: Session, stream: str, producer: str, epoch: int, number: int, since: int = 0) -> Stage:
         """Open a stage, dropping one that the producer left open; `Client.stage` is the short way.
 
         Raises NotFound, FailedPrecondition for a gap in the numbers or a fenced epoch, and Conflict if a plain push had
@@ -51,7 +49,7 @@ class Stage:
         return cls(client, stream, reply.stage, PushResult().plus(reply.committed) if not reply.stage else None)
 
     @classmethod
-    def join(cls, client: Client, stream: str, stage_id: str) -> Stage:
+    def join(cls, client: Session, stream: str, stage_id: str) -> Stage:
         """The stage that another client opened, to add parts to it. Asks nobody; a wrong ID shows at the first part."""
         return cls(client, stream, stage_id)
 

@@ -26,8 +26,7 @@ from pyspark.sql import functions as F
 from psoup.columns import Batch, columns_from_arrow
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
-from psoup_client import Client, InvalidData, OutOfRange
-from psoup_client.attach import Site, attach, begin
+from psoup_client import AttachSite, Client, InvalidData, OutOfRange
 from psoup_client.times import Instant, to_micros
 from psoup_client.wording import counted, verb
 from psoup_spark import mapping as mappings
@@ -38,6 +37,8 @@ from psoup_spark.watching import Tell, Watch
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 CHUNK_ROWS = 65_536
+Statements = tuple[tuple[int, str], ...]
+"""Standing queries: the number of each, and its statement."""
 PATIENCE = 600.0
 """Seconds that a service may be away while its history is written."""
 _CHUNK_BYTES = 128 * 1024 * 1024
@@ -97,7 +98,7 @@ def backfill(
     if not 0 < chunk_rows <= CHUNK_ROWS:
         raise ValueError(f"chunk_rows is {chunk_rows}; a chunk has 1 to {CHUNK_ROWS:,} tuples")
     with Client(address) as client:
-        site = begin(client, stream, job)
+        site = client.begin_attach(stream, job)
         if site.attached:
             sweep(site.folder, job_name(site))
             return BackfillResult(job, duplicate=True)
@@ -118,13 +119,13 @@ def backfill(
             written = write_directory(mapped.rows, site, directory, time_column(spec), chunk_rows, queries, chunks)
             assert written is not None, "there were rows"
             watch.phase = "attaching"
-            result = insist(patience, lambda: attach(client, site, directory.name))
+            result = insist(patience, lambda: client.attach(site, directory.name))
     # A duplicate is what an attempt before has attached, whose reply was lost: it is this very history.
     extent = written.extent
     return BackfillResult(job, extent.rows, extent.chunks, bad, place, False, result.sequence)
 
 
-def job_name(site: Site) -> str:
+def job_name(site: AttachSite) -> str:
     """How the directories of a job begin."""
     return prefix("history", site.stream_id, site.job)
 
@@ -135,7 +136,7 @@ def _written(directory: Path) -> tuple[int, int]:
     return sum(map(int, found.values())), len(found)
 
 
-def standing_queries(client: Client, site: Site) -> tuple[tuple[int, str], ...]:
+def standing_queries(client: Client, site: AttachSite) -> Statements:
     """The queries that stand on the stream: their numbers in this incarnation, and their statements."""
     infos = [query.info for query in client.queries(site.stream)]
     return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
@@ -151,7 +152,7 @@ def time_column(spec: StreamSpec) -> str:
     return TIME_COLUMN if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
 
 
-def _check_end(last: int | None, site: Site) -> None:
+def _check_end(last: int | None, site: AttachSite) -> None:
     """Raise OutOfRange before anything is written, if the service would refuse it."""
     if site.bound is not None and last is not None and last > to_micros(site.bound):
         bound = site.bound.isoformat().replace("+00:00", "Z")
@@ -179,11 +180,11 @@ def set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
 
 def write_directory(
     rows: DataFrame,
-    site: Site,
+    site: AttachSite,
     directory: Path,
     time: str,
     chunk_rows: int,
-    queries: tuple[tuple[int, str], ...],
+    queries: Statements,
     most: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
@@ -215,7 +216,7 @@ class ChunkWriter:
     statement: str
     directory: str
     chunk_rows: int = CHUNK_ROWS
-    queries: tuple[tuple[int, str], ...] = ()
+    queries: Statements = ()
     others: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

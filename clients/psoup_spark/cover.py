@@ -18,8 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from psoup.sql import create_stream
-from psoup_client import Client, InvalidData
-from psoup_client.cover import CoverSite, begin, take
+from psoup_client import Client, CoverSite, InvalidData
 from psoup_spark.attempts import attempt, prefix
 from psoup_spark.bound import known
 from psoup_spark.sending import insist
@@ -68,7 +67,7 @@ def cover(
         wanted = tuple(dict.fromkeys([*queries, *texts]))
         if not wanted:
             raise InvalidData("there is no query to cover; name some, or a stream that has queries")
-        site = begin(client, wanted)
+        site = client.begin_cover(wanted)
         if not site.chunks or not site.numbers:
             return CoverResult(len(wanted), before=site.covered)
         texts |= {query: client.query(query).sql for query in site.numbers if query not in texts}
@@ -85,7 +84,7 @@ def cover(
                 names = tuple(Path(site.chunks[place].path).name for place, _, _ in found)
                 numbers = np.array([number for number, _ in statements], np.int64)
                 write_cover(directory, Cover(site.incarnation, ranges_of(numbers), names))
-                chunks, rows = insist(patience, lambda: take(client, site, directory.name))
+                chunks, rows = insist(patience, lambda: client.cover(site, directory.name))
     matches = sum(count for _, _, count in found)
     return CoverResult(len(wanted), chunks, rows, matches, site.covered, len(site.chunks) - chunks)
 

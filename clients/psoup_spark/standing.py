@@ -30,11 +30,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
-from psoup_client import Client, InvalidData, PSoupError
-from psoup_client.attach import Site, attach, begin
+from psoup_client import AttachSite, Client, InvalidData, PSoupError
 from psoup_client.times import to_micros
 from psoup_spark import mapping as mappings
-from psoup_spark.backfill import CHUNK_ROWS, incarnation, set_aside, standing_queries, time_column, write_directory
+from psoup_spark.backfill import (
+    CHUNK_ROWS,
+    Statements,
+    incarnation,
+    set_aside,
+    standing_queries,
+    time_column,
+    write_directory,
+)
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.sending import insist
 from psoup_spark.shared import BatchFolder
@@ -109,7 +116,7 @@ def join(
     with ExitStack() as opened:
         for address in addresses:
             client = opened.enter_context(Client(address))
-            found.append((client.address, begin(client, stream, "join", 0)))
+            found.append((client.address, client.begin_attach(stream, "join", 0)))
     specs = {address: create_stream(site.statement) for address, site in found}
     _check_alike(specs)
     target = BatchTarget(
@@ -163,8 +170,8 @@ class _StandingBatches:
         target, job = self.target, f"spark-{place.query_id}"
         with ExitStack() as opened:
             clients = [opened.enter_context(Client(address)) for address in target.addresses]
-            ask = partial(begin, stream=target.stream, job=job, batch=place.number)
-            sites = [insist(target.patience, partial(ask, client)) for client in clients]
+            ask = (target.stream, job, place.number)
+            sites = [insist(target.patience, partial(client.begin_attach, *ask)) for client in clients]
             lacking = [(client, site) for client, site in zip(clients, sites, strict=True) if not site.attached]
             _check_whole(lacking, place)
             if len(lacking) == len(sites) and _outrun(place, sites):
@@ -179,7 +186,7 @@ class _StandingBatches:
                 result = release(frame, place, sites, target, queries)
             for client, site in lacking if place.whole else []:
                 place.offer(site.folder)
-                insist(target.patience, partial(attach, client, site, place.name))
+                insist(target.patience, partial(client.attach, site, place.name))
             if place.whole or not lacking:
                 place.done()
             place.withdraw([site.folder for site in sites])
@@ -190,13 +197,13 @@ class _StandingBatches:
 class _Queries:
     """The queries that stand, asked for again when their number changes, and now and then."""
 
-    queries: tuple[tuple[int, str], ...] = ()
+    queries: Statements = ()
     counts: tuple[int, ...] = ()
     streams: tuple[str, ...] = ()
     asked: float = 0.0
     took: float = 0.0
 
-    def now(self, clients: Sequence[Client], sites: Sequence[Site], patience: float) -> tuple[tuple[int, str], ...]:
+    def now(self, clients: Sequence[Client], sites: Sequence[AttachSite], patience: float) -> Statements:
         """(number, statement) of those of all services; each one's numbers begin at a multiple of SERVICE_IDS."""
         stream, streams = sites[0].stream, tuple(site.stream_id for site in sites)
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
@@ -216,9 +223,9 @@ class _Queries:
 def release(
     frame: DataFrame,
     place: BatchFolder,
-    sites: Sequence[Site],
+    sites: Sequence[AttachSite],
     target: BatchTarget,
-    queries: tuple[tuple[int, str], ...],
+    queries: Statements,
 ) -> JoinResult:
     """Write the directory of a batch: what the watermark has passed of its rows and of those held before them.
 
@@ -264,7 +271,7 @@ def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) ->
     return {**mapping, "_time": now}
 
 
-def _check_whole(lacking: Sequence[tuple[Client, Site]], place: BatchFolder) -> None:
+def _check_whole(lacking: Sequence[tuple[Client, AttachSite]], place: BatchFolder) -> None:
     """Raise InvalidData if a service has lost, or never had, batches that are attached elsewhere.
 
     The folder knows of each batch that all have before the next one is run.
@@ -285,13 +292,13 @@ def _check_whole(lacking: Sequence[tuple[Client, Site]], place: BatchFolder) -> 
             )
 
 
-def _outrun(place: BatchFolder, sites: Sequence[Site]) -> bool:
+def _outrun(place: BatchFolder, sites: Sequence[AttachSite]) -> bool:
     """Whether a batch that is written, and attached nowhere, begins before a watermark that a heartbeat has raised."""
     least = _watermark(sites)
     return place.whole and least is not None and read_manifest(place.path).extent.first_time < least
 
 
-def _watermark(sites: Sequence[Site]) -> int | None:
+def _watermark(sites: Sequence[AttachSite]) -> int | None:
     """The greatest of all services, in microseconds: what is before it is late."""
     return max((to_micros(one.watermark) for one in sites if one.watermark is not None), default=None)
 

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, FailedPrecondition, PushResult
-from psoup_client.dump import dump
-from psoup_client.load import load
 from psoup_testing.command import Psoup
 from psoup_testing.serving import FEW_PRODUCERS, serving
 
@@ -42,14 +40,14 @@ def test_a_file_of_a_name(crowded: Client, psoup: Psoup, tmp_path: Path) -> None
 
 
 def test_a_dump(crowded: Client, psoup: Psoup, tmp_path: Path) -> None:
-    dump(crowded, "s", tmp_path / "d")
+    crowded.dump("s", tmp_path / "d")
     rows = crowded.describe("s").tuples
     with pytest.raises(FailedPrecondition) as caught:
-        load(crowded, tmp_path / "d", append=True)
+        crowded.load(tmp_path / "d", append=True)
     assert caught.value.reason == "PRODUCER_FORGOTTEN"
     ran = psoup("load", str(tmp_path / "d"), "--append", "--since", caught.value.facts["sequence"])
     assert ran.code == 0
-    assert load(crowded, tmp_path / "d").duplicates == 1
+    assert crowded.load(tmp_path / "d").duplicates == 1
     assert crowded.describe("s").tuples == 2 * rows
 
 

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, FailedPrecondition, InvalidData, NotFound, Unavailable
-from psoup_client.dump import dump, read_description
-from psoup_client.load import load
+from psoup_client.calls.dump import read_description
 from psoup_client.stage import Stage
 from psoup_testing.serving import Serving
 
@@ -56,7 +55,7 @@ def rows(client: Client, stream: str) -> list[Any]:
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup_client.dump.FILE_ROWS", 300)
+    monkeypatch.setattr("psoup_client.calls.dump.FILE_ROWS", 300)
 
 
 def test_a_dump_is_loaded_as_it_was(
@@ -65,11 +64,11 @@ def test_a_dump_is_loaded_as_it_was(
     stream, told = make_stream(EVENT), list[tuple[int, int]]()
     for first in range(0, 1_000, 250):
         client.push(stream, table(first, 250))
-    found = dump(client, stream, tmp_path / "d", progress=lambda done, total: told.append((done, total)))
+    found = client.dump(stream, tmp_path / "d", progress=lambda done, total: told.append((done, total)))
     assert (found.rows, found.pending, told[-1]) == (990, 10, (990, 990))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d"]
     copy = f"{stream} copy"
-    loaded = load(client, tmp_path / "d", copy)
+    loaded = client.load(tmp_path / "d", copy)
     assert (loaded.accepted, loaded.late, loaded.duplicates) == (990, 0, 0)
     client.heartbeat(copy, BASE + dt.timedelta(days=1))
     assert rows(client, copy) == rows(client, stream)
@@ -80,7 +79,7 @@ def test_a_dump_is_loaded_as_it_was(
 def test_others_read_the_files(client: Client, make_stream: Callable[[str], str], tmp_path: Path) -> None:
     stream = make_stream("(page TEXT, ms BIGINT)")
     client.push(stream, {"page": ["a", "b", None], "ms": [1, None, 3]})
-    dump(client, stream, tmp_path / "d")
+    client.dump(stream, tmp_path / "d")
     asked = f"SELECT _id, page, ms FROM '{tmp_path}/d/*.parquet' ORDER BY _id"
     assert duckdb.sql(asked).fetchall() == [(0, "a", 1), (1, "b", None), (2, None, 3)]
     assert pq.read_schema(tmp_path / "d" / "part-00000.parquet").names == ["_id", "_time", "page", "ms"]
@@ -97,7 +96,7 @@ def test_a_load_that_is_repeated_doubles_nothing(
     stream = make_stream("(x BIGINT)")
     for first in range(0, 2_000, 200):
         client.push(stream, {"x": list(range(first, first + 200))})
-    files = len(dump(client, stream, tmp_path / "d").files)
+    files = len(client.dump(stream, tmp_path / "d").files)
     assert files >= 2
     commit = Stage.commit
 
@@ -110,10 +109,10 @@ def test_a_load_that_is_repeated_doubles_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(Stage, "commit", cut)
         with pytest.raises(Unavailable):
-            load(client, tmp_path / "d", f"{stream}_copy")
-    again = load(client, tmp_path / "d", f"{stream}_copy")
+            client.load(tmp_path / "d", f"{stream}_copy")
+    again = client.load(tmp_path / "d", f"{stream}_copy")
     assert again.duplicates == 1 and again.batches == files
-    assert load(client, tmp_path / "d", f"{stream}_copy").duplicates == files
+    assert client.load(tmp_path / "d", f"{stream}_copy").duplicates == files
     found = client.register(f"SELECT x FROM {stream}_copy BEGIN (START)").invoke(wait_for=client.last_sequence)
     assert found.to_arrow()["x"].to_pylist() == list(range(2_000))
 
@@ -125,8 +124,8 @@ def test_an_altered_stream_is_dumped_with_its_columns(
     client.push(stream, {"x": [1]})
     client.alter_stream(f"ALTER STREAM {stream} ADD COLUMN note TEXT")
     client.push(stream, {"x": [2], "note": ["new"]})
-    dump(client, stream, tmp_path / "d")
-    load(client, tmp_path / "d", f"{stream}_copy")
+    client.dump(stream, tmp_path / "d")
+    client.load(tmp_path / "d", f"{stream}_copy")
     query = client.register(f"SELECT x, note FROM {stream}_copy BEGIN (START)")
     assert list(query.invoke(wait_for=client.last_sequence)) == [{"x": 1, "note": None}, {"x": 2, "note": "new"}]
 
@@ -136,25 +135,25 @@ def test_a_stream_that_has_tuples_is_left_alone(
 ) -> None:
     stream = make_stream(EVENT)
     client.push(stream, table(0, 100))
-    dump(client, stream, tmp_path / "d")
+    client.dump(stream, tmp_path / "d")
     with pytest.raises(FailedPrecondition, match=r"has had 100 tuples that are not of a load of .*/d, which") as caught:
-        load(client, tmp_path / "d")  # into the stream it came from
+        client.load(tmp_path / "d")  # into the stream it came from
     assert caught.value.reason == "STREAM_HAS_TUPLES"
     with pytest.raises(
         FailedPrecondition, match=r"begin at 2024-01-01 00:00:00.000000Z: they would be refused"
     ) as caught:
-        load(client, tmp_path / "d", append=True)
+        client.load(tmp_path / "d", append=True)
     assert caught.value.reason == "LATE"
     info = client.describe(stream)
     assert (info.tuples + info.pending, info.late) == (100, 0)
     empty = make_stream("(x BIGINT)")
     client.push(empty, {"x": [1, 2]})
-    dump(client, empty, tmp_path / "e")
+    client.dump(empty, tmp_path / "e")
     with pytest.raises(FailedPrecondition, match="has had 2 tuples"):
-        load(client, tmp_path / "e")
+        client.load(tmp_path / "e")
     assert client.describe(empty).tuples == 2
-    assert load(client, tmp_path / "e", append=True).accepted == 2
-    assert load(client, tmp_path / "e").duplicates == 1  # it is known now
+    assert client.load(tmp_path / "e", append=True).accepted == 2
+    assert client.load(tmp_path / "e").duplicates == 1  # it is known now
     assert client.describe(empty).tuples == 4
 
 
@@ -164,10 +163,10 @@ def test_an_appended_dump_comes_after_what_is_there(
     first, second = make_stream(EVENT), make_stream(EVENT)
     client.push(first, table(0, 500))
     client.push(second, table(500, 700))
-    files = len(dump(client, second, tmp_path / "d").files)
+    files = len(client.dump(second, tmp_path / "d").files)
     with pytest.raises(FailedPrecondition, match="has had 500 tuples"):
-        load(client, tmp_path / "d", first)
-    done = load(client, tmp_path / "d", first, append=True)
+        client.load(tmp_path / "d", first)
+    done = client.load(tmp_path / "d", first, append=True)
     assert (done.accepted, done.late, done.batches) == (690, 0, files)
 
 
@@ -194,7 +193,7 @@ def dumped(client: Client, make_stream: Callable[[str], str], tmp_path: Path, sm
     stream = make_stream(EVENT)
     for first in range(0, 700, 100):
         client.push(stream, table(first, 100))
-    assert len(dump(client, stream, tmp_path / "d").files) > 1
+    assert len(client.dump(stream, tmp_path / "d").files) > 1
     return tmp_path / "d"
 
 
@@ -202,7 +201,7 @@ def dumped(client: Client, make_stream: Callable[[str], str], tmp_path: Path, sm
 def test_rows_that_have_become_late_are_not_sent(client: Client, dumped: Path, before: bool) -> None:
     target = f"{dumped.parent.name}_late"
     with pushed_meanwhile(client, target, before), pytest.raises(FailedPrecondition) as caught:
-        load(client, dumped, target)
+        client.load(dumped, target)
     assert caught.value.reason == "LATE"
     assert client.describe(target).late == 200 * before
 
@@ -212,34 +211,34 @@ def test_rows_that_were_not_taken_are_an_error(client: Client, dumped: Path, mon
     target = f"{dumped.parent.name}_refused"
     refused = pytest.raises(FailedPrecondition, match=r"of 690 rows are in stream .*; refused: [\d,]+ too late\.")
     with monkeypatch.context() as patched, pushed_meanwhile(client, target), refused as caught:
-        patched.setattr("psoup_client.load._check_not_late", lambda *_: None)
-        load(client, dumped, target)
+        patched.setattr("psoup_client.calls.load._check_not_late", lambda *_: None)
+        client.load(dumped, target)
     assert caught.value.reason == "ROWS_REFUSED"
     taken = client.describe(target)
     assert int(caught.value.facts["accepted"]) == taken.tuples + taken.pending
     assert int(caught.value.facts["late"]) == taken.late > 0
     with pytest.raises(FailedPrecondition) as again:
-        load(client, dumped, target)
+        client.load(dumped, target)
     assert again.value.facts == caught.value.facts
 
 
 def test_what_is_no_dump_is_refused(client: Client, make_stream: Callable[[str], str], tmp_path: Path) -> None:
     stream = make_stream("(x BIGINT)")
     client.push(stream, {"x": [1]})
-    with pytest.raises(InvalidData, match=r"is no dump: there is no stream\.json in it"):
-        load(client, tmp_path)
+    with pytest.raises(InvalidData, match=r"is not a dump: it has no stream\.json"):
+        client.load(tmp_path)
     with pytest.raises(NotFound):
-        dump(client, "nothing", tmp_path / "n")
-    dump(client, stream, tmp_path / "d")
+        client.dump("nothing", tmp_path / "n")
+    client.dump(stream, tmp_path / "d")
     with pytest.raises(FileExistsError, match="is there already"):
-        dump(client, stream, tmp_path / "d")
+        client.dump(stream, tmp_path / "d")
     with pytest.raises(InvalidData, match="x"):
-        load(client, tmp_path / "d", make_stream("(y BIGINT NOT NULL)"))
+        client.load(tmp_path / "d", make_stream("(y BIGINT NOT NULL)"))
     description = tmp_path / "d" / "stream.json"
     facts = json.loads(description.read_text())
     description.write_text(json.dumps({**facts, "form": 2}))
     with pytest.raises(InvalidData, match="is a dump of form 2, and this version of PSoup reads form 1"):
-        load(client, tmp_path / "d")
+        client.load(tmp_path / "d")
     description.write_text(json.dumps(facts))
     (tmp_path / "d" / "part-00000.parquet").unlink()
     with pytest.raises(InvalidData, match=r"part-00000\.parquet is missing"):

@@ -1,5 +1,6 @@
 """Many answers at once: in order, each with its outcome, whatever their size; in the SDK and as a command."""
 
+import inspect
 import itertools
 import json
 from collections.abc import Callable
@@ -117,3 +118,13 @@ def test_text_that_utf8_cannot_say_is_refused_by_name(client: Client, queries: l
         with pytest.raises(InvalidRequest, match="half of a surrogate pair") as caught:
             attempt()
         assert caught.value.reason == "NOT_UTF8"
+
+
+def test_every_call_of_a_client_refuses_such_text() -> None:
+    """A group of calls that was not made to refuse it shows here."""
+    groups = [group for group in Client.__mro__ if group.__module__.startswith("psoup_client.calls")]
+    assert len(groups) == 10
+    for group in (*groups, Query):
+        for name, method in vars(group).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                assert hasattr(method, "__wrapped__"), f"{group.__name__}.{name}"

@@ -86,14 +86,14 @@ class SparkDuel:
         source, job = random.Random(seed), self._next()
         table, bad = spoiled(self._table(rows, DRESSES, source), self.declaration, source)
         self._write(job, table)
-        attach = module.attach
+        attach = module.Client.attach
 
         def attach_late(*args: Any) -> Any:
             meanwhile()
             return attach(*args)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "attach", attach_late)
+            patch.setattr(module.Client, "attach", attach_late)
             done = module.backfill(
                 self.place.spark.read.parquet(str(self.place.folder / job)),
                 self.declaration.name,

@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 JOIN_POINTS = ("begun", "written", "half", "attached")
 JOIN_SCHEMA = "seen timestamp, n long, t string"
 
@@ -36,7 +38,7 @@ def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
     """Inside the block a job calls `die` when it comes to the point."""
     from psoup_spark import standing
 
-    release, attach, shared = standing.release, standing.attach, standing.BatchFolder
+    release, attach, shared = standing.release, standing.Client.attach, standing.BatchFolder
     calls = 0
 
     def dying_release(frame: Any, place: Any, *rest: Any) -> Any:
@@ -57,11 +59,11 @@ def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
                 die()
             super().withdraw(folders)
 
-    standing.release, standing.attach, standing.BatchFolder = dying_release, dying_attach, DyingPlace  # type: ignore[misc]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standing, "release", dying_release)
+        patch.setattr(standing.Client, "attach", dying_attach)
+        patch.setattr(standing, "BatchFolder", DyingPlace)
         yield
-    finally:
-        standing.release, standing.attach, standing.BatchFolder = release, attach, shared  # type: ignore[misc]
 
 
 def run_join_driver(

@@ -67,14 +67,15 @@ STEPS = {
     "whole": ("attach", False),
     "attached": ("attach", True),
 }
-"""The points, and before or after which function of the module they are."""
+"""The points, and before or after which function of the module, or method of its client, they are."""
 
 
 @contextmanager
 def at_point(point: str, act: Callable[[], None]) -> Iterator[None]:
     """Have `act` happen, once, when a backfill of this process comes to the point."""
-    module, (name, late) = sys.modules["psoup_spark.backfill"], STEPS[point]
-    known, left = getattr(module, name), [act]
+    (name, late), module = STEPS[point], sys.modules["psoup_spark.backfill"]
+    owner = module.Client if name == "attach" else module
+    known, left = getattr(owner, name), [act]
 
     def step(*args: Any, **rest: Any) -> Any:
         if left and not late:
@@ -84,11 +85,11 @@ def at_point(point: str, act: Callable[[], None]) -> Iterator[None]:
             left.pop()()
         return done
 
-    setattr(module, name, step)
+    setattr(owner, name, step)
     try:
         yield
     finally:
-        setattr(module, name, known)
+        setattr(owner, name, known)
 
 
 def run_driver(address: str, stream: str, point: str) -> None:

@@ -15,10 +15,7 @@ import pytest
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
-from psoup_client import Client, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
-from psoup_client.attach import AttachResult, attach, begin
-from psoup_client.cover import begin as begin_cover
-from psoup_client.cover import take
+from psoup_client import AttachResult, Client, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import open_store
@@ -37,10 +34,10 @@ def rows(first: int, stop: int) -> pa.Table:
 
 def add(client: Client, job: str, first: int, stop: int) -> AttachResult:
     """Write history as a job does, and attach it."""
-    site = begin(client, "s", job)
+    site = client.begin_attach("s", job)
     table, times = rows(first, stop), [n * SECOND for n in range(first, stop)]
     write(Path(site.folder) / job, create_stream(site.statement), table, times, range(0, stop - first, 100))
-    return attach(client, site, job)
+    return client.attach(site, job)
 
 
 async def served(path: Path, work: Any) -> None:
@@ -65,7 +62,7 @@ def test_history_is_attached_to_a_service_that_goes_on(tmp_path: Path) -> None:
     def first(client: Client) -> None:
         client.create_stream(EVENTS)
         known.append(client.register("SELECT x FROM s WHERE x % 10 = 0 BEGIN (START)").id)
-        assert begin(client, "S", "years").bound is None
+        assert client.begin_attach("S", "years").bound is None
         client.push("s", rows(1_000, 1_100))
         done = add(client, "years", 500, 1_000)
         assert (done.chunks, done.rows, done.duplicate) == (5, 500, False)
@@ -78,13 +75,13 @@ def test_history_is_attached_to_a_service_that_goes_on(tmp_path: Path) -> None:
         assert info.archived_chunks == 5
         assert client.matches("s", -500) == [known[0]]
         with pytest.raises(NotFound, match="there is no stream 'nope'"):
-            begin(client, "nope", "years")
-        site = begin(client, "s", "years")
-        assert (site.attached, attach(client, site, "gone").duplicate) == (True, True)
+            client.begin_attach("nope", "years")
+        site = client.begin_attach("s", "years")
+        assert (site.attached, client.attach(site, "gone").duplicate) == (True, True)
         with pytest.raises(InvalidRequest, match="is no name of a directory"):
-            attach(client, begin(client, "s", "other"), "../years")
+            client.attach(client.begin_attach("s", "other"), "../years")
         with pytest.raises(InvalidRequest, match=r"there is no manifest\.json"):
-            attach(client, begin(client, "s", "other"), "nothing")
+            client.attach(client.begin_attach("s", "other"), "nothing")
 
     def second(client: Client) -> None:
         assert values(client, known[0]) == list(range(500, 1_100, 10))
@@ -117,7 +114,7 @@ def test_a_service_in_memory_says_that_it_cannot() -> None:
     with serving() as service, Client(service.address) as client:
         client.create_stream(EVENTS)
         with pytest.raises(FailedPrecondition, match="nothing is kept there by this service"):
-            begin(client, "s", "years")
+            client.begin_attach("s", "years")
 
 
 def test_what_a_job_found_is_taken_although_its_first_query_is_gone(tmp_path: Path) -> None:
@@ -126,7 +123,7 @@ def test_what_a_job_found_is_taken_although_its_first_query_is_gone(tmp_path: Pa
         add(client, "years", 0, 100)
         texts = [f"SELECT x FROM s WHERE x % 10 = {n} BEGIN (START)" for n in range(2)]
         queries = [client.register(text) for text in texts]
-        site = begin_cover(client, [query.id for query in queries])
+        site = client.begin_cover([query.id for query in queries])
         folder, spec = Path(site.folder) / "found", create_stream(site.statement)
         folder.mkdir()
         statements = list(zip(site.numbers.values(), texts, strict=True))
@@ -135,26 +132,26 @@ def test_what_a_job_found_is_taken_although_its_first_query_is_gone(tmp_path: Pa
         files = tuple(Path(one.path).name for one in site.chunks)
         write_cover(folder, Cover(site.incarnation, ranges_of(np.array(sorted(site.numbers.values()))), files))
         queries[0].unregister()
-        assert take(client, site, "found") == (1, 100)
+        assert client.cover(site, "found") == (1, 100)
         assert values(client, queries[1].id) == list(range(1, 100, 10))
         queries[1].unregister()
         with pytest.raises(NotFound, match=queries[0].id):
-            take(client, site, "found")
+            client.cover(site, "found")
 
     asyncio.run(served(tmp_path / "data", work))
 
 
 def test_batches_come_in_order_and_once(tmp_path: Path) -> None:
     def put(client: Client, number: int, first: int, stop: int) -> AttachResult:
-        site = begin(client, "s", "job", number)
+        site = client.begin_attach("s", "job", number)
         table, times = rows(first, stop), [n * SECOND for n in range(first, stop)]
         directory = f"batch-{number}-{first}"
         write(Path(site.folder) / directory, create_stream(site.statement), table, times, range(0, stop - first, 100))
-        return attach(client, site, directory)
+        return client.attach(site, directory)
 
     def first(client: Client) -> None:
         client.create_stream(EVENTS)
-        site = begin(client, "s", "job", 0)
+        site = client.begin_attach("s", "job", 0)
         assert (site.attached, site.last, site.watermark) == (False, None, None)
         assert put(client, 0, 1_000, 1_250).chunks == 3
         assert (put(client, 2, 1_249, 1_300).rows, put(client, 1, 0, 1).duplicate) == (51, True)
@@ -164,7 +161,7 @@ def test_batches_come_in_order_and_once(tmp_path: Path) -> None:
             client.push("s", rows(1_400, 1_401))
 
     def second(client: Client) -> None:
-        site = begin(client, "s", "job", 2)
+        site = client.begin_attach("s", "job", 2)
         assert (site.attached, site.last) == (True, 2)
         assert site.watermark is not None
         assert site.watermark.timestamp() == 1_299

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from psoup.errors import Internal, InvalidInput, ResourceExhausted
 from psoup_cli.app import app
 from psoup_client import Client, FailedPrecondition, InvalidData, NotFound
-from psoup_client.backup import Receiver
+from psoup_client.calls.backup import Receiver
 from psoup_proto.v1 import backup_pb2
 from psoup_storage import DurableStore
 from psoup_storage.durable.directory import DataDirectory

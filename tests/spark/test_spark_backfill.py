@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, InvalidData, OutOfRange
-from psoup_client.attach import begin
 from psoup_storage import DurableStore
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
@@ -90,7 +89,7 @@ def test_history_and_live_data_are_one_stream(spark: Any, durable: Client, tmp_p
     frame = spark.read.parquet(str(tmp_path / "in"))
     before = [durable.register(text.format("years")).id for text in STATEMENTS[:3]]
     durable.push("years", rows(1_000, 1_200))
-    site = begin(durable, "years", "first")
+    site = durable.begin_attach("years", "first")
     done = backfill(frame, "years", job="first", address=durable.address, chunk_rows=300)
     assert (done.rows, done.bad, done.duplicate) == (2_000, 0, False)
     assert done.chunks >= 7
@@ -185,7 +184,7 @@ def test_a_job_that_dies_leaves_nothing_and_is_replaced(spark: Any, durable: Cli
 
     durable.create_stream("CREATE STREAM dying (at TIMESTAMP, n BIGINT) TIMESTAMP BY at")
     query = durable.register("SELECT n FROM dying")
-    site = begin(durable, "dying", "j")
+    site = durable.begin_attach("dying", "j")
     left = Path(site.folder) / f"{job_name(site)}-dead"
     left.mkdir()
     (left / "00000-7-00000.parquet").write_bytes(b"half a chunk")

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from psoup_client import Client, Conflict, Unavailable
-from psoup_client.attach import begin
 from psoup_storage import DurableStore
 from psoup_testing import disks
 from psoup_testing.budget import SCALE
@@ -59,7 +58,7 @@ def check(client: Client, query: Any, stream: str) -> None:
     assert [row[0] for row in query.invoke().rows()] == expected()
     info = client.describe(stream)
     assert (info.tuples, info.first_tuple_id) == (ROWS, -ROWS)
-    assert not os.listdir(begin(client, stream, "another").folder)
+    assert not os.listdir(client.begin_attach(stream, "another").folder)
 
 
 def die() -> None:
@@ -117,7 +116,7 @@ def test_runs_of_one_name_do_not_disturb_each_other(
     with at_point("whole", lambda: results.append(backfill(spark, durable.address, "unlocked"))):
         results.append(backfill(spark, durable.address, "unlocked"))
     assert [result.rows for result in results] == [3_000, 3_000]
-    for lock in Path(begin(durable, "unlocked", "another").folder).glob("*.lock"):
+    for lock in Path(durable.begin_attach("unlocked", "another").folder).glob("*.lock"):
         lock.unlink()
     check(durable, query, "unlocked")
 

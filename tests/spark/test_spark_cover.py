@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_cli.commands.spark.progress import Meter
 from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, ResourceExhausted
-from psoup_client.cover import begin
 from psoup_service.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.serving import serving
@@ -63,7 +62,7 @@ def test_queries_that_came_later_are_answered_by_a_job(spark: Any, durable: Clie
     assert (told[-1].phase, told[-1].rows, told[-1].total, told[-1].chunks) == ("attaching", ROWS, ROWS, done.chunks)
     assert [[row[0] for row in query.invoke().rows()] for query in queries] == wanted
     assert "not covered" not in str(queries[0].explain())
-    site = begin(durable, [queries[0].id])
+    site = durable.begin_cover([queries[0].id])
     assert (site.chunks, site.covered, os.listdir(site.folder)) == ((), done.chunks, [])
     again = cover(spark, stream="past", address=durable.address)
     assert (again.queries, again.chunks, again.before) == (4, 0, done.chunks)
@@ -87,7 +86,7 @@ def test_what_cannot_be_covered_is_told(spark: Any, durable: Client) -> None:
     gone.unregister()
     with pytest.raises(NotFound, match=gone.id):
         cover(spark, [gone.id], address=durable.address)
-    folder = Path(begin(durable, [one.id]).folder)
+    folder = Path(durable.begin_cover([one.id]).folder)
     job = prefix("cover", "past", one.id)
     (folder / f"{job}-dead").mkdir()
     with open(folder / f"{job}.lock", "w", encoding="utf-8") as held:

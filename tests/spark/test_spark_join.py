@@ -128,9 +128,7 @@ def test_two_services_serve_what_one_job_joins(spark: Any, services: list[Client
 
 
 def incoming(client: Client) -> Path:
-    from psoup_client.attach import begin
-
-    return Path(begin(client, "clicks", "none", 0).folder)
+    return Path(client.begin_attach("clicks", "none", 0).folder)
 
 
 def fail() -> None:

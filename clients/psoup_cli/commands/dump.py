@@ -11,8 +11,6 @@ import typer
 from psoup_cli.commands.push import summary
 from psoup_cli.common import Address, AsJson, Since, connect, message
 from psoup_cli.output import print_json, row_bar
-from psoup_client.dump import dump as dump_stream
-from psoup_client.load import load as load_stream
 from psoup_client.wording import counted, verb
 
 
@@ -33,15 +31,15 @@ def dump(
     and what the stream is beside them. psoup load makes a stream of it again.
     """
     with connect(address) as client, row_bar(stream) as progress:
-        found = dump_stream(client, stream, destination, progress=progress)
+        dumped = client.dump(stream, destination, progress=progress)
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(dataclasses.asdict(dumped))
         return
-    message(f"Dumped {counted(found.rows, 'row')} to {destination}, {counted(len(found.files), 'file')}.")
-    if found.pending:
+    message(f"Dumped {counted(dumped.rows, 'row')} to {destination}, {counted(len(dumped.files), 'file')}.")
+    if dumped.pending:
         message(
-            f"{counted(found.pending, 'tuple')} still waiting for the watermark"
-            f" {verb(found.pending, 'is', 'are')} not in it; see: psoup heartbeat"
+            f"{counted(dumped.pending, 'tuple')} still waiting for the watermark"
+            f" {verb(dumped.pending, 'is', 'are')} not in it; see: psoup heartbeat"
         )
 
 
@@ -69,7 +67,7 @@ def load(
     Rows that its watermark has passed are not sent. The exit code is 0 only if all rows of the dump are in the stream.
     """
     with connect(address) as client, row_bar("loaded") as progress:
-        result = load_stream(client, source, stream, append=append, since=since or 0, progress=progress)
+        result = client.load(source, stream, append=append, since=since or 0, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(result))
         return

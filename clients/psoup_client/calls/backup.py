@@ -1,4 +1,4 @@
-"""A copy of a service's data directory, received file by file.
+"""The call of the BackupService: a copy of a service's data directory, received file by file.
 
     Client.backup("monday")     monday.part/ psoup.db, chunks/ …  ──all there──>  monday/
 
@@ -12,14 +12,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from psoup_client.errors import InvalidData
+from psoup_client.session import Session
+from psoup_client.text import refusing_surrogates
 from psoup_client.wording import counted, verb
 from psoup_proto.v1 import backup_pb2
-
-if TYPE_CHECKING:
-    from psoup_client.client import Client
 
 Progress = Callable[[str, int, int], None]
 """Told which file comes, and how many bytes of how many are here."""
@@ -102,25 +101,38 @@ class Receiver:
         self.files += 1
 
 
-def receive(
-    client: Client, destination: str | os.PathLike[str], progress: Progress | None, timeout: float
-) -> BackupResult:
-    """Make the backup; `Client.backup` is the way in."""
-    target = Path(destination)
-    if target.exists():
-        raise FileExistsError(f"{target} is there already; name a place that is not")
-    folder = target.with_name(target.name + ".part")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700, parents=True)
-    receiver = Receiver(folder, progress or (lambda name, done, total: None))
-    call = client.connection.open(client.connection.backup.Backup, backup_pb2.BackupRequest(), timeout)
-    for message in client.connection.replies(call):
-        receiver.take(message)
-    receiver.end()
-    folder.rename(target)
-    _sync(target.parent)
-    plan = receiver.plan
-    return BackupResult(str(target), plan.sequence, plan.incarnation, plan.files, plan.bytes)
+@refusing_surrogates
+class BackupCalls(Session):
+    """What copies the data directory of a service."""
+
+    def backup(
+        self,
+        destination: str | os.PathLike[str],
+        *,
+        progress: Progress | None = None,
+        timeout: float = 86_400.0,
+    ) -> BackupResult:
+        """Copy the data directory of the service, as of one event, to the new folder `destination`.
+
+        The service goes on meanwhile. What arrives is a data directory; the first service that runs on it gives it IDs
+        of its own. `progress` is told which file comes, and bytes done and in all. Raises FailedPrecondition if
+        the service keeps nothing on disk, FileExistsError for a place that is taken. Memory: one message.
+        """
+        target = Path(destination)
+        if target.exists():
+            raise FileExistsError(f"{target} is there already; name a place that is not")
+        folder = target.with_name(target.name + ".part")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True)
+        receiver = Receiver(folder, progress or (lambda name, done, total: None))
+        call = self.connection.open(self.connection.backup.Backup, backup_pb2.BackupRequest(), timeout)
+        for message in self.connection.replies(call):
+            receiver.take(message)
+        receiver.end()
+        folder.rename(target)
+        _sync(target.parent)
+        plan = receiver.plan
+        return BackupResult(str(target), plan.sequence, plan.incarnation, plan.files, plan.bytes)
 
 
 def _sync(folder: Path) -> None:

@@ -1,0 +1,130 @@
+"""Calls of the QueryService for answers: of many queries at once, or which queries a tuple matched.
+
+    IDs ── blocks of 512 ──> InvokeMany ──> outcomes of the first k ──> answers, in order
+                 ^                                  |
+                 '────── those after them ──────────'   (the next call is under way while these are looked at)
+
+The answer of a single query is that query's own: `Query.invoke`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from psoup_client.answer import Answer
+from psoup_client.errors import PSoupError, ServerFault, from_failure
+from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of
+from psoup_client.session import PAGE, Session
+from psoup_client.text import refusing_surrogates
+from psoup_client.times import Instant, to_proto
+from psoup_proto.v1 import queries_pb2
+
+_BLOCK = 512
+"""IDs of a call: more than fit a reply, unless answers are tiny."""
+
+
+@refusing_surrogates
+class AnswerCalls(Session):
+    """What a client asks of many queries, or of tuples."""
+
+    def invoke_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        as_of: Instant | None = None,
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        return_errors: bool = False,
+        timeout: float | None = None,
+    ) -> Iterator[Answer | PSoupError]:
+        """Return the answers of many queries, or of their IDs, in their order: far cheaper than a call for each.
+
+        They come some at a time, the next ones while the caller looks at those before; answers of one reply belong to
+        one snapshot, later ones may reflect more. What is wrong with a query is raised where its answer would come, or
+        with `return_errors` takes its place. The other arguments are those of `Query.invoke`; `timeout` is for a call.
+        """
+        request = queries_pb2.InvokeManyRequest(accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES)
+        if as_of is not None:
+            request.as_of.CopyFrom(to_proto(as_of))
+
+        def invoke(query_ids: Iterable[str]) -> Any:
+            request.query_ids[:] = query_ids
+            return self._read(self.connection.queries.InvokeMany, request, wait_for, timeout)
+
+        query_ids = (query.id if isinstance(query, Query) else str(query) for query in queries)
+        for query_id, outcome in _outcomes(invoke, query_ids):
+            if outcome.WhichOneof("outcome") == "failure":
+                answer: Answer | PSoupError = from_failure(outcome.failure)
+            elif not outcome.answer.too_large:
+                answer = answer_of(outcome.answer)
+            else:
+                stream = partial(Query(self, query_id).stream, as_of=as_of, accept_truncation=accept_truncation)
+                answer = _large(partial(stream, wait_for=wait_for, timeout=timeout))
+            if isinstance(answer, PSoupError) and not return_errors:
+                raise answer
+            yield answer
+
+    def matches(
+        self, stream: str, tuple_id: int, *, wait_for: int | None = None, timeout: float | None = None
+    ) -> list[str]:
+        """Return the IDs of the queries whose WHERE the tuple satisfies (windows apart), oldest first.
+
+        What this client itself pushed is there; `wait_for` is another sequence to reflect. Raises OutOfRange for a
+        tuple that is not there, or waits for the watermark.
+        """
+        request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=PAGE)
+        return list(self._pages(self.connection.queries.Matches, request, "query_ids", wait_for, timeout))
+
+    def matches_many(
+        self,
+        stream: str,
+        tuple_ids: Sequence[int],
+        *,
+        limit: int = 1_000,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> list[list[str]]:
+        """Look at many tuples together, as `matches` at one: of each the oldest `limit` queries, 10,000 at most."""
+        matched: list[list[str]] = []
+        for start in range(0, len(tuple_ids), PAGE):
+            end = min(start + PAGE, len(tuple_ids))
+            while len(matched) < end:  # a reply may be of the first ones only
+                part = tuple_ids[len(matched) : end]
+                request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit)
+                reply = self._read(self.connection.queries.MatchesMany, request, wait_for, timeout)
+                matched += [list(message.query_ids) for message in reply.tuples]
+        return matched
+
+    def wait_for(self, sequence: int, *, timeout: float | None = None) -> int:
+        """Wait until the event with this sequence is visible to every call; returns the last one that is."""
+        request = queries_pb2.WaitForSequenceRequest(sequence=sequence)
+        return int(self.connection.call(self.connection.queries.WaitForSequence, request, timeout).sequence)
+
+
+def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) -> Iterator[tuple[str, Any]]:
+    """Each ID with what the service says of it, in order; the next call is under way while the caller looks."""
+    asked: deque[str] = deque(islice(query_ids, _BLOCK))
+    with ThreadPoolExecutor(1, "psoup-invoke") as thread:
+        coming = thread.submit(invoke, tuple(asked)) if asked else None
+        while coming is not None:
+            outcomes = coming.result().outcomes
+            if not outcomes:
+                raise ServerFault("the service replied to some queries with the answer of none")
+            answered = [asked.popleft() for _ in outcomes]
+            asked.extend(islice(query_ids, _BLOCK - len(asked)))
+            coming = thread.submit(invoke, tuple(asked)) if asked else None
+            yield from zip(answered, outcomes, strict=True)
+
+
+def _large(stream: Callable[[], Any]) -> Answer | PSoupError:
+    """Read an answer that does not fit in one message."""
+    try:
+        with stream() as pieces:
+            return pieces.read_all()
+    except PSoupError as problem:
+        return problem

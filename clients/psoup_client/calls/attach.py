@@ -1,0 +1,94 @@
+"""Calls of the AttachService: a job asks where to write history or a batch, and makes it part of the stream.
+
+    begin_attach("flights", "years") ──> AttachSite: folder, columns, bound ──> a directory ──> attach(site, name)
+
+What writes the directory is `psoup_spark`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psoup_client.session import Session
+from psoup_client.text import refusing_surrogates
+from psoup_client.times import from_proto
+from psoup_proto.v1 import attach_pb2
+
+TIMEOUT = 3_600.0
+"""Seconds that attaching may take: every byte is read by the service."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachSite:
+    """Where a job writes (`folder`, on the service's machine), and what: tuples up to `bound`, None if any.
+
+    With a number `batch` it is the next batch of a standing job: tuples from `watermark` on, None if any; `last` is the
+    number of the job's last batch there, None without one.
+    """
+
+    stream: str
+    job: str
+    folder: str
+    stream_id: str
+    statement: str
+    bound: datetime | None
+    attached: bool
+    batch: int | None = None
+    watermark: datetime | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttachResult:
+    """What was attached. `first_time`: where history of another job must end; `duplicate`: the job was there before."""
+
+    sequence: int
+    duplicate: bool
+    chunks: int
+    rows: int
+    first_time: datetime | None
+    watermark: datetime | None
+
+
+@refusing_surrogates
+class AttachCalls(Session):
+    """What a job asks of a stream to which it adds chunks."""
+
+    def begin_attach(self, stream: str, job: str, batch: int | None = None) -> AttachSite:
+        """Ask where the job `job` writes history of `stream`, or its batch of that number.
+
+        Raises NotFound; FailedPrecondition without a disk, or for a batch of a stream that has pushed tuples.
+        """
+        request = attach_pb2.BeginAttachRequest(stream=stream, job=job, batch=batch)
+        reply = self.connection.call(self.connection.attach.BeginAttach, request)
+        return AttachSite(
+            stream,
+            job,
+            reply.folder,
+            reply.stream_id,
+            reply.statement,
+            _time(reply, "bound"),
+            reply.attached,
+            batch,
+            _time(reply, "watermark"),
+            reply.last_batch if reply.HasField("last_batch") else None,
+        )
+
+    def attach(self, site: AttachSite, directory: str, *, timeout: float = TIMEOUT) -> AttachResult:
+        """Make the directory of that name in the site's folder part of the stream. Repeating it is harmless.
+
+        Raises InvalidRequest for a directory that is not a whole history, OutOfRange with the bound to use, NotFound.
+        """
+        request = attach_pb2.AttachRequest(
+            stream=site.stream, job=site.job, directory=directory, stream_id=site.stream_id, batch=site.batch
+        )
+        reply = self.connection.call(self.connection.attach.Attach, request, timeout)
+        self.note_sequence(reply.sequence)
+        times = (_time(reply, "first_time"), _time(reply, "watermark"))
+        return AttachResult(reply.sequence, reply.duplicate, reply.chunks, reply.rows, *times)
+
+
+def _time(reply: Any, field: str) -> datetime | None:
+    return from_proto(getattr(reply, field)) if reply.HasField(field) else None

@@ -1,0 +1,85 @@
+"""Calls of the CoverService: a job asks which chunks on disk some queries lack, and hands in what matches there.
+
+    begin_cover([query]) ──> CoverSite: folder, chunks, numbers ──> a directory ──> cover(site, name)
+
+What evaluates the queries is `psoup_spark`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psoup_client.calls.queries import QueryCalls
+from psoup_client.errors import NotFound
+from psoup_client.text import refusing_surrogates
+from psoup_proto.v1 import cover_pb2
+
+TIMEOUT = 600.0
+"""Seconds that a call may take: the service looks at every chunk on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverChunk:
+    """A chunk on disk: where it is, its tuples, the checksum of its bytes, the tuple ID of its first tuple."""
+
+    path: str
+    rows: int
+    crc: int
+    first_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoverSite:
+    """What is to be evaluated. `numbers`: of the queries that need it, by ID; `covered`: chunks that are there."""
+
+    queries: tuple[str, ...]
+    folder: str
+    stream: str
+    statement: str
+    incarnation: str
+    numbers: dict[str, int]
+    chunks: tuple[CoverChunk, ...]
+    covered: int
+
+
+@refusing_surrogates
+class CoverCalls(QueryCalls):
+    """What a job asks that evaluates queries over chunks on disk."""
+
+    def begin_cover(self, queries: Sequence[str]) -> CoverSite:
+        """Ask which chunks some queries of one stream lack; raises NotFound, FailedPrecondition without a disk."""
+        request = cover_pb2.BeginCoverRequest(query_ids=queries)
+        reply = self.connection.call(self.connection.cover.BeginCover, request, TIMEOUT)
+        numbers = {query: number for query, number in zip(queries, reply.numbers, strict=True) if number}
+        chunks = tuple(CoverChunk(chunk.path, chunk.rows, chunk.crc, chunk.first_id) for chunk in reply.chunks)
+        return CoverSite(
+            tuple(queries),
+            reply.folder,
+            reply.stream,
+            reply.statement,
+            reply.incarnation,
+            numbers,
+            chunks,
+            reply.covered,
+        )
+
+    def cover(self, site: CoverSite, directory: str) -> tuple[int, int]:
+        """Hand in the directory of that name in the site's folder; returns the chunks and tuples that it covers.
+
+        Raises InvalidRequest for a directory that is not whole, and NotFound once none of the queries stands. Repeating
+        it is harmless.
+        """
+        try:
+            return self._cover(directory, site.queries[0])
+        except NotFound:  # unregistered while the job ran: any other one says as well whose chunks they are
+            standing = {query.id for query in self.queries(site.stream)}
+            other = next((query for query in site.queries if query in standing), None)
+            if other is None:
+                raise
+            return self._cover(directory, other)
+
+    def _cover(self, directory: str, query: str) -> tuple[int, int]:
+        request = cover_pb2.CoverRequest(directory=directory, query_id=query)
+        reply = self.connection.call(self.connection.cover.Cover, request, TIMEOUT)
+        return reply.chunks, reply.rows

@@ -1,0 +1,134 @@
+"""A stream as Parquet files; `load` is the way back.
+
+    client.dump("readings", "out")     out/ stream.json          what it was: CREATE STREAM, rows, files
+                                            part-00000.parquet   _id, _time and the columns, in stream order
+
+The files are for others as well: DuckDB, Polars, Spark read the folder as it is. Tuples that still wait for the
+watermark are not in a dump.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from psoup_client.calls.queries import QueryCalls
+from psoup_client.errors import InvalidData
+from psoup_client.text import refusing_surrogates
+
+Progress = Callable[[int, int], None]
+"""Told how many rows of how many are done."""
+
+FORM = 1
+"""The form of dumps that this version writes and reads."""
+
+DESCRIPTION = "stream.json"
+FILE_ROWS = 262_144
+FILE_BYTES = 128 * 1024 * 1024
+"""A file ends with the batch that reaches one of these: the service takes it as one batch."""
+
+_TIMEOUT = 86_400.0
+
+
+@dataclass(slots=True)
+class DumpInfo:
+    """What `stream.json` says. `files`: names and rows. `pending`: tuples that waited for the watermark."""
+
+    stream: str
+    create: str
+    event_time: bool
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    form: int = FORM
+    rows: int = 0
+    pending: int = 0
+    sequence: int = 0
+    files: list[tuple[str, int]] = field(default_factory=list)
+
+
+def read_description(folder: Path) -> DumpInfo:
+    """Read what a dump says of itself; raises InvalidData if the folder is not a dump, or one of another form."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise InvalidData(f"{folder} is not a dump: it has no {DESCRIPTION}")
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    if facts.get("form") != FORM:
+        raise InvalidData(
+            f"{folder} is a dump of form {facts.get('form')}, and this version of PSoup reads form {FORM}; use the"
+            " version that wrote it, or push its Parquet files"
+        )
+    description = DumpInfo(**facts)
+    missing = [file for file, _ in description.files if not (folder / file).is_file()]
+    if missing:
+        raise InvalidData(f"{folder} is not whole: {missing[0]} is missing; dump the stream again")
+    return description
+
+
+@refusing_surrogates
+class DumpCalls(QueryCalls):
+    """What writes a stream to files."""
+
+    def dump(self, stream: str, destination: str | os.PathLike[str], *, progress: Progress | None = None) -> DumpInfo:
+        """Write the tuples of a stream that are kept, with `_id` and `_time`, as Parquet files in a new folder.
+
+        Those that wait for the watermark are counted and not in it. Raises NotFound, and FileExistsError for a place
+        that is taken. Memory: one file.
+        """
+        target = Path(destination)
+        if target.exists():
+            raise FileExistsError(f"{target} is there already; name a place that is not")
+        stream_info = self.describe(stream)
+        dumped = DumpInfo(stream_info.name, stream_info.sql, bool(stream_info.time_column))
+        folder = target.with_name(target.name + ".part")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        name = stream_info.name.replace('"', '""')
+        query = self.register(f'SELECT _id, _time, * FROM "{name}" BEGIN (START)')
+        try:
+            with query.stream(timeout=_TIMEOUT) as answer:
+                for number, batches in enumerate(_files(answer)):
+                    file = f"part-{number:05d}.parquet"
+                    rows = _write(folder / file, answer.schema, batches)
+                    dumped.files.append((file, rows))
+                    dumped.rows += rows
+                    (progress or _nobody)(dumped.rows, max(dumped.rows, stream_info.tuples))
+                dumped.pending, dumped.sequence = answer.completeness.pending, answer.completeness.sequence
+        finally:
+            query.unregister()
+        facts = {name: getattr(dumped, name) for name in dumped.__slots__}
+        (folder / DESCRIPTION).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        folder.rename(target)
+        return dumped
+
+
+def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
+    """The batches of each file: the memory that a dump takes."""
+    held: list[pa.RecordBatch] = []
+    for batch in (whole.slice(start, FILE_ROWS) for whole in batches for start in range(0, len(whole), FILE_ROWS)):
+        held.append(batch)
+        if sum(map(len, held)) >= FILE_ROWS or sum(piece.nbytes for piece in held) >= FILE_BYTES:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
+    import pyarrow.parquet as pq  # its 14 ms are for those who dump, not for every client
+
+    with open(path, "wb") as file:
+        pq.write_table(pa.Table.from_batches(batches, schema), file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    return sum(map(len, batches))
+
+
+def _nobody(done: int, total: int) -> None:
+    """No progress is asked for."""

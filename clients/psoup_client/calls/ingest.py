@@ -1,0 +1,70 @@
+"""Calls of the IngestService and the StagingService: rows go into streams, each of them once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from typing import Any
+
+from psoup_client.connection import Connection
+from psoup_client.errors import InvalidData, NotFound
+from psoup_client.payload import split
+from psoup_client.producer import Producer
+from psoup_client.push import DirectPusher, PushResult
+from psoup_client.session import Session
+from psoup_client.stage import Stage
+from psoup_client.text import refusing_surrogates
+from psoup_client.times import Instant, from_proto, to_proto
+from psoup_proto.v1 import ingest_pb2
+
+
+@refusing_surrogates
+class IngestCalls(Session):
+    """The ways in: one push, a pipelined producer, a batch in parts; and heartbeats."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._pushers: dict[str, DirectPusher] = {}
+
+    def push(self, stream: str, data: Any, *, timeout: float | None = None) -> PushResult:
+        """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
+
+        More rows than fit one batch (65,536, or 8 MiB) go in several, each applied whole or not at all: the error of a
+        later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone and
+        counted in the result. A call that is retried on the way is taken once. For many pushes use `producer`.
+        """
+        table = self.convert(stream, data)
+        with self._lock:
+            pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self, stream))
+        try:
+            result = pusher.push(split(table), timeout)
+        except (InvalidData, NotFound):
+            self._schemas.pop(stream.lower(), None)  # the name may be another stream's by now
+            raise
+        self.note_sequence(result.sequence)
+        return result
+
+    def producer(self, stream: str, **options: Any) -> Producer:
+        """Start a pipelined, exactly-once sender for one stream; see `Producer` for its options."""
+        return Producer(self, stream, **options)
+
+    def stage(
+        self, stream: str, *, producer: str | None = None, epoch: int = 0, number: int = 0, since: int = 0
+    ) -> Stage:
+        """Open a batch in parts, visible as a whole once it is committed, and taken once; see `Stage`.
+
+        `producer` and `number` name the batch, so that a job that runs again does not double it; without a producer it
+        has a name of its own. `number` counts up from 0 for each producer (and `epoch`) without a gap. `since`: an
+        event that had happened before number 0 was first sent, if that is known; see PushRequest.
+        """
+        if producer is None:
+            self.describe(stream, wait_for=0)
+            since = since or self.known_sequence
+        return Stage.begin(self, stream, producer or f"stage-{uuid.uuid4().hex}", epoch, number, since)
+
+    def heartbeat(self, stream: str, time: Instant) -> dt.datetime | None:
+        """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""
+        request = ingest_pb2.HeartbeatRequest(stream=stream, time=to_proto(time))
+        reply = self.connection.call(self.connection.ingest.Heartbeat, request)
+        self.note_sequence(reply.sequence)
+        return from_proto(reply.watermark) if reply.HasField("watermark") else None

@@ -1,0 +1,113 @@
+"""Calls of the QueryService about queries themselves: they are registered, listed, priced and forgotten."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from psoup_client.bulk import Progress, parameters_of, requests_of
+from psoup_client.connection import naming
+from psoup_client.costs import ORDERS, QueryCost
+from psoup_client.payload import split
+from psoup_client.query import Query, fetch_info
+from psoup_client.schema import QueryInfo
+from psoup_client.session import PAGE, Session
+from psoup_client.text import refusing_surrogates
+from psoup_proto.v1 import queries_pb2
+
+
+@refusing_surrogates
+class QueryCalls(Session):
+    """What a client does with standing queries, but for their answers."""
+
+    def register(
+        self,
+        sql: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        request_id: str | None = None,
+    ) -> Query:
+        """Register a standing query; it stays when this client goes.
+
+        `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`.
+
+        A call with the same `request_id` and text gives the same query as long as that stands, a new one when it was
+        unregistered; the same ID with another text raises Conflict. The last 65,536 IDs are kept, over restarts.
+        Without one, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
+        """
+        request = queries_pb2.RegisterRequest(statement=sql, request_id=request_id or uuid.uuid4().hex)
+        if params:
+            values = parameters_of(sql, [params])
+            request.parameters = next(split(values.table)).data
+            request.by_name = values.by_name
+        reply = self.connection.call(self.connection.queries.Register, request)
+        self.note_sequence(reply.sequence)
+        return Query(self, QueryInfo.of(reply.query))
+
+    def register_many(
+        self,
+        sql: str | Sequence[str],
+        rows: Any = None,
+        *,
+        request_id: str | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> list[Query]:
+        """Register a statement with parameters for each row of values, or a list of statements; in their order.
+
+        `rows`: tuples in the order of the parameters, dicts, an Arrow table, a pandas or Polars frame. They go in parts
+        of 8,192 queries, each registered whole or not at all; an error names the query, counted from 1, and leaves the
+        parts before it in. A call that is repeated with the same `request_id` and rows takes up where it ended, and
+        gives the same queries; FailedPrecondition if some of a part were unregistered since. Raises as `register`;
+        InvalidData for values that are not rows of parameters.
+        """
+        parts = self.register_parts(sql, rows, request_id=request_id, progress=progress, timeout=timeout)
+        return [query for part in parts for query in part]
+
+    def register_parts(
+        self,
+        sql: str | Sequence[str],
+        rows: Any = None,
+        *,
+        request_id: str | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[list[Query]]:
+        """Register as `register_many` does, and give the queries of each part once it is registered."""
+        total, requests = requests_of(sql, rows, request_id)
+        done = 0
+        for request in requests:
+            reply = self.connection.call(
+                self.connection.queries.RegisterMany, request, timeout, names=naming(request.ByteSize())
+            )
+            self.note_sequence(reply.sequence)
+            done += len(reply.query_ids)
+            yield [Query(self, query_id) for query_id in reply.query_ids]
+            if progress is not None:
+                progress(done, total)
+
+    def query(self, query_id: str) -> Query:
+        """Return the query with this ID; raises NotFound."""
+        return Query(self, fetch_info(self, query_id))
+
+    def queries(self, stream: str | None = None, *, limit: int | None = None) -> list[Query]:
+        """List all queries, or those on one stream, in the order of their registration; the first `limit` of them."""
+        request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "")
+        pages = self._pages(self.connection.queries.ListQueries, request, "queries")
+        return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
+
+    def unregister(self, query_id: str) -> None:
+        """Forget a query; raises NotFound if no query has that ID."""
+        Query(self, query_id).unregister()
+
+    def top_queries(
+        self, by: str = "cpu", *, stream: str | None = None, limit: int = 20, wait_for: int | None = None
+    ) -> list[QueryCost]:
+        """Return the queries that cost most, 1,000 at most, by "cpu", "candidates", "matched" or "bytes"."""
+        if by not in ORDERS:
+            raise ValueError(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}")
+        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "")
+        reply = self._read(self.connection.queries.TopQueries, request, wait_for)
+        return [QueryCost.of(message) for message in reply.costs]

@@ -1,0 +1,46 @@
+"""Calls of the ServerService: what the service is, whether it serves, and what its memory holds."""
+
+from __future__ import annotations
+
+import time
+
+from psoup_client.costs import MemoryBill
+from psoup_client.errors import DeadlineExceeded, Unavailable
+from psoup_client.schema import ServerInfo
+from psoup_client.session import Session
+from psoup_client.text import refusing_surrogates
+from psoup_proto.v1 import server_pb2
+
+
+@refusing_surrogates
+class ServerCalls(Session):
+    """What a client asks of the service itself."""
+
+    def info(self) -> ServerInfo:
+        """Return version, state, limits and memory of the service."""
+        return ServerInfo.of(
+            self.connection.call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest())
+        )
+
+    def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
+        """Wait until the service serves; raises Unavailable after `timeout` seconds."""
+        request = server_pb2.GetServerInfoRequest()
+        deadline = time.monotonic() + timeout
+        seen = "nobody answers"
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                reply = self.connection.call(
+                    self.connection.server.GetServerInfo, request, left, repeat=False, wait_for_ready=True
+                )
+            except (DeadlineExceeded, Unavailable):
+                continue
+            if reply.state == "serving":
+                return ServerInfo.of(reply)
+            seen = f"the service is {reply.state}"
+            time.sleep(min(0.1, left))
+        raise Unavailable(f"not ready at {self.connection.address} within {timeout:g} s: {seen}")
+
+    def memory(self, *, wait_for: int | None = None) -> MemoryBill:
+        """Count what every structure of the service takes now: some milliseconds of work, and more for much data."""
+        request = server_pb2.GetServerInfoRequest(with_bill=True)
+        return MemoryBill.of(self._read(self.connection.server.GetServerInfo, request, wait_for))

@@ -1,0 +1,59 @@
+"""Calls of the StreamService: streams are created, altered, listed and dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psoup_client.schema import StreamInfo
+from psoup_client.session import PAGE, Session
+from psoup_client.text import refusing_surrogates
+from psoup_proto.v1 import streams_pb2
+
+
+@refusing_surrogates
+class StreamCalls(Session):
+    """What a client does with streams; `describe` is in the session, as pushes need it, too."""
+
+    def create_stream(self, sql: str, *, if_not_exists: bool = False) -> StreamInfo:
+        """Create a stream from a CREATE STREAM statement.
+
+        Raises AlreadyExists if the name is taken; with `if_not_exists` only if it is taken by a stream that is
+        defined otherwise. Raises InvalidStatement that shows the place.
+        """
+        request = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=if_not_exists)
+
+        def allow_existing() -> None:
+            request.allow_existing = True  # the attempt before may have been carried out
+
+        return self._defined(
+            self.connection.call(self.connection.streams.CreateStream, request, before_repeating=allow_existing)
+        )
+
+    def alter_stream(self, sql: str) -> StreamInfo:
+        """Give a stream more columns: `ALTER STREAM readings ADD COLUMN room TEXT`. Its tuples have NULL in them.
+
+        Queries that stand already do not see the columns. Raises AlreadyExists for a column that is there; with
+        `ADD COLUMN IF NOT EXISTS` only if it has another type. Raises InvalidStatement that shows the place.
+        """
+        request = streams_pb2.AlterStreamRequest(statement=sql)
+        return self._defined(self.connection.call(self.connection.streams.AlterStream, request, repeat=False))
+
+    def drop(self, stream: str) -> None:
+        """Forget a stream and its tuples; raises FailedPrecondition while queries use it."""
+        info = self.describe(stream, wait_for=0)
+        request = streams_pb2.DropStreamRequest(name=stream, stream_id=info.stream_id, allow_missing=True)
+        self.note_sequence(self.connection.call(self.connection.streams.DropStream, request).sequence)
+        self._schemas.pop(stream.lower(), None)
+
+    def streams(self, *, wait_for: int | None = None) -> list[StreamInfo]:
+        """List all streams in the order of their names, with what this client did (or as of `wait_for`)."""
+        request = streams_pb2.ListStreamsRequest(page_size=PAGE)
+        messages = self._pages(self.connection.streams.ListStreams, request, "streams", wait_for)
+        return [StreamInfo.of(message) for message in messages]
+
+    def _defined(self, reply: Any) -> StreamInfo:
+        """The stream of a reply to a definition, whose schema is known from now on."""
+        self.note_sequence(reply.sequence)
+        info = StreamInfo.of(reply.stream)
+        self._schemas[info.name.lower()] = info
+        return info

@@ -1,0 +1,113 @@
+"""What all calls of a client share: its connection, the events that it knows of, and the schemas that it has seen.
+
+    push ──> the service: sequence 41          describe(stream)   ──> as of event 41 at least
+                └─ note_sequence(41)               └─ min_sequence 41
+
+A client sees what it did itself: each call waits for the last event that this client was told of, or for the event that
+the call names with `wait_for` (0: it does not wait). What other clients did may be in or not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from psoup_client.connection import Connection
+from psoup_client.convert import to_table
+from psoup_client.errors import InvalidData, OutOfRange
+from psoup_client.schema import StreamInfo
+from psoup_client.text import refusing_surrogates
+from psoup_proto.v1 import streams_pb2
+
+PAGE = 1_000
+"""Elements of one reply to a call that lists."""
+
+T = TypeVar("T")
+
+
+@refusing_surrogates
+class Session:
+    """Base of the groups in `psoup_client.calls`, and what a `Query`, `Producer` or `Stage` needs of a client."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.last_sequence = 0
+        self.known_sequence = 0
+        self._schemas: dict[str, StreamInfo] = {}
+        self._lock = threading.Lock()
+
+    def describe(self, stream: str, *, wait_for: int | None = None, timeout: float | None = None) -> StreamInfo:
+        """Return the definition and the present state of one stream; raises NotFound, which names the nearest.
+
+        What this client itself pushed and was told is counted; `wait_for` is another sequence to reflect.
+        """
+        request = streams_pb2.GetStreamRequest(name=stream)
+        reply = self._read(self.connection.streams.GetStream, request, wait_for, timeout)
+        info = StreamInfo.of(reply.stream)
+        self.know_sequence(reply.sequence)
+        self._schemas[stream.lower()] = info
+        return info
+
+    def convert(self, stream: str, data: Any) -> Any:
+        """Make an Arrow table of `data` that fits `stream`; raises InvalidData. The schema is asked for once."""
+        known = self._schemas.get(stream.lower())
+        if known is not None:
+            try:
+                return to_table(data, known)
+            except InvalidData:  # perhaps the stream has other columns by now
+                fresh = self.describe(stream, wait_for=0)
+                if fresh.columns == known.columns:
+                    raise
+                return to_table(data, fresh)
+        return to_table(data, self.describe(stream, wait_for=0))
+
+    def reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
+        """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here."""
+        if wait_for is not None:
+            return attempt(wait_for)
+        try:
+            return attempt(self.last_sequence)
+        except OutOfRange as problem:
+            if problem.reason != "UNKNOWN_SEQUENCE":
+                raise
+            self.last_sequence = self.known_sequence = 0  # the service has restarted since, and counts anew
+            return attempt(0)
+
+    def note_sequence(self, sequence: int) -> None:
+        """Remember what this client was told, so that its invocations reflect it."""
+        with self._lock:
+            self.last_sequence = max(self.last_sequence, sequence)
+        self.know_sequence(sequence)
+
+    def know_sequence(self, sequence: int) -> None:
+        """Remember an event of any client that has happened: what is sent first from now on is new since then."""
+        with self._lock:
+            self.known_sequence = max(self.known_sequence, sequence)
+
+    def _read(
+        self, method: Callable[..., Any], request: Any, wait_for: int | None, timeout: float | None = None
+    ) -> Any:
+        """Make a call that reads, as of what it must reflect."""
+
+        def attempt(sequence: int) -> Any:
+            request.min_sequence = sequence
+            return self.connection.call(method, request, timeout)
+
+        return self.reflecting(wait_for, attempt)
+
+    def _pages(
+        self,
+        method: Callable[..., Any],
+        request: Any,
+        field: str,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[Any]:
+        """The elements of `field` in all pages of a call that lists."""
+        while True:
+            reply = self._read(method, request, wait_for, timeout)
+            yield from getattr(reply, field)
+            if not reply.next_page_token:
+                return
+            request.page_token = reply.next_page_token
