@@ -62,8 +62,8 @@ def _measured(place: Path, size: int, queries: int) -> tuple[Sample, Sample]:
     """Tuples a second of the job, and of a feed."""
     import psoup_spark
 
-    def join(rows: Any, address: str, told: Told) -> int:
-        job = psoup_spark.join(
+    def stand(rows: Any, address: str, told: Told) -> int:
+        job = psoup_spark.stand(
             rows, STREAM, checkpoint=place / "join", addresses=[address], trigger=ONCE, progress=told
         )
         job.wait()
@@ -75,7 +75,7 @@ def _measured(place: Path, size: int, queries: int) -> tuple[Sample, Sample]:
         return job.result.accepted
 
     with spark_session() as spark:
-        return _rates(spark, place, join, size, queries), _rates(spark, place, feed, size, queries)
+        return _rates(spark, place, stand, size, queries), _rates(spark, place, feed, size, queries)
 
 
 def _rates(spark: Any, place: Path, work: Callable[[Any, str, Told], int], size: int, queries: int) -> Sample:

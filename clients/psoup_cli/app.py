@@ -31,8 +31,8 @@ from psoup_cli.commands import (
 from psoup_cli.commands.spark import backfill as spark_backfill
 from psoup_cli.commands.spark import cover as spark_cover
 from psoup_cli.commands.spark import feed as spark_feed
-from psoup_cli.commands.spark import join as spark_join
 from psoup_cli.commands.spark import running as spark
+from psoup_cli.commands.spark import stand as spark_stand
 from psoup_cli.commands.unregister import unregister
 from psoup_cli.common import ErrorGroup
 
@@ -97,7 +97,8 @@ app.command("restore", short_help="Make a data directory of a backup.")(backup.r
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
 spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)
 spark.app.command("backfill", short_help="Attach history to a stream.")(spark_backfill.backfill)
-spark.app.command("join", short_help="Join a stream with its queries on Spark.")(spark_join.join)
+spark.app.command("stand", short_help="Evaluate a stream's queries on Spark, batch after batch.")(spark_stand.stand)
+spark.app.command("join", cls=spark_stand.OldName, hidden=True)(spark_stand.stand)
 spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)
 app.add_typer(spark.app, name="spark", help="Feed streams from Spark (the extra psoup[spark], and Java).")
 app.add_typer(config.app, name="config", help="The settings and where each came from.")

@@ -8,6 +8,9 @@
 Needs the extra: pip install 'psoup[spark]', and Java 17 or newer. Workers need the same packages as the driver.
 """
 
+import warnings
+from typing import TYPE_CHECKING, Any
+
 try:
     import pyspark  # noqa: F401 - said clearly here, rather than by a module deep inside
 except ModuleNotFoundError as problem:
@@ -22,24 +25,40 @@ from psoup_spark.failures import SparkFailed, spark_errors
 from psoup_spark.feed import Feed, feed
 from psoup_spark.session import NoJava, session
 from psoup_spark.sources import Source
-from psoup_spark.standing import Join, JoinResult, join
+from psoup_spark.standing import Stand, StandResult, stand
 from psoup_spark.watching import Progress
 
 __all__ = [
     "BackfillResult",
     "CoverResult",
     "Feed",
-    "Join",
-    "JoinResult",
     "NoJava",
     "Progress",
     "Source",
     "SparkFailed",
+    "Stand",
+    "StandResult",
     "backfill",
     "cover",
     "feed",
-    "join",
     "register",
     "session",
     "spark_errors",
+    "stand",
 ]
+
+_RENAMED = {"join": "stand", "Join": "Stand", "JoinResult": "StandResult"}
+"""Names of the release before: *join* is kept for joins of streams."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Give a name of the release before what it stands for, with a warning."""
+        if name not in _RENAMED:
+            raise AttributeError(f"module 'psoup_spark' has no attribute {name!r}")
+        warnings.warn(
+            f"psoup_spark.{name} is psoup_spark.{_RENAMED[name]} now; the old name goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return globals()[_RENAMED[name]]

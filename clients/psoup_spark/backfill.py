@@ -93,10 +93,7 @@ def backfill(
     InvalidData; OutOfRange with the bound to use if the history ends after the first tuple there; NotFound; Conflict,
     reason JOB_RUNS, if a job of that name is running.
     """
-    if frame.isStreaming:
-        raise TypeError("backfill takes a frame of spark.read; a streaming one is what psoup_spark.feed takes")
-    if not 0 < chunk_rows <= CHUNK_ROWS:
-        raise ValueError(f"chunk_rows is {chunk_rows}; a chunk has 1 to {CHUNK_ROWS:,} tuples")
+    _check_arguments(frame, chunk_rows)
     with Client(address) as client:
         site = client.begin_attach(stream, job)
         if site.attached:
@@ -123,6 +120,14 @@ def backfill(
     # A duplicate is what an attempt before has attached, whose reply was lost: it is this very history.
     extent = written.extent
     return BackfillResult(job, extent.rows, extent.chunks, bad, place, False, result.sequence)
+
+
+def _check_arguments(frame: DataFrame, chunk_rows: int) -> None:
+    """Raise TypeError for a streaming frame, ValueError for a chunk that no service takes."""
+    if frame.isStreaming:
+        raise TypeError("backfill takes a frame of spark.read; a streaming one is what psoup_spark.feed takes")
+    if not 0 < chunk_rows <= CHUNK_ROWS:
+        raise ValueError(f"chunk_rows is {chunk_rows}; a chunk has 1 to {CHUNK_ROWS:,} tuples")
 
 
 def job_name(site: AttachSite) -> str:

@@ -1,4 +1,4 @@
-"""A Structured Streaming query of ours that runs: its handle, whatever becomes of the batches."""
+"""Handle of a running Structured Streaming query; base class of Feed and Stand."""
 
 from __future__ import annotations
 

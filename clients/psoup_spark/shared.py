@@ -35,7 +35,7 @@ class BatchFolder:
 
     @property
     def name(self) -> str:
-        """What it is called when it is whole."""
+        """What it is called when it is whole; *join* is what such a job was called first, and runs go on over that."""
         return f"join-{self.query_id}-{self.number:09}"
 
     @property

@@ -1,4 +1,4 @@
-"""A standing job: the join of data and queries on Spark, batch after batch, for one or several services to serve.
+"""A standing job: data meets queries on Spark, batch after batch, for one or several services to serve.
 
     source ──> micro-batch N ──> cast ─┬─> released, in the order of time ──> chunks, and what all queries match,
                                   ▲    │                                      on the workers ──> SHARED/join-…-N
@@ -58,7 +58,7 @@ MAX_AHEAD = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class JoinResult:
+class StandResult:
     """What became of the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
 
     `held` wait for the watermark. `duplicates`: batches that an earlier run had attached; of one that it had written,
@@ -73,21 +73,21 @@ class JoinResult:
     held: int = 0
     duplicates: int = 0
 
-    def joined(self, later: JoinResult) -> JoinResult:
+    def joined(self, later: StandResult) -> StandResult:
         """The sum; `held` is that of the later one."""
         names = [one.name for one in fields(self) if one.name != "held"]
-        return JoinResult(**{name: getattr(self, name) + getattr(later, name) for name in names}, held=later.held)
+        return StandResult(**{name: getattr(self, name) + getattr(later, name) for name in names}, held=later.held)
 
 
-Progress = Callable[[int, JoinResult], None]
+Progress = Callable[[int, StandResult], None]
 """Told of each batch: its number and what became of its rows."""
 
 
-class Join(Running[JoinResult]):
-    """A running job. `query` is Spark's own handle, `result` what became of the rows so far."""
+class Stand(Running[StandResult]):
+    """A running standing job. `query` is Spark's own handle, `result` what became of the rows so far."""
 
 
-def join(
+def stand(
     frame: DataFrame,
     stream: str,
     *,
@@ -99,7 +99,7 @@ def join(
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
     progress: Progress | None = None,
-) -> Join:
+) -> Stand:
     """Start the job over a streaming `frame`, whose rows become those of `stream` in each service; returns at once.
 
     `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
@@ -111,12 +111,12 @@ def join(
     service that lacks batches which others have ends the job with InvalidData.
     """
     if not frame.isStreaming:
-        raise TypeError("join takes a streaming frame (spark.readStream); attach another one with backfill")
+        raise TypeError("stand takes a streaming frame (spark.readStream); attach another one with backfill")
     found = []
     with ExitStack() as opened:
         for address in addresses:
             client = opened.enter_context(Client(address))
-            found.append((client.address, client.begin_attach(stream, "join", 0)))
+            found.append((client.address, client.begin_attach(stream, "stand", 0)))
     specs = {address: create_stream(site.statement) for address, site in found}
     _check_alike(specs)
     target = BatchTarget(
@@ -125,7 +125,7 @@ def join(
     batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
-    return Join(writer.start(), batches)
+    return Stand(writer.start(), batches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class _StandingBatches:
 
     target: BatchTarget
     progress: Progress | None
-    result: JoinResult = field(default_factory=JoinResult)
+    result: StandResult = field(default_factory=StandResult)
     problem: PSoupError | None = None
     known: _Queries = field(default_factory=lambda: _Queries())
 
@@ -165,7 +165,7 @@ class _StandingBatches:
     def ended(self, query: StreamingQuery) -> None:
         """Nothing is left to be done."""
 
-    def put(self, frame: DataFrame, place: BatchFolder) -> JoinResult:
+    def put(self, frame: DataFrame, place: BatchFolder) -> StandResult:
         """Have the batch attached to every service, whatever an earlier attempt has done of that."""
         target, job = self.target, f"spark-{place.query_id}"
         with ExitStack() as opened:
@@ -177,10 +177,10 @@ class _StandingBatches:
             if len(lacking) == len(sites) and _outrun(place, sites):
                 place.withdraw([site.folder for site in sites])
             if not lacking:
-                result = JoinResult(duplicates=1)
+                result = StandResult(duplicates=1)
             elif place.whole:
                 extent = read_manifest(place.path).extent
-                result = JoinResult(extent.rows, extent.chunks)
+                result = StandResult(extent.rows, extent.chunks)
             else:
                 queries = self.known.now(clients, sites, target.patience)
                 result = release(frame, place, sites, target, queries)
@@ -226,7 +226,7 @@ def release(
     sites: Sequence[AttachSite],
     target: BatchTarget,
     queries: Statements,
-) -> JoinResult:
+) -> StandResult:
     """Write the directory of a batch: what the watermark has passed of its rows and of those held before them.
 
     The rest is held for the batch that follows. Without a row to be released there is no directory.
@@ -245,7 +245,7 @@ def release(
         good = ~late & (at <= latest)
         seen = rows.agg(F.count("*"), F.max(F.when(good, at)), F.count_if(late), F.count_if(~late & ~good)).collect()[0]
         if seen[1] is None:
-            return JoinResult(late=seen[2], ahead=seen[3], bad=bad)
+            return StandResult(late=seen[2], ahead=seen[3], bad=bad)
         mark = max(seen[1] - spec.lateness, -(2**63) if least is None else least)
         if spec.lateness:
             rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
@@ -255,10 +255,10 @@ def release(
         written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, queries, ranges, others)
         if written is None:
             attempt.rmdir()
-            return JoinResult(late=seen[2], ahead=seen[3], bad=bad, held=count)
+            return StandResult(late=seen[2], ahead=seen[3], bad=bad, held=count)
         place.publish(attempt)
         extent = written.extent
-        return JoinResult(extent.rows, extent.chunks, seen[2], seen[3], bad, count - extent.rows)
+        return StandResult(extent.rows, extent.chunks, seen[2], seen[3], bad, count - extent.rows)
     finally:
         rows.unpersist()
 

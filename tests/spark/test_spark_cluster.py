@@ -43,7 +43,7 @@ def test_everything_runs_on_a_cluster_of_two_workers(tmp_path: Path) -> None:
         write(tmp_path / name, 1, first + 2_500)
     with serving(store=DurableStore(tmp_path / "data", reserve_bytes=0)) as service, Client(service.address) as client:
         ids = []
-        for stream in ("fed", "joined"):
+        for stream in ("fed", "stood"):
             client.create_stream(f"CREATE STREAM {stream} (at TIMESTAMP NOT NULL, n BIGINT) TIMESTAMP BY at")
             ids.append(client.register(f"SELECT n FROM {stream} WHERE n % 1000 = 7 BEGIN (START)").id)
         command = [sys.executable, __file__, service.address, str(tmp_path)]
@@ -78,11 +78,11 @@ def main(address: str, folder: Path) -> None:
     present = rows.parquet(str(folder / "present"))
     fed = psoup_spark.feed(present, "fed", checkpoint=folder / "c1", address=address, trigger=ONCE)
     fed.wait()
-    joined = psoup_spark.join(present, "joined", checkpoint=folder / "c2", addresses=[address], trigger=ONCE)
-    joined.wait()
-    counts = [fed.result.accepted, joined.result.rows]
+    standing = psoup_spark.stand(present, "stood", checkpoint=folder / "c2", addresses=[address], trigger=ONCE)
+    standing.wait()
+    counts = [fed.result.accepted, standing.result.rows]
     past = spark.read.parquet(str(folder / "past"))
-    counts += [psoup_spark.backfill(past, s, job="past", address=address).rows for s in ("fed", "joined")]
+    counts += [psoup_spark.backfill(past, s, job="past", address=address).rows for s in ("fed", "stood")]
     print(json.dumps({"hosts": sorted(hosts), "counts": counts}))
     work = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId
     spark.stop()

@@ -27,7 +27,7 @@ from psoup_testing import attaching
 from psoup_testing.batches import seconds
 from psoup_testing.serving import serving
 from psoup_testing.spark import needs_java
-from psoup_testing.spark_join import JOIN_POINTS, dying_at, joined_files, run_join_driver
+from psoup_testing.spark_stand import STAND_POINTS, dying_at, run_standing_driver, standing_files
 from psoup_testing.zygote import Zygote
 
 pytestmark = needs_java
@@ -81,9 +81,9 @@ def check(client: Client, stream: str, ids: list[str], folder: Path, where: str)
     connection.close()
 
 
-def test_two_services_serve_what_one_job_joins(spark: Any, services: list[Client], tmp_path: Path) -> None:
+def test_two_services_serve_what_one_job_evaluates(spark: Any, services: list[Client], tmp_path: Path) -> None:
     """Rows come up to a minute late; those that come later are left out."""
-    from psoup_spark import join
+    from psoup_spark import stand
 
     known = []
     for client in services:
@@ -96,8 +96,8 @@ def test_two_services_serve_what_one_job_joins(spark: Any, services: list[Client
     write(folder, 3, [1_700])
 
     def run() -> Any:
-        job = join(
-            joined_files(spark, folder),
+        job = stand(
+            standing_files(spark, folder),
             "clicks",
             checkpoint=tmp_path / "checkpoint",
             addresses=[client.address for client in services],
@@ -142,7 +142,7 @@ def test_the_command(spark: Any, services: list[Client], tmp_path: Path) -> None
     query = client.register("SELECT n, t FROM notes WHERE n > 1")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("n,t\n1,a\n2,\nx,b\n", encoding="utf-8")
-    line = ["spark", "join", "notes", "--path", str(tmp_path / "in"), "--checkpoint", str(tmp_path / "c"), "--once"]
+    line = ["spark", "stand", "notes", "--path", str(tmp_path / "in"), "--checkpoint", str(tmp_path / "c"), "--once"]
     line += ["--source", "csv", "--schema", "n string, t string", "--option", "header=true"]
     line += ["--attach", client.address, "--shared", str(tmp_path / "shared"), "--json"]
     (tmp_path / "shared").mkdir()
@@ -184,10 +184,10 @@ def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
         table = pa.table({"t": pa.array(times, pa.timestamp("us", "UTC")), "x": [time // SECOND for time in times]})
         attaching.write(place.path, spec, table, times, [])
 
-    def release(frame: Any, place: BatchFolder, *rest: Any) -> standing.JoinResult:
+    def release(frame: Any, place: BatchFolder, *rest: Any) -> standing.StandResult:
         assert not place.whole
         written(place, 15)
-        return standing.JoinResult(rows=5, late=5)
+        return standing.StandResult(rows=5, late=5)
 
     monkeypatch.setattr(standing, "release", release)
     batches = standing._StandingBatches(standing.BatchTarget((client.address,), "b", tmp_path, {}, None, 0.0), None)
@@ -214,21 +214,21 @@ def test_queries_are_asked_for_again_where_a_backup_was_restored() -> None:
     assert [now("aa"), now("aa"), now("bb")] == [((7, "of aa"),), ((7, "of aa"),), ((7, "of bb"),)]
 
 
-def test_what_cannot_be_joined_is_refused_before_it_starts(spark: Any, services: list[Client], tmp_path: Path) -> None:
-    from psoup_spark import join
+def test_what_no_job_can_do_is_refused_before_it_starts(spark: Any, services: list[Client], tmp_path: Path) -> None:
+    from psoup_spark import stand
 
     one, two = services
     one.create_stream(f"CREATE STREAM odd {COLUMNS}")
     two.create_stream(f"CREATE STREAM odd {COLUMNS.replace('n BIGINT', 'n DOUBLE')}")
     write(tmp_path / "in", 0, [1_000])
-    frame = joined_files(spark, tmp_path / "in")
+    frame = standing_files(spark, tmp_path / "in")
     with pytest.raises(InvalidData, match="has other columns"):
-        join(frame, "odd", checkpoint=tmp_path / "c", addresses=[one.address, two.address])
+        stand(frame, "odd", checkpoint=tmp_path / "c", addresses=[one.address, two.address])
     one.push("odd", {"seen": [datetime.now(UTC)]})
     with pytest.raises(FailedPrecondition, match="has tuples that were pushed"):
-        join(frame, "odd", checkpoint=tmp_path / "c", addresses=[one.address])
+        stand(frame, "odd", checkpoint=tmp_path / "c", addresses=[one.address])
     with pytest.raises(TypeError, match="backfill"):
-        join(spark.read.parquet(str(tmp_path / "in")), "odd", checkpoint=tmp_path / "c", addresses=[one.address])
+        stand(spark.read.parquet(str(tmp_path / "in")), "odd", checkpoint=tmp_path / "c", addresses=[one.address])
 
 
 def standing(address: str) -> list[str]:
@@ -242,10 +242,10 @@ def standing(address: str) -> list[str]:
 @pytest.mark.timeout(900)
 def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) -> None:
     """T29. A driver dies at each point; the last one has a service killed under it, twice."""
-    from psoup_spark import join
+    from psoup_spark import stand
 
     folder, kills = tmp_path / "in", 0
-    for number in range(len(JOIN_POINTS) + 3):
+    for number in range(len(STAND_POINTS) + 3):
         write(folder, number, [*range(1_000 * number, 1_000 * number + 1_200)])
     with Zygote() as zygote, serving(store=DurableStore(tmp_path / "two", reserve_bytes=0)) as other:
         zygote.start(str(tmp_path / "one"))
@@ -253,19 +253,19 @@ def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) 
         port = int(addresses[0].rpartition(":")[2])
         ids = [standing(address) for address in addresses]
         (tmp_path / "shared").mkdir()
-        for batch, point in enumerate(JOIN_POINTS):
-            run_join_driver(addresses, "s", folder, tmp_path / "c", tmp_path / "shared", point, batch)
+        for batch, point in enumerate(STAND_POINTS):
+            run_standing_driver(addresses, "s", folder, tmp_path / "c", tmp_path / "shared", point, batch)
             kills += 1
 
         def kill_the_service(number: int, result: Any) -> None:
             nonlocal kills
-            if number >= len(JOIN_POINTS):
+            if number >= len(STAND_POINTS):
                 assert zygote.kill() == 9
                 zygote.start(str(tmp_path / "one"), port)
                 kills += 1
 
-        job = join(
-            joined_files(spark, folder),
+        job = stand(
+            standing_files(spark, folder),
             "s",
             checkpoint=tmp_path / "c",
             addresses=addresses,
@@ -280,6 +280,25 @@ def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) 
             with Client(address, timeout=30) as client:
                 check(client, "s", known, folder, "epoch(seen) <= 6899")
                 assert client.describe("s").late == 0
-        assert kills == len(JOIN_POINTS) + 3
+        assert kills == len(STAND_POINTS) + 3
         assert not [path for path in (tmp_path / "shared").iterdir() if path.suffix not in (".held", ".last")]
         assert zygote.stop() == 0
+
+
+def test_the_old_names_work_and_say_so() -> None:
+    import psoup_spark
+
+    for old, new in (("join", "stand"), ("Join", "Stand"), ("JoinResult", "StandResult")):
+        with pytest.warns(DeprecationWarning, match=rf"psoup_spark\.{old} is psoup_spark\.{new} now"):
+            assert getattr(psoup_spark, old) is getattr(psoup_spark, new)
+    with pytest.raises(AttributeError, match="has no attribute 'joint'"):
+        _ = psoup_spark.joint  # type: ignore[attr-defined]
+
+
+def test_the_old_command_works_and_says_so() -> None:
+    line = ["clicks", "--path", "in", "--checkpoint", "c", "--once", "--every", "1 minute"]
+    old, new = (CliRunner().invoke(app, ["spark", command, *line]) for command in ("join", "stand"))
+    assert old.exit_code == new.exit_code == 2
+    assert "psoup spark join is psoup spark stand now" in old.stderr
+    assert "psoup spark join" not in new.stderr
+    assert old.stderr.splitlines()[-1] == new.stderr.splitlines()[-1]  # the options of both are read alike

@@ -1,9 +1,9 @@
 """A standing job's driver that is killed where a test says so.
 
-    python -m psoup_testing.spark_join ADDRESSES STREAM FOLDER CHECKPOINT SHARED POINT BATCH
+    python -m psoup_testing.spark_stand ADDRESSES STREAM FOLDER CHECKPOINT SHARED POINT BATCH
 
-joins what is in FOLDER, a file in each batch, for the services at ADDRESSES (commas between them), and dies by SIGKILL,
-its Java with it, at a POINT of BATCH:
+evaluates what is in FOLDER, a file in each batch, for the services at ADDRESSES (commas between them), and dies by
+SIGKILL, its Java with it, at a POINT of BATCH:
 
     begun      nothing is written
     written    the directory is whole, and nowhere attached
@@ -24,13 +24,13 @@ from typing import Any
 
 import pytest
 
-JOIN_POINTS = ("begun", "written", "half", "attached")
-JOIN_SCHEMA = "seen timestamp, n long, t string"
+STAND_POINTS = ("begun", "written", "half", "attached")
+STAND_SCHEMA = "seen timestamp, n long, t string"
 
 
-def joined_files(spark: Any, folder: Path) -> Any:
+def standing_files(spark: Any, folder: Path) -> Any:
     """The Parquet files of a folder as a stream, one in each batch."""
-    return spark.readStream.schema(JOIN_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return spark.readStream.schema(STAND_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 @contextmanager
@@ -66,11 +66,11 @@ def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def run_join_driver(
+def run_standing_driver(
     addresses: Sequence[str], stream: str, folder: Path, checkpoint: Path, shared: Path, point: str, batch: int
 ) -> None:
     """Run the driver above until it is killed."""
-    command = [sys.executable, "-m", "psoup_testing.spark_join", ",".join(addresses), stream]
+    command = [sys.executable, "-m", "psoup_testing.spark_stand", ",".join(addresses), stream]
     command += [str(folder), str(checkpoint), str(shared), point, str(batch)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(command, env=environment, start_new_session=True, capture_output=True, text=True, check=False)
@@ -78,14 +78,14 @@ def run_join_driver(
 
 
 def _main(addresses: str, stream: str, folder: str, checkpoint: str, shared: str, point: str, batch: str) -> None:
-    from psoup_spark import join
+    from psoup_spark import stand
     from psoup_testing.spark import small_session
 
     with dying_at(point, int(batch), lambda: os.killpg(0, signal.SIGKILL)):
-        rows = joined_files(small_session(), Path(folder))
+        rows = standing_files(small_session(), Path(folder))
         trigger = {"availableNow": True}
         places = addresses.split(",")
-        join(rows, stream, checkpoint=checkpoint, addresses=places, shared=shared, trigger=trigger).wait()
+        stand(rows, stream, checkpoint=checkpoint, addresses=places, shared=shared, trigger=trigger).wait()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""psoup spark join: a stream whose data meets its queries on Spark; one or several services serve the answers."""
+"""psoup spark stand: a stream whose data meets its queries on Spark; one or several services serve the answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from psoup_cli.commands.spark.options import (
     Checkpoint,
@@ -32,7 +33,7 @@ from psoup_cli.output import print_json
 from psoup_client.wording import counted
 
 
-def join(
+def stand(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="Whose rows they are.", show_default=False)],
     checkpoint: Checkpoint,
     attach: Annotated[
@@ -60,8 +61,8 @@ def join(
 ) -> None:
     """\b
     Examples:
-      psoup spark join clicks --path incoming/ --checkpoint join-clicks
-      psoup spark join clicks --path /lake/clicks --checkpoint /lake/join-clicks --master spark://host:7077
+      psoup spark stand clicks --path incoming/ --checkpoint stand-clicks
+      psoup spark stand clicks --path /lake/clicks --checkpoint /lake/stand-clicks --master spark://host:7077
         --shared /lake/psoup --attach one:7433 --attach two:7433
 
     For a stream that outgrows one machine: Spark sorts its rows, evaluates all registered queries over them, and
@@ -76,7 +77,7 @@ def join(
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         told: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
-        return psoup_spark.join(rows, stream, checkpoint=checkpoint, addresses=[where, *others], **settings, **told)
+        return psoup_spark.stand(rows, stream, checkpoint=checkpoint, addresses=[where, *others], **settings, **told)
 
     session = partial(open_session, master, conf)
     result = run_stream(source, stream, first, session, start, lambda batch: batch.rows)
@@ -84,6 +85,15 @@ def join(
         print_json(dataclasses.asdict(result))
     else:
         message(_summary(result))
+
+
+class OldName(TyperCommand):
+    """The command under the name that it had first; it says so, and works."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        message("psoup spark join is psoup spark stand now; the old name goes with the next release")
+        return super().invoke(ctx)
 
 
 def _summary(result: Any) -> str:
