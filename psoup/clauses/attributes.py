@@ -42,6 +42,10 @@ class Attributes(Mapping[int, Expr]):
             self._next += 1
         return known
 
+    def unbar(self, attribute: int) -> None:
+        """No clause reads it any more: it may be computed for the next one that does."""
+        self.barred.discard(attribute)
+
     @property
     def derived(self) -> list[int]:
         """The IDs of the expressions that are computed, ascending."""

@@ -77,3 +77,8 @@ def narrow_all(chunk: Chunk) -> None:
     for index, column in enumerate(chunk.columns):
         if column.type.kind is not Kind.TEXT and zones[index].least is not None:
             narrowed(chunk, index)
+
+
+def forget_narrow(chunk: ChunkView) -> None:
+    """Give back the memory of the codes, which are made again by the next search that wants them."""
+    chunk.narrow.clear()

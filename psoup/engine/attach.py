@@ -11,8 +11,6 @@ from __future__ import annotations
 from psoup.data.widening import widen_chunk
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import Attached
-from psoup.published.snapshot import ChunkEntry
-from psoup.results.chunk_results import UNCOVERED
 
 
 def attach(state: StreamState, event: Attached) -> None:
@@ -25,11 +23,8 @@ def attach(state: StreamState, event: Attached) -> None:
     if not chunks:
         return
     if event.batch is not None:
-        state.data.follow(chunks)
-        state.archived += [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]
-        state.stored = state.data.open.number
-        return
-    if state.data.dropped_time is not None:
-        return
-    state.data.attach(chunks)
-    state.archived[:0] = [ChunkEntry(chunk, UNCOVERED) for chunk in chunks]
+        state.shelf.follow(chunks)
+        state.data.follow(chunks[0], chunks[-1])
+    elif state.shelf.dropped_time is None:
+        state.shelf.precede(chunks)
+        state.data.precede(chunks[0], chunks[-1])

@@ -18,12 +18,14 @@ from typing import assert_never
 
 from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.config import EngineConfig
-from psoup.data.chunk import ChunkView, Keep
+from psoup.data.chunk import Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
-from psoup.engine.maintenance.rules import next_task
+from psoup.engine.maintenance.rules import next_task, overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
+from psoup.engine.stream.attention import Attention, Board
+from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
 from psoup.events.acknowledgements import Effects
 from psoup.events.events import (
@@ -77,10 +79,8 @@ class Engine:
         self._registry = Registry()
         self._precautions = Precautions()
         self._news: list[LeftIndex] = []
-        self._touched: dict[int, StreamState] = {}
-        """Streams of which something may have to be published."""
-        self._due: dict[int, StreamState] = {}
-        """Streams that may need maintenance, the one served last at the end."""
+        self._board = Board()
+        """Streams that must be published, and streams that may need maintenance."""
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
         self._snapshot = self._publish()
@@ -96,7 +96,7 @@ class Engine:
 
     def kept_out(self) -> dict[int, list[str]]:
         """By stream ID, digests of what must be out of the index at the next start as well. The writer's."""
-        return {i: sorted(state.standing.kept) for i, state in self._streams.items() if state.standing.kept}
+        return {i: sorted(state.clauses.kept) for i, state in self._streams.items() if state.clauses.kept}
 
     def snapshot(self) -> Snapshot:
         """The published root. O(1), from any thread."""
@@ -123,8 +123,7 @@ class Engine:
                     self._create(event)
                 case StreamAltered():
                     freed += self._advance(fed, released)
-                    state = self._touched[event.stream_id] = self._streams[event.stream_id]
-                    freed -= alter(state, event, self._run)
+                    freed -= alter(self._streams[event.stream_id], event, self._run)
                 case StreamDropped():
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
@@ -139,8 +138,6 @@ class Engine:
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
         for state in asked.values():
             state.cover_new(self._run, self._precautions)
-        self._touched.update(asked)
-        self._due.update(self._touched)
         self._snapshot = self._publish()
         return Effects(self._sequence, freed, released)
 
@@ -150,13 +147,12 @@ class Engine:
         With `everything`, also what is not yet worth its cost: tests and idle hours drain to the last byte.
         """
         if everything:
-            self._due.update(self._streams)
-        while self._due:
-            stream_id = next(iter(self._due))
-            state = self._due.pop(stream_id)
-            task = next_task(state, everything=everything)
+            for every in self._streams:
+                self._board.look_after(every)
+        while (stream_id := self._board.take_due()) is not None:
+            task = next_task(self._streams[stream_id], everything=everything)
             if task is not None:
-                self._due[stream_id] = state
+                self._board.look_after(stream_id)  # after the others that are due
                 return task
         return None
 
@@ -168,10 +164,9 @@ class Engine:
         state = self._streams.get(result.stream_id)
         if state is None:
             return 0
-        self._due[result.stream_id] = state
+        self._board.look_after(result.stream_id)
         installed, freed = result.install(state), state.expire()
-        if installed or freed:
-            self._touched[result.stream_id] = state
+        if installed or freed or self._board.changed:
             self._keep_budget()
             self._snapshot = self._publish()
         return freed
@@ -183,20 +178,21 @@ class Engine:
         and a stream in system time would never see that its tuples are old. What is stored of streams with an archive
         leaves the memory too. No answer changes. O(streams).
         """
-        freed = 0
-        for stream_id, state in self._streams.items():
-            given = state.expire(clock)
-            if given:
-                freed += given
-                self._touched[stream_id] = self._due[stream_id] = state
+        freed = sum(state.expire(clock) for state in self._streams.values())
         freed += self._relieve(self.config.memory_bytes // 2)
-        if freed:
+        if self._board.changed:
             self._snapshot = self._publish()
         return freed
 
     def check(self) -> None:
-        """Every invariant of every structure."""
+        """Every invariant of every structure; what a stream has not told is found, too."""
         self._registry.check(self._streams)
+        ensure(not self._board.changed, self, "something is not published")
+        for stream_id, state in self._streams.items():
+            hidden = stale(self._views[stream_id], state.view())
+            ensure(not hidden, self, f"readers do not see {', '.join(hidden)}", stream=stream_id)
+            forgotten = [] if self._board.may_be_due(stream_id) else overlooked(state)
+            ensure(not forgotten, self, f"nobody will look after what {', '.join(forgotten)} finds", stream=stream_id)
 
     def bill(self) -> dict[str, int]:
         """Bytes of each structure, live and reclaimable."""
@@ -212,40 +208,37 @@ class Engine:
             state.cover_new(self._run, self._precautions)
             released[stream_id] = released.get(stream_id, 0) + state.advance(self._run, self._precautions)
             freed += state.expire()
-        self._touched.update(fed)
         fed.clear()
         return freed
 
     def _relieve(self, allowed: int) -> int:
         """Have stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
-        ready = {i: state for i, state in self._archiving.items() if state.data.leaving}
+        ready = [state for state in self._archiving.values() if state.shelf.can_leave]
         if not ready:
             return 0
         over = self._taken() - allowed
         freed = 0
-        for stream_id, state in ready.items():
+        for state in ready:
             if freed >= over:
                 break
-            given = state.relieve(over - freed)
-            if given:
-                freed += given
-                self._touched[stream_id] = self._due[stream_id] = state
+            freed += state.shelf.relieve(over - freed)
         return freed
 
     def _taken(self) -> int:
         """Bytes of the budget that results cannot have."""
-        return self._others() + sum(state.tuple_bytes + state.clauses.nbytes for state in self._streams.values())
+        return self._others() + sum(state.tuple_bytes + state.clauses.index.nbytes for state in self._streams.values())
 
     def _create(self, event: StreamCreated) -> None:
         held = self._precautions.held.get(event.stream_id, frozenset())
-        state = StreamState(event, self.config, self._registry.next_sqc, self._keep, held)
-        self._streams[event.stream_id] = self._touched[event.stream_id] = state
+        attention = Attention(event.stream_id, self._board)
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, self._keep, held)
+        self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
 
     def _drop(self, stream_id: int) -> int:
-        for states in (self._touched, self._due, self._archiving):
-            states.pop(stream_id, None)
+        self._board.forget(stream_id)
+        self._archiving.pop(stream_id, None)
         view = self._views.pop(stream_id, None)
         if view is not None:
             del self._named[_name(view)]
@@ -281,31 +274,24 @@ class Engine:
         left = min(self.config.results_bytes, max(left, budget // RESULTS_SHARE))
         over = sum(state.results_bytes for state in states) - left
         if over > -budget // RESULTS_SHARE:
-            for chunk in (entry.data for state in states for entry in state.closed):
-                if isinstance(chunk, ChunkView):
-                    chunk.narrow.clear()
-        for stream_id, state in self._streams.items():
+            for state in states:
+                state.shelf.forget_search_codes()
+        for state in states:
             if over <= 0:
                 return
-            freed = state.give_up(over)
-            if freed:
-                over -= freed
-                self._touched[stream_id] = state
+            over -= state.shelf.give_up(over)
 
     def _tell(self, state: StreamState) -> None:
-        told, state.standing.news = state.standing.news, []
-        for reason, sqc_ids in told:
+        for reason, sqc_ids in state.clauses.take_news():
             queries = self._registry.queries_of(sqc_ids[:_NAMED].tolist())
             self._news.append(LeftIndex(state.data.spec.name, reason.text, reason.why, len(sqc_ids), queries))
 
     def _publish(self) -> Snapshot:
-        for stream_id, state in self._touched.items():
-            if state.standing.news:
-                self._tell(state)
-            if state.changed:
-                view = self._views[stream_id] = state.view()
-                self._named[_name(view)] = view
-        self._touched.clear()
+        for stream_id in self._board.take_changed():
+            state = self._streams[stream_id]
+            self._tell(state)
+            view = self._views[stream_id] = state.view()
+            self._named[_name(view)] = view
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
         return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(), self.config, self._run)
 

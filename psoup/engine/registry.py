@@ -88,8 +88,7 @@ class Registry:
         if clause is None:
             raise corrupt(self, "a query has no clause", query=query_id, clause=record.sqc_id)
         state = streams[record.stream_id]
-        state.queries -= 1
-        state.changed = True
+        state.clauses.count_queries(-1)
         members = remove(clause.members, query_id)
         if len(members):
             self._clauses.set(record.sqc_id, replace(clause, members=members))
@@ -120,7 +119,7 @@ class Registry:
             own = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
             check_stream(state, own)
             users = sum(record.stream_id == state.stream_id for record in queries.values())
-            counted, stream = state.queries, state.stream_id
+            counted, stream = state.clauses.queries, state.stream_id
             ensure(counted == users, self, "queries are miscounted", stream=stream, counted=counted, found=users)
 
     # Inside ----------------------------------------------------------------------------------------------
@@ -135,13 +134,13 @@ class Registry:
     ) -> None:
         """Queries of one stream as a record each. `made`: names of their clauses and the factors', if there are any."""
         if made is None:
-            names, table = np.concatenate([state.names.of_clause(query.factors) for query in queries]), None
+            names, table = np.concatenate([state.clauses.names.of_clause(query.factors) for query in queries]), None
         else:
             names, table = made
-        slots, fresh = state.standing.place(names, self.next_sqc)
+        slots, fresh = state.clauses.place(names, self.next_sqc)
         clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
         attributes = state.join(clauses, table)
-        sqc_ids = state.slots.sqc_of_slot[slots]
+        sqc_ids = state.clauses.slots.sqc_of_slot[slots]
         members = _grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])
@@ -158,9 +157,9 @@ class Registry:
     def _add_columns(self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock) -> None:
         """A block of one template: what only one query has stays in columns."""
         columns = queries.clauses()
-        slots, fresh = state.standing.place(state.names.of_columns(columns), self.next_sqc)
+        slots, fresh = state.clauses.place(state.clauses.names.of_columns(columns), self.next_sqc)
         attributes = state.join_columns(slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors)
-        sqc_ids = state.slots.sqc_of_slot[slots]
+        sqc_ids = state.clauses.slots.sqc_of_slot[slots]
         new = sqc_ids - self.next_sqc
         uses = np.bincount(new[new >= 0], minlength=len(fresh))
         alone = uses == 1
@@ -200,8 +199,7 @@ class Registry:
 
     def _count(self, state: StreamState, queries: int, clauses: int) -> None:
         self.next_sqc += clauses
-        state.queries += queries
-        state.changed = True
+        state.clauses.count_queries(queries)
 
 
 def _grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:

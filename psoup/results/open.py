@@ -13,6 +13,7 @@ grow: a view taken at a length stays right for the tuples below that length whil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,14 +201,20 @@ class OpenResults:
         runs, spare = tuple(self.runs), self.room.nbytes
         return OpenView(sqc_of_slot, self.row_of_slot, self.rows, self._row_count, runs, length, spare)
 
-    def successor(self, slots: int) -> OpenResults:
-        """Nothing yet, of the chunk that follows."""
-        return OpenResults(self._config, slots, self.room)
+    def leave_out(self, sqc_ids: Array, offset: int) -> None:
+        """Clauses (int64[k]) were not evaluated from `offset` on. O(k + exceptions)."""
+        self.gaps = self.gaps.joined(sqc_ids, offset)
 
-    def without(self, slots: Array, used: int) -> OpenResults:
+    def successor(self, slots: int, gaps: Gaps = NO_GAPS) -> OpenResults:
+        """Nothing yet, of the chunk that follows; `gaps`: clauses that are not evaluated over it."""
+        following = OpenResults(self._config, slots, self.room)
+        following.gaps = gaps
+        return following
+
+    def without(self, slots: Array, used: int, errors: Mapping[int, int]) -> OpenResults:
         """A copy that names none of `slots`, and only slots below `used`; the original stays for its readers.
 
-        O(results).
+        `errors`: those that are still of use. O(results).
         """
         kept = self.successor(used)
         dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
@@ -218,7 +225,7 @@ class OpenResults:
         for run in self.runs:
             keep = ~dead[run.slots]
             kept.append_run(grouped(run.slots[keep], run.offsets[keep]))
-        kept.errors, kept.gaps = dict(self.errors), self.gaps
+        kept.errors, kept.gaps = dict(errors), self.gaps
         return kept
 
     @property

@@ -73,7 +73,7 @@ def test_blocks_without_maintenance_stay_few_parts() -> None:
         made.register_many(TEMPLATE, [(f"S{i % 10}", block, i) for i in range(20)])
     made.check()
     last = made.register(filled(("S1", 0, 50)))
-    assert len(made.engine._streams[1].clauses._parts) < 12
+    assert len(made.engine._streams[1].clauses.index._parts) < 12
     assert answers(made, [last])[0]
     for query_id in range(1, 801, 7):
         made.unregister(query_id)

@@ -128,7 +128,7 @@ def test_packs_merge_and_forget(
 def test_rebuilding_without_dead_slots(pieces: list[tuple[set[tuple[int, int]], bool]], dead: set[int]) -> None:
     results, expected = fill(pieces, config(4))
     length = 16 * len(pieces)
-    kept = results.without(np.array(sorted(dead), np.int64), len(results.row_of_slot))
+    kept = results.without(np.array(sorted(dead), np.int64), len(results.row_of_slot), results.errors)
     kept.check(length)
     for slot in range(SLOTS):
         wanted = [] if slot in dead else sorted(o for s, o in expected if s == slot)

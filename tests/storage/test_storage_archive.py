@@ -102,8 +102,27 @@ def test_a_window_may_be_as_wide_as_both_parts(soup: RestartingPSoup) -> None:
         soup.register("SELECT x FROM s BEGIN (NOW - 1101 ROWS)")
 
 
+def test_a_chunk_that_was_being_stored_while_its_stream_got_a_column_has_it_in_the_archive(
+    soup: RestartingPSoup,
+) -> None:
+    soup.execute("CREATE STREAM s (x BIGINT) RETENTION 64 ROWS ARCHIVE 10000 ROWS")
+    soup.push("s", pa.table({"x": range(64)}))
+    while (task := soup.engine.maintenance()) is not None and task.name != "store":
+        soup.engine.install(task.compute())
+    assert task is not None
+    stored = task.compute()
+    soup.execute("ALTER STREAM s ADD COLUMN y BIGINT")
+    soup.engine.install(stored)
+    query = soup.register("SELECT x, y FROM s WHERE y IS NULL")
+    soup.push("s", pa.table({"x": range(64, 164), "y": range(64, 164)}))
+    soup.maintain()
+    assert archive_of(soup)[0].number == 0
+    assert values(soup, query) == list(range(64))
+
+
 def archive_of(soup: RestartingPSoup) -> list[ArchivedChunk]:
-    return [*soup.engine._streams[1].data.archived]
+    entries = soup.engine._streams[1].shelf.entries
+    return [entry.data for entry in entries if isinstance(entry.data, ArchivedChunk)]
 
 
 def make_archive(soup: RestartingPSoup, count: int = 640) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from psoup.columns import Array
 from psoup.engine.maintenance.replace import Replace
 from psoup.engine.maintenance.task import Begin
@@ -41,14 +39,13 @@ class CompactTask:
 
 def due(state: StreamState, everything: bool) -> Begin | None:
     """The oldest sealed chunk that has columns of enough dead clauses. O(chunks) if any may have."""
-    total = state.results.died
-    wait = 1 if everything else max(COMPACT_FROM, len(state.live) // 8)
-    if len(state.results.deaths) < wait:
+    deaths = state.shelf.deaths
+    wait = 1 if everything else max(COMPACT_FROM, len(state.clauses.live) // 8)
+    if len(deaths) < wait:
         return None
-    for entry in state.closed:
-        if entry.results.open is None and total - entry.results.compacted >= wait:
-            since = entry.results.compacted - state.results.deaths_before
-            dead = np.array(sorted(state.results.deaths[since:]), np.int64)
-            errors = state.standing.used(entry.results.errors)
-            return partial(CompactTask, state.stream_id, entry, dead, total, errors)
+    for entry in state.shelf.in_memory:
+        results = entry.results
+        if results.open is None and deaths.mark - results.compacted >= wait:
+            dead, errors = deaths.since(results.compacted), state.clauses.used(results.errors)
+            return partial(CompactTask, state.stream_id, entry, dead, deaths.mark, errors)
     return None

@@ -32,12 +32,12 @@ class Merged:
 
     def install(self, state: StreamState) -> bool:
         """Put it there; False if the parts have changed since."""
-        state.settled = False
-        return state.clauses.install(self.result)
+        return state.clauses.install_merge(self.result)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
     """What the index wants merged. Making the task freezes the recent clauses."""
-    if not state.clauses.merge_due(everything):
+    index = state.clauses.index
+    if not index.merge_due(everything):
         return None
-    return lambda: Merge(state.stream_id, state.clauses.merge_task(everything))
+    return lambda: Merge(state.stream_id, index.merge_task(everything))

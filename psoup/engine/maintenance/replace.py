@@ -19,4 +19,4 @@ class Replace:
 
     def install(self, state: StreamState) -> bool:
         """Put them there; False if they are not."""
-        return state.replace_results(self.number, self.seen, self.results)
+        return state.shelf.replace(self.number, self.seen, self.results)

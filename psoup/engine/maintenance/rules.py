@@ -18,25 +18,16 @@ from psoup.engine.maintenance.task import Begin, Rule, Task
 from psoup.engine.stream.state import StreamState
 
 
-def in_turns(first: Rule, second: Rule) -> Rule:
-    """Two kinds of work take turns while both are due: neither may grow because of the other."""
-
-    def due(state: StreamState, everything: bool) -> Begin | None:
-        one, other = first(state, everything), second(state, everything)
-        if one is None or other is None:
-            return one or other
-
-        def begin() -> Task:
-            state.store_next = not state.store_next
-            return (one if state.store_next else other)()
-
-        return begin
-
-    return due
+def seal_or_store(state: StreamState, everything: bool) -> Begin | None:
+    """They take turns while both are due: the memory grows with what is not sealed, the log with what is not stored."""
+    to_seal, to_store = seal.due(state, everything), store.due(state, everything)
+    if to_seal is None or to_store is None:
+        return to_seal or to_store
+    return lambda: (to_store if state.shelf.take_turn() else to_seal)()
 
 
 RULES: tuple[Rule, ...] = (
-    in_turns(seal.due, store.due),  # the memory grows with what is not sealed, the log with what is not stored
+    seal_or_store,
     merge.due,
     tidy.due,
     cover.due,
@@ -46,12 +37,16 @@ RULES: tuple[Rule, ...] = (
 
 
 def next_task(state: StreamState, *, everything: bool) -> Task | None:
-    """The most urgent task of one stream, or None. O(1) while nothing has happened since it was None."""
-    if state.settled and not everything:
-        return None
+    """The most urgent task of one stream, or None: then nothing is due until a part of it calls for attention."""
     for due in RULES:
         begin = due(state, everything)
         if begin is not None:
             return begin()
-    state.settle()
+    state.clauses.forget_subset()
     return None
+
+
+def overlooked(state: StreamState) -> list[str]:
+    """Rules that find something due; of a stream that does not call for attention, a part has forgotten to tell."""
+    found = (due for due in RULES if due(state, False) is not None)
+    return [f"{due.__module__.rpartition('.')[2]}.{due.__qualname__}" for due in found]

@@ -42,7 +42,7 @@ class SealTask:
 def due(state: StreamState, everything: bool) -> Begin | None:
     """The oldest chunk that is not sealed: chunks are sealed in their order, so those that are not come last."""
     oldest: ChunkEntry | None = None
-    for entry in reversed(state.closed):
+    for entry in reversed(state.shelf.entries):
         if entry.results.open is None:
             break
         oldest = entry

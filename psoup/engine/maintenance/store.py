@@ -11,6 +11,7 @@ from functools import partial
 
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView, Keep
+from psoup.data.widening import widen_chunk
 from psoup.engine.maintenance.task import Begin, Installable
 from psoup.engine.stream.state import StreamState
 from psoup.errors import ResourceExhausted
@@ -48,10 +49,8 @@ class ChunkStored:
 
     def install(self, state: StreamState) -> bool:
         """The chunk may leave the memory from now on; readers see nothing of it."""
-        state.stored = self.number + 1
-        if self.entry is not None:
-            state.data.leaving.append(self.entry)
-        state.settled = False
+        entry = self.entry if self.entry is None else widen_chunk(self.entry, state.data.spec)
+        state.shelf.stored(self.number, entry)
         return False
 
 
@@ -63,13 +62,13 @@ class NoRoom:
 
     def install(self, state: StreamState) -> bool:
         """Store nothing until the stream gets something new."""
-        state.storing = False
+        state.shelf.disk_is_full()
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
     """The oldest closed chunk that is not stored yet, if somebody keeps chunks. O(1)."""
-    if state.keep is None or not state.storing or state.stored == state.data.open.number:
+    chunk = state.shelf.to_store()
+    if chunk is None or state.keep is None:
         return None
-    chunk = state.data.closed[state.stored - state.data.open.number]
-    return partial(StoreTask, state.stream_id, state.data.spec, chunk, state.oldest, state.keep)
+    return partial(StoreTask, state.stream_id, state.data.spec, chunk, state.shelf.first_number, state.keep)

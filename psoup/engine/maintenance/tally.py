@@ -34,13 +34,13 @@ class Tallied:
 
     def install(self, state: StreamState) -> bool:
         """Add them up where clauses still own their slots; readers ask for them when they want them."""
-        state.clauses.costs.install(self.tally, state.slots.sqc_of_slot)
+        state.clauses.install_tally(self.tally)
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
     """Enough has gone that is not counted by clause yet."""
-    costs = state.clauses.costs
+    costs = state.clauses.index.costs
     if not costs.due(everything):
         return None
-    return lambda: TallyTask(state.stream_id, costs, state.slots.share())
+    return lambda: TallyTask(state.stream_id, costs, state.clauses.slots.share())

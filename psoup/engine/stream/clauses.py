@@ -18,14 +18,16 @@ from itertools import chain
 import numpy as np
 
 from psoup.clauses.block import Clauses
+from psoup.clauses.costs import CostTally
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.live import LiveClauses
 from psoup.clauses.names import ClauseNames
 from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
-from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.query_stem import MergeResult, QuerySteM, Subset
 from psoup.clauses.slots import SlotTable
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.engine.stream.attention import Attention
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import ensure
 from psoup.model import Schema
@@ -40,20 +42,29 @@ OOM = "the process ended twice while it was evaluated, probably for want of memo
 KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
 """Why what a later start finds noted is out: the note holds names of expressions, and no reasons."""
 
+News = tuple[Reason, Array]
+"""Why clauses left the index, and their SQC IDs; none if nobody reads any more what was out."""
+
 _NONE: Array = np.zeros(0, np.int64)
 
 
 class StreamClauses:
     """See the module."""
 
-    def __init__(self, schema: Schema, config: EngineConfig, next_sqc: int, held: frozenset[str]) -> None:
+    def __init__(
+        self, schema: Schema, config: EngineConfig, attention: Attention, next_sqc: int, held: frozenset[str]
+    ) -> None:
         self._config = config
+        self._attention = attention
         self.index = QuerySteM(schema, config)
         self.slots = SlotTable()
         self.live = LiveClauses()
         self.names = ClauseNames()
         self.quarantine = Quarantine()
         self.next_sqc = next_sqc
+        """The SQC ID below which those of all clauses are."""
+        self.queries = 0
+        """How many queries the clauses have."""
         self._held = held
         """Digests of expressions that are out from the start."""
         self.kept: set[str] = set()
@@ -65,10 +76,11 @@ class StreamClauses:
         self._late: list[Array] = []
         """SQC IDs of clauses that never were in the index."""
         self._gaps = NO_GAPS
-        self.news: list[tuple[Reason, Array]] = []
-        """What has left the index and was not told yet: why, and the SQC IDs."""
+        self._news: list[News] = []
+        """What has left the index and was not told yet."""
         self._announced: list[Reason] = []
         """What is out, and the clause that reads it is about to come."""
+        self._subset: tuple[Array, Subset] | None = None
 
     # Who they are ----------------------------------------------------------------------------------------
 
@@ -81,7 +93,13 @@ class StreamClauses:
         if len(fresh):
             self.next_sqc = first_sqc + len(fresh)
             self.live.add(first_sqc + np.arange(len(fresh)), slots[fresh])
+            self._tell()
         return slots, fresh
+
+    def count_queries(self, more: int) -> None:
+        """So many queries have come, or gone if it is negative."""
+        self.queries += more
+        self._attention.changed()
 
     def join(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
         """New clauses (slot, factors); returns the attribute IDs of each. Set at a time where they are many.
@@ -126,6 +144,7 @@ class StreamClauses:
 
     def remove(self, clause: ClauseRecord) -> None:
         """A clause without queries leaves, and with it what is known of expressions that nobody else reads."""
+        self._tell()
         if not self.quarantine.drop(clause.sqc_id):
             self.index.remove(clause.slot)
         for part in (self.names.forget, self.slots.release):
@@ -135,10 +154,10 @@ class StreamClauses:
             self._uses[attribute] -= 1
             if not self._uses[attribute]:
                 del self._uses[attribute]
-                self.index.attributes.barred.discard(attribute)
+                self.index.attributes.unbar(attribute)
                 reason = self.quarantine.forget(attribute)
                 if reason is not None and not reason.kept:
-                    self.news.append((reason, _NONE))
+                    self._news.append((reason, _NONE))
 
     def used(self, errors: Mapping[int, int]) -> dict[int, int]:
         """Without those of expressions that no clause uses any more."""
@@ -155,6 +174,8 @@ class StreamClauses:
     def put_out(self, why: Mapping[int, str], *, kept: bool = False) -> Array:
         """All clauses that read these attributes leave the index; returns their slots, int64."""
         left = [_NONE]
+        if why:
+            self._tell()
         for attribute, text in why.items():
             reason = reason_for(self.index.attributes[attribute], text, kept=kept)
             self.kept.update([reason.digest] if kept else [])
@@ -163,7 +184,7 @@ class StreamClauses:
             self.quarantine.put_out(attribute, reason)
             self.quarantine.take(ids, slots)
             if len(ids):
-                self.news.append((reason, ids))
+                self._news.append((reason, ids))
             else:
                 self._announced.append(reason)
             left.append(slots)
@@ -177,11 +198,17 @@ class StreamClauses:
         if derived:
             return self.put_out(dict.fromkeys(derived, why), kept=True)
         ids, slots = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
+        self._tell()
         self.index.remove(clause.slot)
         reason = Reason("", why)
         self.quarantine.take(ids, slots, reason)
-        self.news.append((reason, ids))
+        self._news.append((reason, ids))
         return slots
+
+    def take_news(self) -> list[News]:
+        """What has left the index since the last call."""
+        news, self._news = self._news, []
+        return news
 
     def gaps(self) -> Gaps:
         """The exceptions of a chunk that begins now: all clauses that are out. The same object while they are."""
@@ -190,7 +217,43 @@ class StreamClauses:
             self._gaps = Gaps(ids, np.zeros(len(ids), np.int32)) if len(ids) else NO_GAPS
         return self._gaps
 
+    # Maintenance -----------------------------------------------------------------------------------------
+
+    def install_merge(self, result: MergeResult) -> bool:
+        """Put a merged part in the place of its sources; False if they have changed since."""
+        self._attention.look_after()
+        return self.index.install(result)
+
+    def install_tally(self, tally: CostTally) -> None:
+        """What was counted of chunks and parts that are gone is the clauses'."""
+        self.index.costs.install(tally, self.slots.sqc_of_slot)
+
+    def free_dead(self) -> Array:
+        """Nothing names the slots of clauses that are gone any more: they are free; returns them, int64."""
+        dead = self.slots.dead
+        self.slots.free_dead()
+        return dead
+
+    def subset(self, sqc_ids: Array, slots: Array) -> Subset:
+        """An index of some clauses; the last one is kept, as chunk after chunk is covered with the same clauses."""
+        if self._subset is None or not np.array_equal(self._subset[0], sqc_ids):
+            self._subset = (sqc_ids, self.index.subset(slots))
+        return self._subset[1]
+
+    def forget_subset(self) -> None:
+        """Nothing is to be covered for now."""
+        self._subset = None
+
+    def bill(self) -> dict[str, int]:
+        """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
+        names = self.names.nbytes + self.live.nbytes + self.slots.nbytes
+        return {"reclaimable_slots": self.slots.dead_count, "clause_names_bytes": names, **self.index.bill()}
+
     # Inside ----------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        self._attention.changed()
+        self._attention.look_after()
 
     @property
     def _strict(self) -> bool:
@@ -218,7 +281,7 @@ class StreamClauses:
             self.index.costs.begin(slots)
             self.quarantine.take(ids, slots)
             self._late.append(ids)
-            self.news += [(reason, ids) for reason in self._announced]
+            self._news += [(reason, ids) for reason in self._announced]
             self._announced = []
 
     def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:

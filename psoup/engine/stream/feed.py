@@ -1,0 +1,106 @@
+"""The feed of one stream: what has been accepted and not yet released, and what is known of the rest.
+
+    take(push) ──> event time:  reorder buffer ──release: what the watermark has passed──> the open chunk
+               │   system time: ready ─────────release: all, as one batch─────────────────┘
+               └─> watermark; times of tuples that were refused: late, or ahead of the watermark
+
+It knows neither chunks nor clauses.
+"""
+
+from __future__ import annotations
+
+from psoup.columns import Array, Batch, concat_batches
+from psoup.data.refusals import Refusals, RefusedTimes
+from psoup.data.reorder import ReorderBuffer
+from psoup.data.stored import Stored
+from psoup.engine.stream.attention import Attention
+from psoup.events.events import Attached, Pushed, WatermarkRaised
+from psoup.invariants import ensure
+from psoup.model import Schema
+
+
+class Feed:
+    """See the module."""
+
+    def __init__(self, attention: Attention, *, event_time: bool, stored: Stored | None) -> None:
+        self._attention = attention
+        self._event_time = event_time
+        self._pending = ReorderBuffer()
+        self._ready: list[Batch] = []
+        self._watermark: int | None = None
+        self._late, self._ahead = Refusals(), Refusals()
+        if stored is not None:
+            self._late, self._ahead = Refusals(stored.late, stored.reached), Refusals(stored.ahead)
+
+    def take(self, event: Pushed | WatermarkRaised | Attached) -> None:
+        """Take the tuples and the watermark of an event; nothing is released yet."""
+        if isinstance(event, Pushed):
+            self._late.add(event.refused.late)
+            self._ahead.add(event.refused.ahead)
+            if self._event_time:
+                self._pending.add(event.batch)
+            elif len(event.batch):
+                self._ready.append(event.batch)
+        self._watermark = event.watermark
+        self._attention.changed()
+
+    def release(self) -> Batch | None:
+        """What the watermark has passed, in stream order, as one batch: small pushes are evaluated set at a time."""
+        if self._event_time:
+            released = None if self._watermark is None else self._pending.release(self._watermark)
+        else:
+            released = concat_batches(self._ready) if self._ready else None
+            self._ready = []
+        if released is not None:
+            self._attention.changed()
+        return released
+
+    def widen(self, schema: Schema) -> int:
+        """Give what waits the columns that `schema` has more; returns the bytes charged in addition."""
+        ensure(not self._ready, self, "what is ready would keep the schema of before", batches=len(self._ready))
+        before = self._pending.nbytes
+        self._pending.widen(schema)
+        self._attention.changed()
+        return self._pending.nbytes - before
+
+    @property
+    def watermark(self) -> int | None:
+        """The time up to which tuples are released; None before the first, and in system time as the events say."""
+        return self._watermark
+
+    @property
+    def waiting(self) -> tuple[Array, ...]:
+        """The times of tuples that wait for the watermark, in ascending runs."""
+        return self._pending.times()
+
+    @property
+    def late(self) -> RefusedTimes:
+        """Tuples that were refused as they came behind the watermark."""
+        return self._late.view()
+
+    @property
+    def ahead(self) -> RefusedTimes:
+        """Tuples that were refused as they came too far before it."""
+        return self._ahead.view()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes charged for tuples that wait for the watermark."""
+        return self._pending.nbytes
+
+    @property
+    def ready_bytes(self) -> int:
+        """Bytes charged for tuples that are released next, whatever the watermark."""
+        return sum(batch.nbytes for batch in self._ready)
+
+    def check(self) -> None:
+        """What waits is in order, and above the watermark once that was released."""
+        for part in (self._pending, self._late, self._ahead):
+            part.check()
+        ensure(not self._ready, self, "what is ready was not released", batches=len(self._ready))
+        waits = len(self._pending)
+        ensure(self._event_time or not waits, self, "tuples wait for a watermark in system time", tuples=waits)
+        mark = self._watermark
+        if mark is not None:
+            behind = [int(times[0]) for times in self._pending.times() if times[0] <= mark]
+            ensure(not behind, self, "tuples wait that the watermark has passed", times=behind, watermark=mark)

@@ -1,0 +1,115 @@
+"""What readers see of one stream: made from its parts when one of them has changed, and compared when all is checked.
+
+feed, shelf, open chunk, clauses ──view──> StreamView, a value that stays as it is
+                                 └─stale─> what of an earlier view is not so any more: a part has not told
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from psoup.data.data_stem import DataSteM
+from psoup.engine.stream.clauses import StreamClauses
+from psoup.engine.stream.feed import Feed
+from psoup.engine.stream.shelf import Shelf
+from psoup.events.events import StreamCreated
+from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.results.chunk_results import ALL, ChunkResults
+from psoup.results.open import OpenResults, OpenView
+
+
+class Publication:
+    """Who a stream is, and how its parts are shown."""
+
+    def __init__(self, event: StreamCreated) -> None:
+        self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
+        self._sql = event.sql
+
+    def alter(self, sql: str) -> None:
+        """The statement that makes the stream as it is now."""
+        self._sql = sql
+
+    def view(
+        self, feed: Feed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
+    ) -> StreamView:
+        """The stream as it is. A pointer is copied for each chunk."""
+        chunk = data.open.view()
+        open_entry = ChunkEntry(
+            chunk,
+            ChunkResults(
+                results.view(len(chunk), clauses.slots.share()),
+                covered_before=ALL,
+                errors=dict(results.errors),
+                gaps=results.gaps,
+            ),
+        )
+        return StreamView(
+            stream_id=self._stream_id,
+            tenant=self._tenant,
+            spec=data.spec,
+            sql=self._sql,
+            created=self._created,
+            watermark=feed.watermark,
+            last_time=data.last_time,
+            first_time=data.first_time,
+            dropped_time=shelf.dropped_time,
+            chunks=(*shelf.entries, open_entry),
+            archived=shelf.archived,
+            archived_bytes=shelf.disk_bytes,
+            waiting=feed.waiting,
+            late=feed.late,
+            ahead=feed.ahead,
+            nbytes=shelf.tuple_bytes + data.open.nbytes + feed.waiting_bytes,
+            queries=clauses.queries,
+            index=clauses.index,
+            outside=clauses.quarantine.outside,
+        )
+
+
+_PLAIN = ("spec", "sql", "watermark", "last_time", "first_time", "dropped_time", "archived", "nbytes", "queries")
+
+
+def stale(shown: StreamView, now: StreamView) -> list[str]:
+    """What of the view that readers have is not what they would get now. O(chunks)."""
+    return [*_stale_fields(shown, now), *_stale_chunks(shown, now)]
+
+
+def _stale_fields(shown: StreamView, now: StreamView) -> Iterator[str]:
+    yield from (name for name in _PLAIN if getattr(shown, name) != getattr(now, name))
+    if shown.outside is not now.outside:
+        yield "outside"
+    if list(map(id, shown.waiting)) != list(map(id, now.waiting)):
+        yield "waiting"
+    for name in ("late", "ahead"):
+        refused, by_now = getattr(shown, name), getattr(now, name)
+        if (refused.count, refused.forgotten) != (by_now.count, by_now.forgotten):
+            yield name
+
+
+def _stale_chunks(shown: StreamView, now: StreamView) -> Iterator[str]:
+    if len(shown.chunks) != len(now.chunks):
+        yield f"{len(shown.chunks)} chunks"
+        return
+    for entry, by_now in zip(shown.chunks[:-1], now.chunks[:-1], strict=True):
+        if entry.data is not by_now.data:
+            yield f"chunk {entry.data.number}"
+        if entry.results is not by_now.results:
+            yield f"results of chunk {entry.data.number}"
+    last, open_now = shown.chunks[-1], now.chunks[-1]
+    if (last.data.number, last.data.first_id, len(last.data)) != (
+        open_now.data.number,
+        open_now.data.first_id,
+        len(open_now.data),
+    ):
+        yield "open chunk"
+    if last.results.errors != open_now.results.errors or last.results.gaps is not open_now.results.gaps:
+        yield "errors or exceptions of the open chunk"
+    if _identity(last.results.open) != _identity(open_now.results.open):
+        yield "results of the open chunk"
+
+
+def _identity(view: OpenView | None) -> tuple[int, ...]:
+    if view is None:
+        return ()
+    arrays = (view.sqc_of_slot, view.row_of_slot, view.rows, *view.runs)
+    return (view.count, view.length, *map(id, arrays))

@@ -1,0 +1,353 @@
+"""The shelf of one stream: its closed chunks, oldest first, each with its results and its file if it is stored.
+
+    put ─> [ 3 ] [ 4 ] [ 5 ] [ 6 ]          3: archived: on disk alone, no results in memory
+                                            4: stored: it may leave the memory for the archive
+                   5 is next to be stored   6: not sealed yet
+
+One list, which readers get as it is. Entries are replaced as values, by what maintenance has computed. Clauses that
+have died since a chunk was last compacted are in `deaths`. Chunks are stored and archived in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from psoup.columns import Array
+from psoup.data.archived import ArchivedChunk, Chunk
+from psoup.data.chunk import ChunkView
+from psoup.data.stored import Stored
+from psoup.data.widening import widen_chunk
+from psoup.data.zones import forget_narrow
+from psoup.engine.stream.attention import Attention
+from psoup.engine.stream.deaths import Deaths
+from psoup.invariants import ensure
+from psoup.model import StreamSpec
+from psoup.published.snapshot import ChunkEntry
+from psoup.results.chunk_results import UNCOVERED, ChunkResults
+
+Packed = list[tuple[Array, Array]]
+"""SQC IDs and matches of each pack that is given up, for the counters of what queries cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved(ChunkEntry):
+    """A closed chunk. `file` reads it once it has left the memory; None if it is not stored, or must not leave."""
+
+    file: ArchivedChunk | None = None
+
+
+class Shelf:
+    """See the module. All methods are the writer's."""
+
+    def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], *, keeps: bool) -> None:
+        """`count_gone` is told which results have left; `keeps`: whether somebody stores chunks."""
+        self._attention = attention
+        self._count_gone = count_gone
+        self._keeps = keeps
+        self._disk_is_full = self._store_first = False
+        self._covered_to = 0
+        """All that is in memory is covered as far as it will be, for clauses with a lesser SQC ID."""
+        self.entries: list[Shelved] = []
+        self.archived = 0
+        """How many of the oldest are on disk alone."""
+        self.next_to_store = 0
+        """The number of the first chunk that is not stored; 0 if nobody stores any."""
+        self.dropped_time: int | None = None
+        """The greatest physical ID of a dropped chunk."""
+        self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
+        """Bytes charged for tuples in memory, on disk of those in the archive, and of results."""
+        self.deaths = Deaths()
+
+    # Chunks come and go ----------------------------------------------------------------------------------
+
+    def load(self, stored: Stored) -> None:
+        """Take back what a store has; chunks are covered like those that are older than a query."""
+        first = stored.chunks[0].number if stored.chunks else 2**62
+        self.follow([file for file in stored.archive if file.number < first])
+        files = {file.number: file for file in stored.archive}
+        for chunk in stored.chunks:
+            batch = chunk.batch
+            data = ChunkView(chunk.number, chunk.first_id, batch.times, batch.columns, batch.nbytes)
+            self.put(data, ChunkResults(None, covered_before=0), files.get(chunk.number))
+        self.dropped_time = stored.dropped_time
+        if self.entries:
+            self.next_to_store = self.entries[-1].data.number + 1
+
+    def put(self, data: ChunkView, results: ChunkResults, file: ArchivedChunk | None = None) -> None:
+        """The chunk that was closed last."""
+        self.entries.append(Shelved(data, results, file))
+        self.tuple_bytes += data.nbytes
+        self.result_bytes += results.nbytes
+        self._tell()
+
+    def precede(self, chunks: Sequence[ArchivedChunk]) -> None:
+        """Chunks on disk, oldest first, come before all others."""
+        self.entries[:0] = [Shelved(chunk, UNCOVERED) for chunk in chunks]
+        self._add_archived(chunks)
+
+    def follow(self, chunks: Sequence[ArchivedChunk]) -> None:
+        """Chunks on disk, oldest first, come after all others, none of which is in memory."""
+        hot = len(self.entries) - self.archived
+        ensure(not hot, self, "chunks on disk would come after tuples in memory", chunks=hot)
+        self.entries += [Shelved(chunk, UNCOVERED) for chunk in chunks]
+        self._add_archived(chunks)
+        if chunks:
+            self.next_to_store = chunks[-1].number + 1
+
+    def _add_archived(self, chunks: Sequence[ArchivedChunk]) -> None:
+        self.archived += len(chunks)
+        self.disk_bytes += sum(chunk.source.nbytes for chunk in chunks)
+        self._attention.changed()
+
+    def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
+        """How many of the oldest lie wholly before the retention edge at `now`, and need not be stored any more."""
+        count = self._before_edge(0, spec, now, next_id, 0)
+        if count and self._keeps:  # what is dropped before it is stored would come back from the log
+            count = min(count, self.next_to_store - self.entries[0].data.number)
+        return count
+
+    def cold(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
+        """How many of those in memory lie wholly in the archive's part of the retention at `now`."""
+        archive = spec.retention.archive
+        return self._before_edge(self.archived, spec, now, next_id, archive) if archive else 0
+
+    def _before_edge(self, first: int, spec: StreamSpec, now: int | None, next_id: int, archive: int) -> int:
+        rows = spec.retention.rows
+        least = None if rows is None else next_id - rows + archive
+        for at in range(first, len(self.entries)):
+            data = self.entries[at].data
+            by_rows = least is not None and data.end_id <= least
+            if not (by_rows or outlived(spec, data.last_time, now, archive)):
+                return at - first
+        return len(self.entries) - first
+
+    def drop(self, count: int) -> int:
+        """Forget the oldest `count` chunks; returns the bytes of memory given back."""
+        if not count:
+            return 0
+        gone = self.entries[:count]
+        on_disk, in_memory = gone[: self.archived], gone[self.archived :]
+        del self.entries[:count]
+        self.archived -= len(on_disk)
+        self.disk_bytes -= sum(entry.data.source.nbytes for entry in on_disk if isinstance(entry.data, ArchivedChunk))
+        self.dropped_time = gone[-1].data.last_time
+        self._leave_memory(in_memory)
+        return sum(entry.data.nbytes for entry in in_memory)
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether the oldest chunk in memory may leave it for the archive. O(1)."""
+        return self.archived < len(self.entries) and self.entries[self.archived].file is not None
+
+    def archive(self, count: int) -> int:
+        """Let up to `count` of the oldest chunks in memory leave it, as far as they may; returns the bytes freed."""
+        freed = 0
+        while count and self.can_leave:
+            freed += self._archive_oldest()
+            count -= 1
+        return freed
+
+    def relieve(self, wanted: int) -> int:
+        """Let the oldest leave the memory until `wanted` bytes are free, as far as they may; returns how many were."""
+        freed = 0
+        while freed < wanted and self.can_leave:
+            freed += self._archive_oldest()
+        return freed
+
+    def _archive_oldest(self) -> int:
+        entry = self.entries[self.archived]
+        assert entry.file is not None
+        self.entries[self.archived] = Shelved(entry.file, UNCOVERED)
+        self.archived += 1
+        self.disk_bytes += entry.file.source.nbytes
+        self._leave_memory([entry])
+        return entry.data.nbytes
+
+    def _leave_memory(self, entries: Sequence[Shelved]) -> None:
+        """These are on the shelf no more, or in another form."""
+        for entry in entries:
+            self.tuple_bytes -= entry.data.nbytes
+            self.result_bytes -= entry.results.nbytes
+            self._count_gone(_packed(entry.results))
+        self._forget_deaths()
+        self._tell()
+
+    def widen(self, spec: StreamSpec) -> None:
+        """The stream has more columns: the same tuples, with NULL in them. O(chunks)."""
+        for at, entry in enumerate(self.entries):
+            file = None if entry.file is None else widen_chunk(entry.file, spec)
+            self.entries[at] = Shelved(_widened(entry.data, spec), entry.results, file)
+        self._attention.changed()
+
+    # Storing ---------------------------------------------------------------------------------------------
+
+    def to_store(self) -> ChunkView | None:
+        """The chunk that is to be stored next, if there is one and the disk has room. O(1)."""
+        at = self.next_to_store - self.first_number
+        if not self._keeps or self._disk_is_full or at >= len(self.entries):
+            return None
+        data = self.entries[at].data
+        assert isinstance(data, ChunkView)
+        return data
+
+    def stored(self, number: int, file: ArchivedChunk | None) -> None:
+        """The chunk that was next is on disk, where `file` reads it if it may leave the memory."""
+        ensure(number == self.next_to_store, self, "another chunk was next", stored=number, next=self.next_to_store)
+        at = number - self.first_number
+        entry = self.entries[at]
+        self.entries[at] = Shelved(entry.data, entry.results, file)
+        self.next_to_store = number + 1
+        self._attention.look_after()
+
+    def take_turn(self) -> bool:
+        """Whether storing goes before sealing this time, while both are due."""
+        before, self._store_first = self._store_first, not self._store_first
+        return before
+
+    def disk_is_full(self) -> None:
+        """A chunk could not be stored: it stays in memory and in the log until `disk_may_have_room`."""
+        self._disk_is_full = True
+
+    def disk_may_have_room(self) -> None:
+        """Something new has come: storing is tried again."""
+        if self._disk_is_full:
+            self._disk_is_full = False
+            self._attention.look_after()
+
+    # Results ---------------------------------------------------------------------------------------------
+
+    @property
+    def in_memory(self) -> Iterator[Shelved]:
+        """The chunks in memory, oldest first."""
+        return (self.entries[at] for at in range(self.archived, len(self.entries)))
+
+    @property
+    def first_number(self) -> int:
+        """The number of the oldest chunk; 0 if there is none."""
+        return self.entries[0].data.number if self.entries else 0
+
+    def replace(self, number: int, seen: ChunkResults, results: ChunkResults) -> bool:
+        """Put `results` in the place of `seen`; False if the chunk is gone or has other results by now."""
+        at = number - self.first_number
+        if not self.archived <= at < len(self.entries) or self.entries[at].results is not seen:
+            return False
+        self._set_results(at, results)
+        if results.compacted != seen.compacted:
+            self._forget_deaths()
+        return True
+
+    def give_up(self, wanted: int) -> int:
+        """Evict results of the oldest sealed chunks until `wanted` bytes are free; returns how many were."""
+        freed = 0
+        for at in range(self.archived, len(self.entries)):
+            if freed >= wanted:
+                break
+            results = self.entries[at].results
+            if results.open is None and results.nbytes:
+                freed += results.nbytes
+                self._count_gone(_packed(results))
+                self._set_results(at, results.give_up())
+        return freed
+
+    def forget_search_codes(self) -> None:
+        """Columns in narrow form are made again by whoever searches."""
+        for entry in self.in_memory:
+            if isinstance(entry.data, ChunkView):
+                forget_narrow(entry.data)
+
+    def lacking(self, next_sqc: int) -> list[Shelved]:
+        """Chunks that may lack results of a clause below `next_sqc`, those with the least mark first. O(chunks)."""
+        if self._covered_to == next_sqc:
+            return []
+        lacking = [e for e in self.in_memory if e.results.covered_before < next_sqc and not e.results.evicted]
+        lacking.sort(key=lambda entry: entry.results.covered_before)
+        return lacking
+
+    def covered(self, next_sqc: int) -> None:
+        """None of them does: the others are gone, or out of the index. Remembered until there are new clauses."""
+        self._covered_to = next_sqc
+
+    def bury(self, sqc_id: int) -> None:
+        """A clause is gone: chunks that are there may have a column of it."""
+        if self.archived < len(self.entries):
+            self.deaths.bury(sqc_id)
+            self._attention.look_after()
+
+    def _set_results(self, at: int, results: ChunkResults) -> None:
+        entry = self.entries[at]
+        self.result_bytes += results.nbytes - entry.results.nbytes
+        self.entries[at] = Shelved(entry.data, results, entry.file)
+        self._tell()
+
+    def _forget_deaths(self) -> None:
+        if len(self.deaths):
+            self.deaths.forget(min((entry.results.compacted for entry in self.in_memory), default=self.deaths.mark))
+
+    def _tell(self) -> None:
+        self._attention.changed()
+        self._attention.look_after()
+
+    # Invariants ------------------------------------------------------------------------------------------
+
+    def check(self, list_limit: int) -> None:
+        """Each chunk is in its place and in one form, results are sound, and bytes add up."""
+        on_disk, hot = self.entries[: self.archived], self.entries[self.archived :]
+        for entry, follower in pairwise(self.entries):
+            _check_order(self, entry.data, follower.data)
+        places = [entry.data.in_memory for entry in self.entries]
+        sides = [False] * len(on_disk) + [True] * len(hot)
+        ensure(places == sides, self, "a chunk is on the other side of the archive", archived=self.archived, at=places)
+        kept = [entry.data.number for entry in on_disk if entry.results is not UNCOVERED or entry.file is not None]
+        ensure(not kept, self, "archived chunks have results, or another file", chunks=kept)
+        for entry in hot:
+            _check_hot(self, entry)
+            entry.results.check(len(entry.data), list_limit)
+        sealed = [entry.results.open is None for entry in hot]
+        ensure(sealed == sorted(sealed, reverse=True), self, "chunks were sealed out of their order", sealed=sealed)
+        self.deaths.check([entry.results.compacted for entry in hot])
+        self.check_counts()
+
+    def check_counts(self) -> None:
+        """What is counted is there. O(chunks)."""
+        hot = self.entries[self.archived :]
+        tuples, results = sum(entry.data.nbytes for entry in hot), sum(entry.results.nbytes for entry in hot)
+        ensure(self.tuple_bytes == tuples, self, "tuples are miscounted", counted=self.tuple_bytes, held=tuples)
+        ensure(self.result_bytes == results, self, "results are miscounted", counted=self.result_bytes, held=results)
+        last = self.entries[-1].data.number if self.entries else self.next_to_store
+        known = self.next_to_store <= last + 1
+        ensure(known, self, "a chunk is next to be stored that is not there yet", chunk=self.next_to_store, last=last)
+
+
+def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> bool:
+    """Whether a tuple of that time lies before the retention edge at `now`, or in the archive's part of it."""
+    duration = spec.retention.duration
+    return duration is not None and now is not None and time < now - duration + archive
+
+
+def _widened(data: Chunk, spec: StreamSpec) -> Chunk:
+    if isinstance(data, ArchivedChunk):
+        return widen_chunk(data, spec)
+    return widen_chunk(data, spec) if isinstance(data, ChunkView) else data
+
+
+def _packed(results: ChunkResults) -> Packed:
+    return [(pack.ids, pack.counts) for pack in results.packs]
+
+
+def _check_order(shelf: Shelf, chunk: Chunk, follower: Chunk) -> None:
+    numbers, ids = (chunk.number, follower.number), (chunk.end_id, follower.first_id)
+    ensure(numbers[0] + 1 == numbers[1], shelf, "chunks are not consecutive", numbers=numbers)
+    ensure(ids[0] == ids[1], shelf, "tuples are not consecutive", chunk=follower.number, ids=ids)
+    ensure(follower.first_time >= chunk.last_time, shelf, "a chunk goes back in time", chunk=follower.number)
+
+
+def _check_hot(shelf: Shelf, entry: Shelved) -> None:
+    data, file, number = entry.data, entry.file, entry.data.number
+    ensure((data.times[:-1] <= data.times[1:]).all(), shelf, "a chunk is out of time order", chunk=number)
+    lengths = {len(column) for column in data.columns}
+    ensure(lengths <= {len(data)}, shelf, "a column has another length", chunk=number, length=len(data), of=lengths)
+    if file is not None:
+        fits = file.number == number < shelf.next_to_store and len(file) == len(data)
+        ensure(fits, shelf, "a chunk has the file of another", chunk=number, file=file.number, rows=len(file))
