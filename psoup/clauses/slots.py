@@ -90,6 +90,14 @@ class SlotTable:
         mapping[self.dead] = -1
         return mapping
 
+    def check_live(self, slots: Array) -> None:
+        """Of all slots, these (int64[k]) are in use and the others dead or free."""
+        idle = {*self._free, *self._dead}
+        both = sorted(idle.intersection(slots.tolist()))
+        ensure(not both, self, "slots are in use, and dead or free", slots=both)
+        held = len(slots) + len(idle)
+        ensure(held == self.used, self, "slots are miscounted", used=self.used, live=len(slots), idle=len(idle))
+
     def check(self) -> None:
         """No slot is in two states."""
         idle = self._free + self._dead

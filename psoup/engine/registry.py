@@ -134,13 +134,13 @@ class Registry:
     ) -> None:
         """Queries of one stream as a record each. `made`: names of their clauses and the factors', if there are any."""
         if made is None:
-            names, table = np.concatenate([state.clauses.names.of_clause(query.factors) for query in queries]), None
+            names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
         else:
             names, table = made
         slots, fresh = state.clauses.place(names, self.next_sqc)
         clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
         attributes = state.join(clauses, table)
-        sqc_ids = state.clauses.slots.sqc_of_slot[slots]
+        sqc_ids = state.clauses.table.sqc_of_slot[slots]
         members = _grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])
@@ -157,9 +157,9 @@ class Registry:
     def _add_columns(self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock) -> None:
         """A block of one template: what only one query has stays in columns."""
         columns = queries.clauses()
-        slots, fresh = state.clauses.place(state.clauses.names.of_columns(columns), self.next_sqc)
+        slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
         attributes = state.join_columns(slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors)
-        sqc_ids = state.clauses.slots.sqc_of_slot[slots]
+        sqc_ids = state.clauses.table.sqc_of_slot[slots]
         new = sqc_ids - self.next_sqc
         uses = np.bincount(new[new >= 0], minlength=len(fresh))
         alone = uses == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import psoup.engine
+from psoup.clauses.table import ClauseTable
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.stream.attention import Attention
@@ -187,6 +188,34 @@ def skip(shelf: Shelf) -> None:
 def test_a_shelf_that_is_not_in_order_is_found(damage: Callable[[Shelf], None]) -> None:
     soup = filled()
     damage(state_of(soup).shelf)
+    with pytest.raises(Corrupt):
+        soup.check()
+
+
+def forget_name(table: ClauseTable) -> None:
+    table._names.forget(1)
+
+
+def lose_owner(table: ClauseTable) -> None:
+    table._slots.sqc_of_slot[1] = 7
+
+
+def release(table: ClauseTable) -> None:
+    table._slots.release(1)
+
+
+def leave(table: ClauseTable) -> None:
+    table._live.remove(2)
+
+
+def forget_next(table: ClauseTable) -> None:
+    table.next_sqc = 2
+
+
+@pytest.mark.parametrize("damage", [forget_name, lose_owner, release, leave, forget_next])
+def test_a_clause_that_is_in_one_map_of_the_table_only_is_found(damage: Callable[[ClauseTable], None]) -> None:
+    soup = filled()
+    damage(state_of(soup).clauses.table)
     with pytest.raises(Corrupt):
         soup.check()
 

@@ -40,7 +40,7 @@ class CompactTask:
 def due(state: StreamState, everything: bool) -> Begin | None:
     """The oldest sealed chunk that has columns of enough dead clauses. O(chunks) if any may have."""
     deaths = state.shelf.deaths
-    wait = 1 if everything else max(COMPACT_FROM, len(state.clauses.live) // 8)
+    wait = 1 if everything else max(COMPACT_FROM, len(state.clauses.table) // 8)
     if len(deaths) < wait:
         return None
     for entry in state.shelf.in_memory:

@@ -126,21 +126,21 @@ class CoverTask:
 
 def due(state: StreamState, everything: bool) -> Begin | None:
     """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
-    lacking = state.shelf.lacking(state.clauses.next_sqc)
+    lacking = state.shelf.lacking(state.clauses.table.next_sqc)
     for place, entry in enumerate(lacking):
         missing, slots, before, outside = _missing(state, entry.results)
         if len(missing):
             others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
             alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
             return partial(_task, state, alike, missing, slots, before, outside)
-    state.shelf.covered(state.clauses.next_sqc)
+    state.shelf.covered(state.clauses.table.next_sqc)
     return None
 
 
 def _task(
     state: StreamState, entries: tuple[ChunkEntry, ...], ids: Array, slots: Array, before: int, outside: Array
 ) -> CoverTask:
-    index, owners = state.clauses.subset(ids, slots), state.clauses.slots.share()
+    index, owners = state.clauses.subset(ids, slots), state.clauses.table.share()
     return CoverTask(state.stream_id, entries, ids, index, state.config, owners, before, outside)
 
 
@@ -148,7 +148,7 @@ def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int,
     """What is to be evaluated over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and
     the IDs of those below it that stay out."""
     out = state.clauses.quarantine
-    ids, slots = state.clauses.live.since(seen.covered_before, COVER_AT_ONCE + 1 + len(seen.late) + len(out))
+    ids, slots = state.clauses.table.since(seen.covered_before, COVER_AT_ONCE + 1 + len(seen.late) + len(out))
     if seen.late:
         lacking = ~np.isin(ids, np.fromiter(seen.late, np.int64, len(seen.late)))
         ids, slots = ids[lacking], slots[lacking]
@@ -156,7 +156,7 @@ def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int,
     if len(out):
         is_out = np.isin(ids, out.ids)
         ids, slots, left = ids[~is_out], slots[~is_out], ids[is_out]
-    before = int(ids[COVER_AT_ONCE]) if len(ids) > COVER_AT_ONCE else state.clauses.next_sqc
+    before = int(ids[COVER_AT_ONCE]) if len(ids) > COVER_AT_ONCE else state.clauses.table.next_sqc
     return ids[:COVER_AT_ONCE], slots[:COVER_AT_ONCE], before, left[left < before]
 
 

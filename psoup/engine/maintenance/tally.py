@@ -43,4 +43,4 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     costs = state.clauses.index.costs
     if not costs.due(everything):
         return None
-    return lambda: TallyTask(state.stream_id, costs, state.clauses.slots.share())
+    return lambda: TallyTask(state.stream_id, costs, state.clauses.table.share())

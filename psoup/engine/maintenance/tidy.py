@@ -35,7 +35,7 @@ class Tidy:
 
 def due(state: StreamState, everything: bool) -> Begin | None:
     """More slots are dead than live, and not just a few. O(1)."""
-    dead = state.clauses.slots.dead_count
-    if dead > max(TIDY_FROM, len(state.clauses.live)) or (everything and dead):
+    dead = state.clauses.table.dead_count
+    if dead > max(TIDY_FROM, len(state.clauses.table)) or (everything and dead):
         return partial(Tidy, state.stream_id)
     return None

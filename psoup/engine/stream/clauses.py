@@ -1,6 +1,6 @@
 """The standing query clauses of one stream: who they are, and whether the index has them or the quarantine.
 
-    place    names ─> slots, SQC IDs                     equal clauses are one
+    place    names ─> slots, SQC IDs                     in the table: equal clauses are one
     join     new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
                         └─> the quarantine, if they read what is out
     raised   what could not be computed is counted; too often ─> all clauses that read it go from the index to there
@@ -20,11 +20,9 @@ import numpy as np
 from psoup.clauses.block import Clauses
 from psoup.clauses.costs import CostTally
 from psoup.clauses.factor_table import FactorTable
-from psoup.clauses.live import LiveClauses
-from psoup.clauses.names import ClauseNames
 from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
 from psoup.clauses.query_stem import MergeResult, QuerySteM, Subset
-from psoup.clauses.slots import SlotTable
+from psoup.clauses.table import ClauseTable
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.stream.attention import Attention
@@ -57,12 +55,8 @@ class StreamClauses:
         self._config = config
         self._attention = attention
         self.index = QuerySteM(schema, config)
-        self.slots = SlotTable()
-        self.live = LiveClauses()
-        self.names = ClauseNames()
+        self.table = ClauseTable(next_sqc)
         self.quarantine = Quarantine()
-        self.next_sqc = next_sqc
-        """The SQC ID below which those of all clauses are."""
         self.queries = 0
         """How many queries the clauses have."""
         self._held = held
@@ -89,10 +83,8 @@ class StreamClauses:
 
         These have the SQC IDs from `first_sqc` on, in order.
         """
-        slots, fresh = self.names.assign(names, lambda count: self.slots.allocate(first_sqc + np.arange(count)))
+        slots, fresh = self.table.place(names, first_sqc)
         if len(fresh):
-            self.next_sqc = first_sqc + len(fresh)
-            self.live.add(first_sqc + np.arange(len(fresh)), slots[fresh])
             self._tell()
         return slots, fresh
 
@@ -147,9 +139,7 @@ class StreamClauses:
         self._tell()
         if not self.quarantine.drop(clause.sqc_id):
             self.index.remove(clause.slot)
-        for part in (self.names.forget, self.slots.release):
-            part(clause.slot)
-        self.live.remove(clause.sqc_id)
+        self.table.remove(clause.sqc_id)
         for attribute in clause.attributes:
             self._uses[attribute] -= 1
             if not self._uses[attribute]:
@@ -180,7 +170,7 @@ class StreamClauses:
             reason = reason_for(self.index.attributes[attribute], text, kept=kept)
             self.kept.update([reason.digest] if kept else [])
             slots = self.index.bar(attribute)
-            ids = self.slots.sqc_of_slot[slots]
+            ids = self.table.sqc_of_slot[slots]
             self.quarantine.put_out(attribute, reason)
             self.quarantine.take(ids, slots)
             if len(ids):
@@ -226,13 +216,7 @@ class StreamClauses:
 
     def install_tally(self, tally: CostTally) -> None:
         """What was counted of chunks and parts that are gone is the clauses'."""
-        self.index.costs.install(tally, self.slots.sqc_of_slot)
-
-    def free_dead(self) -> Array:
-        """Nothing names the slots of clauses that are gone any more: they are free; returns them, int64."""
-        dead = self.slots.dead
-        self.slots.free_dead()
-        return dead
+        self.index.costs.install(tally, self.table.sqc_of_slot)
 
     def subset(self, sqc_ids: Array, slots: Array) -> Subset:
         """An index of some clauses; the last one is kept, as chunk after chunk is covered with the same clauses."""
@@ -246,8 +230,8 @@ class StreamClauses:
 
     def bill(self) -> dict[str, int]:
         """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
-        names = self.names.nbytes + self.live.nbytes + self.slots.nbytes
-        return {"reclaimable_slots": self.slots.dead_count, "clause_names_bytes": names, **self.index.bill()}
+        table = self.table
+        return {"reclaimable_slots": table.dead_count, "clause_names_bytes": table.nbytes, **self.index.bill()}
 
     # Inside ----------------------------------------------------------------------------------------------
 
@@ -277,7 +261,7 @@ class StreamClauses:
 
     def _to_quarantine(self, slots: Array) -> None:
         if len(slots):
-            ids = self.slots.sqc_of_slot[slots]
+            ids = self.table.sqc_of_slot[slots]
             self.index.costs.begin(slots)
             self.quarantine.take(ids, slots)
             self._late.append(ids)
@@ -297,15 +281,11 @@ class StreamClauses:
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
         """The structures name the same clauses, each in the index or in the quarantine."""
-        for part in (self.slots, self.live, self.index, self.quarantine):
+        for part in (self.index, self.quarantine):
             part.check()
-        self.names.check(np.array([clause.slot for clause in clauses], np.int64))
+        self.table.check([(clause.sqc_id, clause.slot) for clause in clauses])
         used = Counter(attribute for clause in clauses for attribute in clause.attributes)
         ensure(self._uses == used, self, "the uses of attributes are miscounted", counted=self._uses, found=used)
-        for clause in clauses:
-            owner, slot = int(self.slots.sqc_of_slot[clause.slot]), self.live.slot(clause.sqc_id)
-            ensure(owner == clause.sqc_id, self, "a clause lost its slot", clause=clause.sqc_id, slot=slot, owner=owner)
-            ensure(slot == clause.slot, self, "a clause has two slots", clause=clause.sqc_id, slots=(slot, clause.slot))
         standing = np.sort(np.concatenate([self.index.live_slots(), self.quarantine.slots]))
         wanted = np.sort(np.array([clause.slot for clause in clauses], np.int64))
         same = np.array_equal(standing, wanted)

@@ -37,7 +37,7 @@ class Publication:
         open_entry = ChunkEntry(
             chunk,
             ChunkResults(
-                results.view(len(chunk), clauses.slots.share()),
+                results.view(len(chunk), clauses.table.share()),
                 covered_before=ALL,
                 errors=dict(results.errors),
                 gaps=results.gaps,

@@ -109,16 +109,16 @@ class StreamState:
         """The open chunk is full, or must end: its results stay in the open form until maintenance has sealed them."""
         data = self.data.close()
         results = ChunkResults(
-            self.open.view(len(data), self.clauses.slots.live_mapping()),
-            covered_before=self.clauses.next_sqc,
+            self.open.view(len(data), self.clauses.table.live_mapping()),
+            covered_before=self.clauses.table.next_sqc,
             errors=MappingProxyType(self.clauses.used(self.open.errors)),
             compacted=self.shelf.deaths.mark,
             charged=self.open.nbytes,
             gaps=self.open.gaps,
         )
         self.shelf.put(data, results)
-        self.clauses.free_dead()
-        self.open = self.open.successor(self.clauses.slots.used, self.clauses.gaps())
+        self.clauses.table.free_dead()
+        self.open = self.open.successor(self.clauses.table.used, self.clauses.gaps())
 
     def alter(self, spec: StreamSpec, sql: str, run: Runner) -> int:
         """The stream is another, all before being released; returns the bytes of tuples charged in addition."""
@@ -189,21 +189,21 @@ class StreamState:
         They have not met the tuples of the open chunk from `start` on; without it, met those that are there.
         """
         slots = self.clauses.put_out(dict.fromkeys(self.clauses.index.attributes.derived, OOM), kept=True)
-        self._leave_out(self.clauses.slots.sqc_of_slot[slots], self.data.open.length if start is None else start)
+        self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length if start is None else start)
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> None:
         """A clause, and all that read what it computes, leave the index."""
         slots = self.clauses.put_out_by_hand(clause, why)
-        self._leave_out(self.clauses.slots.sqc_of_slot[slots], 0)
+        self._leave_out(self.clauses.table.sqc_of_slot[slots], 0)
 
     def raised(self, failed: Mapping[int, str]) -> None:
         """Maintenance could not compute some attributes, and says why."""
         slots = self.clauses.raised(failed)
-        self._leave_out(self.clauses.slots.sqc_of_slot[slots], self.data.open.length)
+        self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
 
     def _raised(self, failed: Mapping[int, str], readers: Array, start: int) -> None:
         """Some attributes could not be computed for the tuples of the open chunk from offset `start` on."""
-        self._leave_out(self.clauses.slots.sqc_of_slot[readers], start)
+        self._leave_out(self.clauses.table.sqc_of_slot[readers], start)
         self.raised(failed)
 
     def _leave_out(self, sqc_ids: Array, offset: int) -> None:
@@ -216,8 +216,8 @@ class StreamState:
 
     def tidy(self) -> None:
         """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
-        dead = self.clauses.free_dead()
-        self.open = self.open.without(dead, self.clauses.slots.used, self.clauses.used(self.open.errors))
+        dead = self.clauses.table.free_dead()
+        self.open = self.open.without(dead, self.clauses.table.used, self.clauses.used(self.open.errors))
         self._attention.changed()
 
     def view(self) -> StreamView:
