@@ -184,6 +184,6 @@ def _through_lists(part: Part) -> tuple[Array, Array]:
     lists = part.index.lists
     by_group = np.repeat(hits[: len(lists.cell_ptr) - 1], np.diff(lists.cell_ptr))
     by_entry = np.repeat(by_group, np.diff(lists.group_ptr))
-    counted = np.bincount(lists.entries, by_entry, len(part.index)).astype(np.int64) * part.alive
+    counted = np.bincount(lists.entries[: len(lists)], by_entry, len(part.index)).astype(np.int64) * part.alive
     positions = np.flatnonzero(counted)
     return part.index.slots[positions].astype(np.int64), counted[positions]

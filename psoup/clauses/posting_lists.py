@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.clauses.rows import ClauseRows, gather
 from psoup.columns import Array
+from psoup.kernels.lanes import LANES
 
 _WHOLE, _SOLE = 1, 2
 """See `psoup.kernels.postings`."""
@@ -55,7 +56,8 @@ class PostingLists:
 
     `grid_attr`, `grid_shift`: int32[K]. `grid_first`: int64[K]. `cell_ptr`: int32[cells + 1]. `group_ptr`:
     int32[G + 1]. `group_kind`: int32[G]. `group_test`: int64[G + 1]. `kind_ptr`: int32[X + 1]. `kind_attr`: int32[…].
-    `kind_flags`: uint8[X]. `entries`: int32[E], positions of clauses. `tests`: uint16 or int32[…], codes.
+    `kind_flags`: uint8[X]. `entries`: int32[E], positions of clauses. `tests`: uint16 or int32[…], codes. Behind the
+    entries and behind the tests lie LANES more elements that mean nothing: kernels read so many at a time.
     """
 
     grid_attr: Array
@@ -70,7 +72,10 @@ class PostingLists:
     kind_flags: Array
     entries: Array
     tests: Array
-    longest: int
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        return int(self.group_ptr[-1])
 
     @property
     def alone(self) -> bool:
@@ -116,7 +121,7 @@ def unlisted(clauses: int) -> tuple[PostingLists, Array]:
     none, start = np.zeros(0, np.int32), np.zeros(1, np.int32)
     kinds = (none, np.zeros(1, np.int64), start, none, np.zeros(0, np.uint8))
     first = np.zeros(0, np.int64)
-    lists = PostingLists(none, none, first, start, start, *kinds, none, np.zeros(0, np.uint16), 0)
+    lists = PostingLists(none, none, first, start, start, *kinds, none, np.zeros(0, np.uint16))
     return lists, np.arange(clauses, dtype=np.int32)
 
 
@@ -231,16 +236,22 @@ def _lay_out(
         np.concatenate([np.zeros(1, np.int64), np.cumsum((fields > 0).sum(1))]).astype(np.int32),
         (fields[fields > 0] - 1).astype(np.int32),
         (names & (_WHOLE | _SOLE)).astype(np.uint8),
-        listed.clause[order].astype(np.int32),
+        _entries(listed.clause, order),
         _tests(rows, attr, base, own, group_ptr, group_test),
-        int(sizes.max(initial=0)),
     )
+
+
+def _entries(clause: Array, order: Array) -> Array:
+    """The clauses in an order."""
+    entries = np.zeros(len(order) + LANES, np.int32)
+    entries[: len(order)] = clause[order]
+    return entries
 
 
 def _tests(rows: ClauseRows, attr: Array, base: Array, own: Array, group_ptr: Array, group_test: Array) -> Array:
     """The bounds of the intervals `own` (int[E, k], -1 = none), for each group attribute by attribute."""
     narrow = bool((np.diff(base) <= np.iinfo(np.uint16).max).all())
-    tests = np.zeros(int(group_test[-1]), np.uint16 if narrow else np.int32)
+    tests = np.zeros(int(group_test[-1]) + LANES, np.uint16 if narrow else np.int32)
     sizes = np.diff(group_ptr)
     group = np.repeat(np.arange(len(sizes)), sizes)
     place = group_test[group] + np.arange(len(group)) - group_ptr[group]

@@ -1,11 +1,13 @@
 """Instructions for some elements at once that a compiler does not find by itself.
 
-    hit        1 0 0 1 1 0 …          one byte for each element
+    tests      2 0 5 1 3 9 …          lower bounds, and as many upper bounds
+    hits       1 0 0 1 1 0 …          a word, one bit for each element
     clauses    7 8 9 3 4 5 …
     out        7 3 4 . . .            as keys; what lies behind them means nothing
 
-`keep_hits`: a loop that writes each element and moves on where it hits takes a step for each. Here a processor that has
-the instruction takes one for all sixteen; for any other the compiler writes the steps, and the order is the same.
+`inside` and `keep_hits`: a loop that tests an element, writes it and moves on where it hits takes some steps for each.
+Here a processor that has the instructions takes one for sixteen or more; for any other the compiler writes the steps,
+and the order is the same. `fetch` asks for memory that is read soon.
 
 `write_line` writes what lies in all of some intervals past the caches. An ordinary write reads the line first, and puts
 another out of the cache for one that nobody reads soon. `all_written` ends some of these: before it, another thread may
@@ -20,36 +22,76 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
+LANES = 32
 """Elements at a time; so many may be written behind the last that hits."""
 LINE = 8
 """Words of a line of cache."""
 
 
 @intrinsic
-def keep_hits(_, hit, clauses, at, number, bits, out, place):
-    """out[place:] = clauses[at + i] << bits | number, of the i below LANES with hit[i] != 0; returns how many.
+def inside(_, tests, low, high, code):
+    """A word with bit i set where tests[low + i] <= code < tests[high + i], for i below LANES.
 
-    hit: uint8[>= LANES]; clauses: int32[>= at + LANES]; read. out: uint32 or uint64[>= place + LANES], written up to
-    there, hit or not. at, number, bits, place: int64.
+    tests: uint16 or int32[…], none below 0, read; low, high, code: int64.
     """
 
     def generate(context, builder, signature, arguments):
-        hits = builder.icmp_unsigned("!=", _load(context, builder, signature, arguments, 0, None), _all(_BYTE, 0))
+        lows, highs = (_load(context, builder, signature, arguments, 0, arguments[place]) for place in (1, 2))
+        code = _spread(builder, arguments[3], lows.type.element)
+        hits = builder.and_(builder.icmp_unsigned("<=", lows, code), builder.icmp_unsigned("<", code, highs))
+        return builder.zext(builder.bitcast(hits, ir.IntType(LANES)), _LONG)
+
+    whole = types.int64
+    return types.uint64(tests, whole, whole, whole), generate
+
+
+@intrinsic
+def keep_hits(_, hits, clauses, at, number, bits, out, place):
+    """out[place:] = clauses[at + i] << bits | number, of the i below LANES that are set in `hits`; returns how many.
+
+    hits: uint64; clauses: int32[>= at + LANES]; read. out: uint32 or uint64[>= place + LANES], written up to there,
+    hit or not. at, number, bits, place: int64.
+    """
+
+    def generate(context, builder, signature, arguments):
         keys = _load(context, builder, signature, arguments, 1, arguments[2])
-        kind = ir.FunctionType(keys.type, [keys.type, hits.type, keys.type])
-        name = f"llvm.experimental.vector.compress.v{LANES}i32"
-        compress = cgutils.get_or_insert_function(builder.module, kind, name)
-        keys = builder.call(compress, [keys, hits, ir.Constant(keys.type, ir.Undefined)])
         wide = ir.IntType(out.dtype.bitwidth)
         keys = builder.zext(keys, ir.VectorType(wide, LANES)) if wide.width > _WORD.width else keys
         keys = builder.shl(keys, _spread(builder, arguments[4], wide))
         keys = builder.or_(keys, _spread(builder, arguments[3], wide))
-        builder.store(keys, _lanes(context, builder, signature, arguments, 5, arguments[6]), align=wide.width // 8)
-        return builder.zext(builder.ctpop(builder.bitcast(hits, ir.IntType(LANES))), ir.IntType(64))
+        kept, size = _LONG(0), 8 * LINE // (wide.width // 8)
+        kind, chosen = ir.VectorType(wide, size), ir.VectorType(ir.IntType(1), size)
+        name = f"llvm.experimental.vector.compress.v{size}i{wide.width}"
+        signature_of = ir.FunctionType(kind, [kind, chosen, kind])
+        compress = cgutils.get_or_insert_function(builder.module, signature_of, name)
+        for part in range(0, LANES, size):
+            own = builder.trunc(builder.lshr(arguments[0], _LONG(part)), ir.IntType(size))
+            lanes = ir.Constant(ir.VectorType(_WORD, size), list(range(part, part + size)))
+            some = builder.shuffle_vector(keys, ir.Constant(keys.type, ir.Undefined), lanes)
+            some = builder.call(compress, [some, builder.bitcast(own, chosen), ir.Constant(kind, ir.Undefined)])
+            to = _at(context, builder, signature, arguments, 5, builder.add(arguments[6], kept))
+            builder.store(some, builder.bitcast(to, kind.as_pointer()), align=wide.width // 8)
+            kept = builder.add(kept, builder.zext(builder.ctpop(own), _LONG))
+        return kept
 
     whole = types.int64
-    return whole(hit, clauses, whole, whole, whole, out, whole), generate
+    return whole(types.uint64, clauses, whole, whole, whole, out, whole), generate
+
+
+@intrinsic
+def fetch(_, array, first, last):
+    """Ask for array[first] up to array[last], which is read soon, a line of cache at a time. first, last: int64."""
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, _WORD, _WORD, _WORD])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        step = _LONG(8 * LINE // (array.dtype.bitwidth // 8))
+        with cgutils.for_range_slice(builder, arguments[1], arguments[2], step, _LONG) as (place, _):
+            address = builder.bitcast(_at(context, builder, signature, arguments, 0, place), cgutils.voidptr_t)
+            builder.call(ask, [address, _WORD(0), _WORD(3), _WORD(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -111,7 +153,7 @@ def _anded(context, builder, signature, arguments, kind):
     return found
 
 
-_BYTE, _WORD, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_WORD, _LONG = ir.IntType(32), ir.IntType(64)
 
 
 def _all(kind, value):

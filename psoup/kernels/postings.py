@@ -5,10 +5,11 @@
                              7 9 | 8                 7 | 2 4     5              groups of one *kind* each
     tuple with code 9        its cell is the third: 7, and 2 and 4 are tested, nothing else
 
-A kind names the attributes that the clauses of a group are tested on, so a group is tested as a whole: first all
-lower bounds of the first attribute, then all upper bounds, then those of the second, each contiguous in memory. A
-cell one code wide says all about its attribute. Cells that many tuples are in (*hot* ones) are left to
-`psoup.kernels.arrive`, as far as their clauses are in no other cell.
+A kind names the attributes that the clauses of a group are tested on, so a group is tested some entries at a time:
+first all lower bounds of the first attribute, then all upper bounds, then those of the second, each contiguous in
+memory. Lists are asked for before they are read: they lie anywhere. A cell one code wide says all about its attribute.
+Cells that many tuples are in (*hot* ones) are left to `psoup.kernels.arrive`, as far as their clauses are in no other
+cell.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -17,12 +18,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from psoup.kernels.arrive import _holds
+from psoup.kernels.arrive import _ALL, _ONE, _holds
+from psoup.kernels.columns import _popcount
 from psoup.kernels.inner import inner
-from psoup.kernels.lanes import LANES, keep_hits
+from psoup.kernels.lanes import LANES, fetch, inside, keep_hits
 
 _WHOLE, _SOLE = 1, 2
 """Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
+_AHEAD, _ASKED = 4, 1_024
+"""How many lists before it is read a list is asked for: with 1 a tenth slower, from 3 on there is no difference. And
+how many elements: the rest of a long one comes by itself."""
 
 
 @njit(cache=True, nogil=True)
@@ -68,76 +73,88 @@ def reach(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _keep(hit, size, entries, first, t, bits, out, place):
-    """Write the keys of the entries that hit; returns the place behind them. hit: uint8[>= size + LANES]."""
-    hit[size : size + LANES] = 0
+def _ask(cell, cell_ptr, group_ptr, group_test, entries, tests):
+    """Ask for the lists of a cell, or as much of them as no processor asks for by itself."""
+    first, last = np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])
+    fetch(tests, group_test[first], min(group_test[last], group_test[first] + _ASKED))
+    fetch(entries, group_ptr[first], min(np.int64(group_ptr[last]), np.int64(group_ptr[first]) + _ASKED))
+
+
+@inner
+def _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes):
+    """Those of `hits` whose clauses hold for tuple t; bit i is that of own[i]."""
+    left = hits
+    while left != 0:
+        lowest = left & (~left + _ONE)
+        left ^= lowest
+        clause = own[_popcount(lowest - _ONE)]
+        for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+            if not _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+                hits ^= lowest
+                break
+    return hits
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _match_group(
+    group, kind, whole, group_ptr, group_test, kind_ptr, kind_attr, entries, tests, base, codes,
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, t, bits, wanted, out, place,
+):  # fmt: skip
+    """Write the keys of the entries of a group that tuple t matches, from `place` on; returns the place behind them."""
+    begin, count = np.uint64(kind_ptr[kind]), np.uint64(kind_ptr[kind + _ONE] - kind_ptr[kind])
+    for k in range(count):
+        attr = np.uint64(kind_attr[begin + k])
+        wanted[k] = codes[attr, t] - base[attr]
+    first, size = np.int64(group_ptr[group]), np.int64(group_ptr[group + _ONE] - group_ptr[group])
     for e in range(0, size, LANES):
-        if first + e + LANES <= entries.shape[0]:
-            place += keep_hits(hit[e : e + LANES], entries, first + e, t, bits, out, place)
-        else:  # so few are left of all
-            for more in range(e, size):
-                out[place] = (np.int64(entries[first + more]) << bits) | t
-                place += hit[more]
+        hits, low = _ALL >> np.uint64(64 - min(size - e, LANES)), group_test[group] + e
+        for k in range(count):
+            hits &= inside(tests, low, low + size, wanted[k])
+            low += 2 * size
+        if not whole:
+            own = entries[first + e : first + size]
+            hits = _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes)
+        place += keep_hits(hits, entries, first + e, np.int64(t), bits, out, place)
     return place
 
 
 @inner
-def _test(first, size, kind, kind_ptr, kind_attr, base, codes, tests, t, hit):
-    """hit[e] = whether tuple t passes the tests of entry e of a group that has `size` and its tests at `first`."""
-    k, stop = kind_ptr[kind], kind_ptr[kind + 1]
-    if stop - k < 2:
-        hit[:size] = 1
-    else:  # what is most frequent, without a pass to set and one more to combine
-        attr, other = kind_attr[k], kind_attr[k + 1]
-        code, code_2 = tests.dtype.type(codes[attr, t] - base[attr]), tests.dtype.type(codes[other, t] - base[other])
-        second = first + 2 * size
-        low, high = tests[first : first + size], tests[first + size : second]
-        low_2, high_2 = tests[second : second + size], tests[second + size : second + 2 * size]
-        for e in range(size):
-            hit[e] = (low[e] <= code) & (code < high[e]) & (low_2[e] <= code_2) & (code_2 < high_2[e])
-        k, first = k + 2, first + 4 * size
-    for more in range(k, stop):
-        attr = kind_attr[more]
-        code = tests.dtype.type(codes[attr, t] - base[attr])
-        low, high = tests[first : first + size], tests[first + size : first + 2 * size]
-        for e in range(size):
-            hit[e] &= (low[e] <= code) & (code < high[e])
-        first += 2 * size
+def _match(
+    tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
+    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out, wanted,
+):  # fmt: skip
+    """`match_lists`, without a reference counted for each list. wanted: int64[longest kind], scratch."""
+    place, size = np.int64(0), np.uint64(tuples.shape[0])
+    for j in range(size):
+        if j + _AHEAD < size and cells[j + _AHEAD] >= 0:
+            _ask(np.uint64(cells[j + _AHEAD]), cell_ptr, group_ptr, group_test, entries, tests)
+        hot, cell = cells[j] < 0, np.uint64(max(np.int64(cells[j]), ~np.int64(cells[j])))
+        for group in range(np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])):
+            kind = np.uint64(group_kind[group])
+            if not (hot and kind_flags[kind] & _SOLE):
+                place = _match_group(
+                    group, kind, kind_flags[kind] & _WHOLE, group_ptr, group_test, kind_ptr, kind_attr, entries, tests,
+                    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, np.uint64(tuples[j]), bits, wanted,
+                    out, place,
+                )  # fmt: skip
+    return place
 
 
 @njit(cache=True, nogil=True)
 def match_lists(
     tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
-    longest, base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
+    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
 ):  # fmt: skip
     """Test what `reach` found, in the order given.
 
     tuples, cells: int32[m], and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
     codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
-    lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. longest: entries of the longest
-    group. The index, codes: see `psoup.kernels.arrive`. All read.
+    lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. LANES elements more lie behind the
+    entries and behind the tests. The index, codes: see `psoup.kernels.arrive`. All read.
     out: uint32 or uint64[>= entries tested + LANES], written: clause << bits | tuple of the matches, in the order
     given; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
     """
-    place = np.int64(0)
-    hit = np.empty(longest + LANES, np.uint8)
-    for j in range(tuples.shape[0]):
-        t, cell, hot = tuples[j], cells[j], cells[j] < 0
-        cell = ~cell if hot else cell
-        for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
-            kind = group_kind[group]
-            flags = kind_flags[kind]
-            if hot and flags & _SOLE:
-                continue
-            first, stop = group_ptr[group], group_ptr[group + 1]
-            size = stop - first
-            _test(group_test[group], size, kind, kind_ptr, kind_attr, base, codes, tests, t, hit)
-            own = entries[first:stop]
-            if not flags & _WHOLE:
-                for e in range(size):
-                    for factor in range(clause_ptr[own[e]], clause_ptr[own[e] + 1]):
-                        if hit[e] == 0:
-                            break
-                        hit[e] = _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t)
-            place = _keep(hit, size, entries, first, t, bits, out, place)
-    return place
+    return _match(
+        tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
+        base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out, np.empty(kind_attr.shape[0], np.int64),
+    )  # fmt: skip

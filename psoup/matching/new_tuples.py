@@ -47,7 +47,7 @@ from psoup.runner import Runner, Task, handover_of, serial, threads_of
 
 _ONE_RUN = 8_192
 """Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
-_CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 4.0
+_CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 1.0
 """About what a tuple costs: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
 
 
@@ -146,10 +146,10 @@ def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[i
     if threads > 1:
         for index in (part.index for part in parts):
             cost += _CLAUSE_NS * len(index.rest)
-            if len(index.lists.entries):
-                cost += _TUPLE_NS + _TEST_NS * len(index.lists.entries) / len(index.lists.cell_ptr)
+            if len(index.lists):
+                cost += _TUPLE_NS + _TEST_NS * len(index.lists) / len(index.lists.cell_ptr)
         threads = max(1, min(threads, int(n * cost / max(handover_of(run), 1))))
-    if not any(len(part.index.lists.entries) or any(own.text for own in part.index.bounds) for part in parts):
+    if not any(len(part.index.lists) or any(own.text for own in part.index.bounds) for part in parts):
         return [(0, n)], threads
     inner = {((piece.start + n * k // threads) & ~63) - piece.start for k in range(1, threads)}
     ends = [0, *sorted(place for place in inner if 0 < place < n), n]
@@ -184,7 +184,7 @@ def compile_kernels() -> None:
     index = (ints, ints, ints, ints, ints)
     for keys in (np.zeros(0, np.uint32), np.zeros(0, np.uint64)):
         for tests in (np.zeros(0, np.uint16), np.zeros(0, np.int32)):
-            lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests, 0)
+            lists = (ints, ints, ints, longs, ints, ints, bytes_, ints, tests)
             match_lists(ints[:0], ints[:0], *lists, longs, codes, *index, 1, keys)
         name_slots(keys, 1, bytes_, slots)
         group_keys(keys, 1, 0, 0, starts.reshape(1, -1)[:0], keys, slots, offsets)

@@ -116,8 +116,8 @@ class ShardJoin:
         out = self.scratches[0].get("wide" if wide else "narrow", reached.tests + LANES, kind)
         count = match_lists(
             reached.tuples, reached.cells, lists.cell_ptr, lists.group_ptr, lists.group_kind, lists.group_test,
-            lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries, lists.tests, lists.longest, index.base,
-            codes, index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, bits, out,
+            lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries, lists.tests, index.base, codes,
+            index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, bits, out,
         )  # fmt: skip
         alive = part.alive if part.live < len(index) else part.alive[:0]
         if results.rows.size:
@@ -147,7 +147,7 @@ class _Reached:
 
 def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
     index, lists = part.index, part.index.lists
-    if not len(lists.entries):
+    if not len(lists):
         return _Reached(index.rest, _NOTHING, _NOTHING, 0)
     most = len(lists.grid_attr) * codes.shape[1]
     seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)

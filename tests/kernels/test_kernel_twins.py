@@ -46,7 +46,7 @@ SCRATCH = {
     "arrive.emit": (20, 21),
     "arrive.prepare_and_emit": (4, 25, 26),
     "postings.reach": (12, 13, 14),
-    "postings.match_lists": (20,),
+    "postings.match_lists": (19,),
     "order.order_keys": (2,),
     "runs.find_pairs": (6,),
     "runs.group_keys": (5,),
@@ -67,7 +67,7 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         chosen, found, _ = returned
         return [np.sort(arguments[12][:chosen]), *(own[:found] for own in arguments[13:])]
     if name == "postings.match_lists":
-        return arguments[20][:returned]
+        return arguments[19][:returned]
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
     kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0, "runs.name_slots": 0}

@@ -224,8 +224,8 @@ def _listed(rng: Rng) -> tuple[Any, ...]:
     group_test = np.concatenate([[0], np.cumsum(np.where(group_kind == 0, 4 * sizes, 0))]).astype(np.int64)
     kind_ptr, kind_attr = np.array([0, 2, 2], np.int32), np.array([0, 2], np.int32)
     flags = rng.integers(0, 4, 2).astype(np.uint8)
-    entries = rng.integers(0, 30, group_ptr[-1]).astype(np.int32)
-    tests = rng.integers(0, 30, group_test[-1]).astype(rng.choice(["uint16", "int32"]))
+    entries = rng.integers(0, 30, group_ptr[-1] + LANES).astype(np.int32)
+    tests = rng.integers(0, 30, group_test[-1] + LANES).astype(rng.choice(["uint16", "int32"]))
     grids, groups = (grid_attr, grid_shift, grid_first), (cell_ptr, group_ptr, group_kind)
     return codes, base, grids, groups, (group_test, kind_ptr, kind_attr), flags, entries, tests
 
@@ -247,9 +247,8 @@ def _match_lists(rng: Rng) -> Arguments:
     own = rng.permutation(found) if rng.random() < 0.5 else np.arange(found)
     tuples, cells, bits = arguments[-2][own], arguments[-1][own], 8
     dtype = rng.choice(["uint32", "uint64"])
-    longest = int(np.diff(groups[1]).max(initial=0))
     return (
-        tuples, cells, *groups, *more, flags, entries, tests, longest, base, codes,
+        tuples, cells, *groups, *more, flags, entries, tests, base, codes,
         *_clauses(rng, base), bits, np.zeros(tested + LANES, dtype),
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ def reach(
 
 def match_lists(
     tuples: Array, cells: Array, cell_ptr: Array, group_ptr: Array, group_kind: Array, group_test: Array,
-    kind_ptr: Array, kind_attr: Array, kind_flags: Array, entries: Array, tests: Array, longest: int, base: Array,
+    kind_ptr: Array, kind_attr: Array, kind_flags: Array, entries: Array, tests: Array, base: Array,
     codes: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, bits: int,
     out: Array,
 ) -> int:  # fmt: skip
