@@ -41,16 +41,18 @@ EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
 Address = Annotated[
     str | None,
     typer.Option(
-        "--address", metavar="HOST:PORT", help="Where the service is, or unix:PATH (or PSOUP_ADDRESS, or psoup.toml)."
+        "--address",
+        metavar="HOST:PORT",
+        help="Address of the service, or unix:PATH (else PSOUP_ADDRESS, else psoup.toml).",
     ),
 ]
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this time.", min=0.001)
+    float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after so many seconds.", min=0.001)
 ]
 WaitFor = Annotated[
     int | None,
     typer.Option(
-        "--wait-for", metavar="SEQUENCE", min=0, help="Reflect this event at least: psoup push --json tells its number."
+        "--wait-for", metavar="SEQUENCE", min=0, help="Wait for this event, whose number psoup push --json tells."
     ),
 ]
 Since = Annotated[
@@ -59,32 +61,32 @@ Since = Annotated[
         "--since",
         metavar="SEQUENCE",
         min=0,
-        help="Nothing under this name was sent before this event: for a name that may be of a forgotten producer.",
+        help="Promise that nothing was sent under this name before this event: if the service forgot the name.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on standard output.")]
 
 
 def exit_code(problem: PSoupError) -> int:
-    """The exit code of the `psoup` command for an error of the SDK."""
+    """Return the exit code of the `psoup` command for an error of the SDK."""
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
 
 
 def unreadable(problem: OSError | ValueError) -> str:
-    """What is wrong with a file that was to be read."""
+    """Say why a file cannot be read."""
     if isinstance(problem, OSError) and problem.filename and problem.strerror:
         return f"{problem.filename} cannot be read: {problem.strerror}"
     return f"the file is not UTF-8: {problem}" if isinstance(problem, UnicodeError) else str(problem)
 
 
 def message(text: str) -> None:
-    """A line for people, on standard error."""
+    """Print a line for people, on standard error."""
     print(text, file=sys.stderr)
 
 
 @contextmanager
 def connect(address: str | None, timeout: float | None = None) -> Iterator[Client]:
-    """A client for one command, after flags, environment and psoup.toml."""
+    """Open a client for one command, after flags, environment and psoup.toml."""
     settings = client_settings(address, timeout)
     with Client(settings.address, timeout=settings.timeout_seconds) as client:
         yield client
@@ -102,8 +104,8 @@ _OWN_WORDS = (
 
 def _in_own_words(said: str) -> str:
     for pattern, words in _OWN_WORDS:
-        if (found := re.fullmatch(pattern, said)) is not None:
-            return found.expand(words)
+        if (match := re.fullmatch(pattern, said)) is not None:
+            return match.expand(words)
     return said
 
 
@@ -124,7 +126,7 @@ class ErrorGroup(TyperGroup):
             message("psoup: interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            raise  # whoever read the output has left; handled by the command line's own machinery
+            raise  # the reader of the output has left; handled by the command line's own machinery
         except UnicodeError as problem:  # of an argument or of standard input
             message(f"psoup: the text is not UTF-8: {problem}")
             raise typer.Exit(1) from None

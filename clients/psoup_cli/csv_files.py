@@ -58,15 +58,15 @@ def _table(data: bytes, names: list[str], convert: pyarrow.csv.ConvertOptions) -
 def _refusal(
     records: Records, names: list[str], convert: pyarrow.csv.ConvertOptions, problem: pa.ArrowInvalid
 ) -> InvalidData:
-    """What is wrong with the first record that cannot be read."""
+    """Say what is wrong with the first record that cannot be read."""
     starts = [int(start) for start in records.starts()]
     bounds = [*starts, len(records.data)]
 
     def fault(low: int, high: int) -> str:
         try:
             _table(records.data[bounds[low] : bounds[high]], names, convert)
-        except pa.ArrowInvalid as found:
-            return str(found)
+        except pa.ArrowInvalid as refusal:
+            return str(refusal)
         return ""
 
     low, high = 0, len(starts)
@@ -79,18 +79,18 @@ def _refusal(
 
 def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
     said = re.sub(r"^(In CSV |CSV parse error: |Row #\d+: )+", "", said)
-    found = re.match(r"column #(\d+): (?:Row #\d+: )?(.*)", said)
+    match = re.match(r"column #(\d+): (?:Row #\d+: )?(.*)", said)
     counts = re.match(r"Expected (\d+) columns, got (\d+)", said)
     if counts is not None:
         wanted, there = int(counts[1]), int(counts[2])
         said = f"it has {counted(there, 'value')}, and the first line {counted(wanted, 'name')}"
         hint = "; they are separated by commas" if wanted == 1 or there == 1 else ""
         return InvalidData(f"line {line}: {said}{hint}", facts={"line": str(line)})
-    if found is None:
+    if match is None:
         return InvalidData(f"line {line}: this cannot be read as csv: {said}", facts={"line": str(line)})
-    name, what = names[int(found[1])], _in_sql(found[2].removesuffix("."))
+    name, what = names[int(match[1])], _in_sql(match[2].removesuffix("."))
     value = _table(record, names, pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())))
-    shown: Any = value.column(int(found[1]))[0].as_py().decode(errors="backslashreplace")
+    shown: Any = value.column(int(match[1]))[0].as_py().decode(errors="backslashreplace")
     return InvalidData(
         f"line {line}, column {name!r}, {shown!r}: {what}; if that stands for NULL, name it with --null",
         facts={"line": str(line), "column": name},
@@ -98,8 +98,8 @@ def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
 
 
 def _in_sql(what: str) -> str:
-    """A message of Arrow about a value, with the type as the stream's statement calls it."""
-    found = re.match(r"CSV conversion error to (\S+): invalid value ", what)
-    if found is None:
+    """Translate a message of Arrow about a value: the type is named as in the stream's statement."""
+    match = re.match(r"CSV conversion error to (\S+): invalid value ", what)
+    if match is None:
         return what.replace("decimal128", "decimal")
-    return f"it is no {_SQL_TYPES.get(found[1], found[1])}"
+    return f"it is not a valid {_SQL_TYPES.get(match[1], match[1])}"

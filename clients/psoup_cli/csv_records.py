@@ -116,11 +116,11 @@ def _quoted(data: bytes, line: int) -> tuple[Array, Array]:
     after = np.where(end == len(data) - 1, _NEWLINE, raw[np.minimum(end + 1, len(data) - 1)])
     if _AROUND[before].all() and _AROUND[after].all():
         return begin, np.concatenate([end + 1, [len(data) + 1] * (len(begin) - len(end))])
-    found = list(_QUOTED.finditer(data))  # quotes within fields: rare
-    for match in found:
+    fields = list(_QUOTED.finditer(data))  # quotes within fields: rare
+    for match in fields:
         _check_closed(data, line, match)
-    stops = [match.end() if match[1] else len(data) + 1 for match in found]
-    return np.array([match.start() for match in found], np.int64), np.array(stops, np.int64)
+    stops = [match.end() if match[1] else len(data) + 1 for match in fields]
+    return np.array([match.start() for match in fields], np.int64), np.array(stops, np.int64)
 
 
 def _check_closed(data: bytes, line: int, match: re.Match[bytes]) -> None:

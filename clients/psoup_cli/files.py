@@ -148,7 +148,7 @@ def _lines(file: Any) -> Iterator[bytes]:
 
 
 def _ready(file: Any) -> bool:
-    """Whether reading would not wait; unknown (where pipes cannot be asked) is no."""
+    """Whether reading would not wait; False where a pipe cannot be asked."""
     try:
         return bool(select.select([file], [], [], 0)[0])
     except (OSError, ValueError):
@@ -163,20 +163,20 @@ def _json_row(line: bytes, number: int) -> dict[str, Any]:
 
 
 def json_kind(value: Any) -> str:
-    """What JSON calls a value."""
+    """Name the kind of a JSON value."""
     kinds = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a number"}
     return kinds.get(type(value), f"`{json.dumps(value)}`")
 
 
 def json_of(line: bytes | str, number: int) -> Any:
-    """The value on a line of a file; raises InvalidData that names the line, and the column where it ends to be one."""
+    """Read the JSON value on a line of a file; raises InvalidData that names the line and the column of the fault."""
     try:
         return json.loads(line)
     except json.JSONDecodeError as problem:
         what = f"{problem.msg} at column {problem.colno}"
     except ValueError as problem:
         what = str(problem)
-    raise InvalidData(f"line {number} is no JSON: {what}; write one object on each line")
+    raise InvalidData(f"line {number} is not valid JSON: {what}; write one object on each line")
 
 
 def _parquet(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iterator[FilePiece]:

@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what a terminal cannot show is no error
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
     try:
         from psoup_cli.app import app
 

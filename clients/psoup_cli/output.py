@@ -27,7 +27,7 @@ SAMPLE = 1_000
 _GAP = "   "
 """Between columns, as in the part of a table that Rich prints."""
 
-WIDE = 10_000  # columns when nobody looks: a table that is read by a program is not folded
+WIDE = 10_000  # columns for a reader that is a program: its table is not folded
 
 
 def console(file: TextIO | None = None) -> Console:
@@ -37,7 +37,7 @@ def console(file: TextIO | None = None) -> Console:
 
 
 def show(value: Any) -> str:
-    """A value as people read it: times in UTC without needless digits, NULL for None."""
+    """Write a value as people read it: times in UTC without needless digits, NULL for None."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -50,12 +50,12 @@ def show(value: Any) -> str:
 
 
 def iso(value: dt.datetime) -> str:
-    """ISO 8601 in UTC: 2013-07-04T12:00:00Z."""
+    """Write a time in ISO 8601, in UTC: 2013-07-04T12:00:00Z."""
     return value.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: times and decimals are text, and so are NaN and the infinities."""
+    """Turn a value into what JSON has: times and decimals are text, and so are NaN and the infinities."""
     if isinstance(value, dt.datetime):
         return iso(value)
     if isinstance(value, dt.date | Decimal):
@@ -72,12 +72,12 @@ def plain(value: Any) -> Any:
 
 
 def print_json(row: Mapping[str, Any]) -> None:
-    """One object on one line."""
+    """Print one object on one line."""
     print(json.dumps(plain(row), ensure_ascii=False, allow_nan=False))
 
 
 def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[bool] = ()) -> None:
-    """A table without borders; `right` says which columns are aligned to the right.
+    """Print a table without borders; `right` says which columns are aligned to the right.
 
     The first SAMPLE rows decide how wide the columns are; the others follow as they come, and a longer value pushes
     what is right of it. So any number of rows takes the memory of the sample.
@@ -103,7 +103,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one pair on a line."""
+    """Print names and values, one pair on a line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")
@@ -124,7 +124,7 @@ def numeric(schema: pa.Schema) -> list[bool]:
 
 
 def print_batches(format: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Rows as `csv`, `json` or `arrow` (an IPC stream), as they come; returns how many."""
+    """Print rows as `csv`, `json` or `arrow` (an IPC stream), as they come; returns how many."""
     writers = {"csv": _csv, "json": _json, "arrow": _arrow}
     return writers[format](schema, batches)
 

@@ -46,10 +46,10 @@ def read_lines(path: str) -> list[str]:
 
 def read_statements(path: str) -> ParameterFile:
     """One statement a line ("-": standard input), without empty lines and lines of comment."""
-    found = [(line, number) for line, number in _numbered(path) if not line.startswith("--")]
-    if not found:
+    statements = [(line, number) for line, number in _numbered(path) if not line.startswith("--")]
+    if not statements:
         raise ValueError(f"{path} holds no statements; write one on each line")
-    return ParameterFile([line for line, _ in found], [number for _, number in found])
+    return ParameterFile([line for line, _ in statements], [number for _, number in statements])
 
 
 def _numbered(path: str) -> list[tuple[str, int]]:
@@ -66,8 +66,8 @@ def read_parameters(path: str) -> ParameterFile:
     try:
         if format == "json":
             with open(path, encoding="utf-8") as lines:
-                found = [(_json_values(line, number), number) for number, line in enumerate(lines, 1) if line.strip()]
-            return ParameterFile([row for row, _ in found], [number for _, number in found])
+                rows = [(_json_values(line, number), number) for number, line in enumerate(lines, 1) if line.strip()]
+            return ParameterFile([row for row, _ in rows], [number for _, number in rows])
         if format == "parquet":
             return ParameterFile(pq.read_table(path), [])
         if format == "arrow":

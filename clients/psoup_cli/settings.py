@@ -119,7 +119,7 @@ def _checked_address(origin: str, value: Any) -> str:
         return _checked_socket(origin, str(value))
     if not (colon and host and port.isdigit() and 0 < int(port) < 65_536):
         raise typer.BadParameter(
-            f"{origin}: {value!r} is no address; write HOST:PORT, for instance {DEFAULT_ADDRESS}, or unix:PATH"
+            f"{origin}: {value!r} is not an address; write HOST:PORT, for instance {DEFAULT_ADDRESS}, or unix:PATH"
         )
     return str(value)
 
@@ -138,5 +138,5 @@ def _checked_timeout(origin: str, value: Any) -> float:
     except (TypeError, ValueError):
         seconds = 0.0
     if not 0 < seconds <= 1e6:
-        raise typer.BadParameter(f"{origin}: {value!r} is no timeout; give seconds above 0")
+        raise typer.BadParameter(f"{origin}: {value!r} is not a timeout; give seconds above 0")
     return seconds

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 class Completeness:
     """What an answer does and does not contain.
 
-    `sequence`: the last event that it reflects. `begin`, `end`: the closed window; None is unbounded or, for a window
-    that counts rows, empty. `final`: no tuple can join the window any more. `late`, `ahead`: tuples of the stream that
-    were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`: those whose
-    time lies in the window, so that they are missing here, None if that is not known any more. `pending`: tuples of the
-    stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: it began before
-    what is retained. `errors`: values in WHERE that could not be computed and count as false, in all tuples of the
-    chunks that the window touches: a tuple counts for each expression that failed, whatever the others say of it.
-    `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be computed and are NULL; of an
-    answer in pieces that is known when all are read.
+    `sequence`: the last event that the answer reflects. `begin`, `end`: the closed window; None is unbounded or, for a
+    window that counts rows, empty. `final`: no tuple can get into the window any more. `late`, `ahead`: tuples of the
+    stream that were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`:
+    those whose time lies in the window, so that they are missing here; None if that is not known any more. `pending`:
+    tuples of the stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: the
+    window begins before the oldest tuple that is kept. `errors`: values in WHERE that could not be computed and count
+    as false, in all tuples of the chunks that the window touches: a tuple counts for each expression that failed, also
+    where another one decides. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
+    computed and are NULL; an answer in pieces knows it when all are read.
     """
 
     sequence: int
@@ -59,7 +59,7 @@ class Completeness:
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
-        """From the wire."""
+        """Make one of the message on the wire."""
         return Completeness(
             sequence=message.sequence,
             now=_optional(message, "now"),
@@ -80,7 +80,7 @@ class Completeness:
         )
 
     def sentence(self) -> str:
-        """The same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
+        """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
         parts = ["final: nothing can change it any more" if self.final else "may still grow"]
         parts += self._waiting()
         parts += _refused(self.late, self.late_in_window, "came too late")
@@ -88,18 +88,18 @@ class Completeness:
         if self.truncated:
             parts.append("it begins at the oldest tuple kept, later than was asked for")
         if self.errors:
-            told = f"{counted(self.errors, 'value')} of WHERE could not be computed"
-            parts.append(f"{told} in the chunks that the window touches, false instead")
+            values = f"{counted(self.errors, 'value')} of WHERE could not be computed"
+            parts.append(f"{values} in the chunks that the window touches, false instead")
         if self.select_errors:
-            told = counted(self.select_errors, "value")
-            parts.append(f"{told} of the SELECT list could not be computed, NULL instead")
+            values = counted(self.select_errors, "value")
+            parts.append(f"{values} of the SELECT list could not be computed, NULL instead")
         if len(parts) == 1:
             parts.append("nothing late, nothing pending")
         text = "; ".join(parts) + "."
         return text[0].upper() + text[1:]
 
     def _waiting(self) -> list[str]:
-        """Tuples that wait can join a window that is not final, now or when it has moved on."""
+        """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""
         if not self.pending or self.final:
             return []
         if self.pending_in_window:
@@ -110,7 +110,7 @@ class Completeness:
 
 
 def _refused(count: int, inside: int | None, why: str) -> list[str]:
-    """What was refused of the stream, and how much of that is missing in the window."""
+    """Say how many tuples of the stream were refused, and how many of these are missing in the window."""
     if not count:
         return []
     text = f"{counted(count, 'tuple')} of the stream {why} and {verb(count, 'was', 'were')} refused"
@@ -164,19 +164,19 @@ class Answer:
         return tuple(self._table.schema.names)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """All rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC."""
+        """Return all rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC."""
         return list(self._rows())
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table. Nothing is copied."""
+        """Return the rows as an Arrow table. Nothing is copied."""
         return self._table
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a pandas frame; needs pandas."""
+        """Return the rows as a pandas frame; needs pandas."""
         return self._table.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a Polars frame; needs polars."""
+        """Return the rows as a Polars frame; needs polars."""
         import polars
 
         frame = polars.from_arrow(self._table)
@@ -201,12 +201,12 @@ class AnswerStream:
         if first is None:
             raise ServerFault("the service ended an answer before it began")
         self.completeness = Completeness.of(first.completeness)
-        self._file = _ReplyFile(self._told(), first.arrow_ipc)
+        self._file = _ReplyFile(self._noting(), first.arrow_ipc)
         self._reader = pa.ipc.open_stream(self._file)
         self.schema: pa.Schema = self._reader.schema
 
-    def _told(self) -> Iterator[Any]:
-        """The other messages; the last may know more of how complete the answer is."""
+    def _noting(self) -> Iterator[Any]:
+        """The messages after the first; the last one may know more of how complete the answer is."""
         for reply in self._replies:
             if reply.HasField("completeness"):
                 self.completeness = Completeness.of(reply.completeness)
@@ -222,7 +222,7 @@ class AnswerStream:
         yield from self._reader
 
     def read_all(self) -> Answer:
-        """What is left, as one answer in memory."""
+        """Read the rest of the answer into memory."""
         return Answer(self._reader.read_all(), self.completeness)
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class _ReplyFile:
         self._left = memoryview(start)
 
     def read(self, size: int = -1) -> bytes:
-        """The next `size` bytes, less only at the end."""
+        """Return the next `size` bytes, fewer only at the end."""
         pieces: list[memoryview] = []
         while size:
             if not self._left:
@@ -260,17 +260,17 @@ class _ReplyFile:
         return b"".join(pieces)
 
     def readable(self) -> bool:
-        """Yes."""
+        """True: pyarrow asks before it reads."""
         return True
 
     def writable(self) -> bool:
-        """No."""
+        """False: replies come once, in their order."""
         return False
 
     def seekable(self) -> bool:
-        """No."""
+        """False: replies come once, in their order."""
         return False
 
     def close(self) -> None:
-        """Nothing to do: the stream owns the call."""
+        """Do no more than note it: the stream owns the call."""
         self.closed = True

@@ -44,7 +44,10 @@ class ParameterTable:
 
 
 def parameters_of(sql: str, rows: Any) -> ParameterTable:
-    """Rows as callers have them. Raises InvalidData, which names the column and the row, and TypeError."""
+    """Make a table of rows in any form that callers have.
+
+    Raises TypeError, and InvalidData, which names the column and the row.
+    """
     if is_pandas(rows):
         rows = _of_pandas(rows)
     if isinstance(rows, pa.RecordBatch) or (hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, pa.Table)):
@@ -68,7 +71,7 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
 
 
 def _of_pandas(frame: Any) -> pa.Table:
-    """A table of a pandas frame, column by column: NaN is NULL there."""
+    """Make a table of a pandas frame, column by column, as NaN means NULL there."""
     names = [str(name) for name in frame.columns]
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -136,7 +139,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
-    """Why values make no column: one is too large, no parameter, or they are of several types."""
+    """Say why values do not make a column: one is too large or not a parameter, or their types differ."""
     for number, value in enumerate(values, 1):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return InvalidData(
@@ -158,26 +161,26 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
 def requests_of(
     sql: str | Sequence[str], rows: Any, request_id: str | None
 ) -> tuple[int, Iterator[queries_pb2.RegisterManyRequest]]:
-    """How many queries there are, and the calls that register them."""
+    """Return how many queries there are, and the calls that register them."""
     base = request_id or uuid.uuid4().hex
     if rows is None:
         statements = [sql] if isinstance(sql, str) else list(sql)
         return len(statements), _of_statements(statements, base)
     if not isinstance(sql, str):
         raise TypeError("rows of parameters belong to one statement")
-    found = parameters_of(sql, rows)
-    if not found.table.num_columns and len(found.table):
+    parameters = parameters_of(sql, rows)
+    if not parameters.table.num_columns and len(parameters.table):
         raise InvalidData("the rows are empty; for a statement without parameters leave them out")
-    return len(found.table), _of_rows(sql, found, base)
+    return len(parameters.table), _of_rows(sql, parameters, base)
 
 
-def _of_rows(sql: str, found: ParameterTable, base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
+def _of_rows(sql: str, parameters: ParameterTable, base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
     first = 1
-    for payload in split(found.table, PART_QUERIES):
+    for payload in split(parameters.table, PART_QUERIES):
         yield queries_pb2.RegisterManyRequest(
             statements=[sql],
             parameters=payload.data,
-            by_name=found.by_name,
+            by_name=parameters.by_name,
             request_id=f"{base}/{first}",
             first_number=first,
         )

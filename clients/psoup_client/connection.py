@@ -53,7 +53,7 @@ _LONGEST_PATH = 107
 
 
 def naming(payload: int, stream: str | None = None) -> Names:
-    """Metadata that name how long a request with so long a payload may be, and the stream that it is pushed to.
+    """Make metadata that name how long a request with such a payload may be, and the stream it is pushed to.
 
     A service that knows them can refuse what it has no room for before it is sent, and gives a long one more time.
     """
@@ -62,13 +62,13 @@ def naming(payload: int, stream: str | None = None) -> Names:
 
 
 def naming_stream(stream: str) -> Names:
-    """Metadata that name the stream alone."""
+    """Make metadata that name the stream alone."""
     raw = stream.encode("utf-8", "replace")
     return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
 
 
 def target(address: str) -> str:
-    """What gRPC calls an address: "host:port" as it is, and "unix:" with the path of a socket.
+    """Write an address as gRPC does: "host:port" as it is, and "unix:" with the path of a socket.
 
     Raises ValueError for a path that no socket can have.
     """
@@ -78,13 +78,13 @@ def target(address: str) -> str:
     path = "/" + path.lstrip("/") if path.startswith("/") else path
     if not path or "\0" in path or len(os.fsencode(path)) > _LONGEST_PATH:
         raise ValueError(
-            f"{address!r} is no address of a Unix socket: write unix:PATH, with a path of 1 to {_LONGEST_PATH} bytes"
+            f"{address!r} is not the address of a Unix socket: write unix:PATH, with 1 to {_LONGEST_PATH} bytes of PATH"
         )
     return f"unix:{quote(path)}"
 
 
 def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
-    """gRPC's arguments of a channel: those of the SDK, with the caller's in their place where both have one."""
+    """List gRPC's arguments of a channel: those of the SDK, with the caller's in their place where both have one."""
     retry = options.retry
     arguments = {
         "grpc.service_config": _service_config(retry),
@@ -100,7 +100,7 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
 
 
 def _service_config(retry: RetryOptions) -> str:
-    """gRPC's own repetitions, as JSON: of every method (the empty name), but for those with an entry of their own."""
+    """Write gRPC's own repetitions as JSON: for every method (the empty name) but those with their own entry."""
     never = [{"service": f"psoup.v1.{service}", "method": method} for service, method in _NOT_REPEATED]
     methods: list[dict[str, Any]] = [{"name": never}]
     if retry.channel_attempts > 1:
@@ -127,7 +127,7 @@ def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
 class Connection:
     """A channel to `address` ("host:port", "unix:path"); `timeout`: the deadline of calls that name none, in seconds.
 
-    Raises ValueError for an address or a timeout that cannot be.
+    Raises ValueError for a malformed address, and for a timeout that is not above 0.
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
@@ -159,7 +159,7 @@ class Connection:
         wait_for_ready: bool = False,
         names: Names = (),
     ) -> Any:
-        """The reply of a unary call; raises PSoupError. `timeout` is for all attempts together.
+        """Make a unary call and return its reply; raises PSoupError. `timeout` is for all attempts together.
 
         With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once. `before_repeating`
         makes the request one that may come twice. `names`: what the service may know of the request before it reads it
@@ -189,9 +189,9 @@ class Connection:
         return method(request, timeout=self.timeout if timeout is None else timeout, metadata=names)
 
     def replies(self, call: Any) -> Iterator[Any]:
-        """The messages of an opened call; it is cancelled when the iteration ends or is abandoned.
+        """Give the messages of an opened call, which is cancelled when the iteration ends or is abandoned.
 
-        gRPC itself never ends a call that nobody reads any more.
+        gRPC itself never ends a call whose replies are not read any more.
         """
         try:
             yield from call

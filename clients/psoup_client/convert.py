@@ -29,7 +29,7 @@ _ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
 
 
 def to_table(data: Any, stream: StreamInfo) -> pa.Table:
-    """`data` as a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
+    """Make `data` a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
     if isinstance(data, pa.Table | pa.RecordBatch):
         named = [(name, data.column(i)) for i, name in enumerate(data.schema.names)]
     elif is_pandas(data):
@@ -58,7 +58,7 @@ class _SeriesValues:
 
 
 def is_pandas(data: Any) -> bool:
-    """Whether it is a frame of pandas: nobody has one while that is not imported, or only being imported."""
+    """Whether it is a frame of pandas: none exists before pandas is imported, or while it is being imported."""
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(data, frame)
 
@@ -168,7 +168,7 @@ def _from_arrow(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> pa.Arr
 
 
 def _decode(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A dictionary's values, written out."""
+    """Write out the values of a dictionary array."""
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array([_decode(chunk) for chunk in array.chunks], None if array.num_chunks else pa.string())
     values = array.dictionary
@@ -214,15 +214,15 @@ def _cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | 
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     result = array.cast(target)
     if t.is_date(target) and t.is_timestamp(array.type) and not result.cast(array.type).equals(array):
-        raise ValueError("a time of day is no part of a DATE")  # Arrow would cut it off
+        raise ValueError("a DATE has no time of day")  # Arrow would cut it off
     return result
 
 
 def _parse_times(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """ISO 8601 text, with or without a zone, as instants."""
-    instant = pa.timestamp("us", tz="UTC")
+    """Read ISO 8601 text, with or without a zone, as instants."""
     import pyarrow.compute as pc
 
+    instant = pa.timestamp("us", tz="UTC")
     zoned = pc.match_substring_regex(text, _ZONED)
     with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string())).cast(instant)
     without = pc.if_else(zoned, pa.scalar(None, pa.string()), text).cast(pa.timestamp("us"))
@@ -230,7 +230,7 @@ def _parse_times(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
 
 
 def _first_bad_row(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> int | None:
-    """The first row that cannot be converted, by halving. O(rows) conversions in all."""
+    """Find the first row that cannot be converted, by halving. O(rows) conversions in all."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -262,7 +262,7 @@ def _from_python(values: Sequence[Any], column: ColumnInfo) -> pa.Array | pa.Chu
 
 
 def _one(value: Any, target: pa.DataType) -> Any:
-    """One Python value in a form that pyarrow takes for `target` without loss; raises ValueError if there is none."""
+    """Give a Python value the form that pyarrow takes for `target` without loss; raises ValueError if none does."""
     if hasattr(value, "item"):  # a scalar of NumPy
         value = value.item()
     t = pa.types
@@ -283,7 +283,7 @@ def _one(value: Any, target: pa.DataType) -> Any:
     else:
         fit = value if isinstance(value, str) else None
     if fit is None:
-        raise ValueError(f"{value!r} is no {target}")
+        raise ValueError(f"{value!r} is not a valid {target}")
     return fit
 
 
@@ -304,7 +304,7 @@ def _unfit(row: int | None, value: Any, column: ColumnInfo) -> InvalidData:
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
     if isinstance(value, str) and column.type in _WRITTEN:
-        way = f"is no {column.type}; one is written {_WRITTEN[column.type]}"
+        way = f"is not a valid {column.type}; write it as {_WRITTEN[column.type]}"
         return InvalidData(f"{place}{shown} in column {column.name!r} {way}", facts=facts)
     hint = (
         "; write it as text or Decimal, floats are not exact"

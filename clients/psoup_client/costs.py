@@ -18,7 +18,7 @@ ORDERS: dict[str, queries_pb2.CostOrder.ValueType] = {
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """What one query costs, since it was registered or the service started.
+    """The costs of one query since it was registered or the service started.
 
     Of `tuples` that came, `candidates` were looked at for it, and `matched_new` of these matched; `matched` are all,
     with older ones that it was applied to. `cpu_share` (0 to 1) and `bytes` are its own part where queries share their
@@ -40,7 +40,7 @@ class QueryCost:
 
     @staticmethod
     def of(message: queries_pb2.QueryCost) -> QueryCost:
-        """From the wire."""
+        """Make one of the message on the wire."""
         return QueryCost(
             QueryInfo.of(message.query),
             message.tuples,
@@ -54,7 +54,7 @@ class QueryCost:
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem:
-    """What one structure takes: bytes, of which some could be given back; `count` of what it is for, `per` what."""
+    """Memory of one structure: its bytes, of which some could be given back; it is for `count` things, each a `per`."""
 
     structure: str
     bytes: int
@@ -70,7 +70,7 @@ class MemoryItem:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBill:
-    """All structures, and the bytes that they may take together."""
+    """The memory of all structures, and the bytes that they may take together."""
 
     items: tuple[MemoryItem, ...]
     budget: int
@@ -82,6 +82,6 @@ class MemoryBill:
 
     @staticmethod
     def of(message: server_pb2.GetServerInfoResponse) -> MemoryBill:
-        """From the wire."""
+        """Make one of the message on the wire."""
         items = (MemoryItem(i.structure, i.bytes, i.reclaimable_bytes, i.count, i.per) for i in message.bill)
         return MemoryBill(tuple(items), message.memory_budget)

@@ -12,7 +12,7 @@
     ├── OutOfRange              a window or a time outside what is kept or known
     ├── ResourceExhausted       a budget is used up: the message says which
     ├── AccessDenied            who you are, or what you may do
-    ├── Unavailable             nobody answers, or the service starts or drains: try again later
+    ├── Unavailable             no service answers, or it starts or drains: try again later
     ├── DeadlineExceeded        no reply within the deadline; what was asked for may have happened or not
     ├── Cancelled               the call was given up on this side, or the client is closed
     └── ServerFault             a defect of PSoup, or a server that does not know the call
@@ -93,7 +93,7 @@ class InvalidData(InvalidRequest):
 
 
 class NotFound(PSoupError):
-    """There is nothing of that name or ID."""
+    """No stream, query or tuple has that name or ID."""
 
     reason = "NOT_FOUND"
 
@@ -135,7 +135,7 @@ class AccessDenied(PSoupError):
 
 
 class Unavailable(PSoupError):
-    """Nobody answers at the address, or the service is starting or draining."""
+    """No service answers at the address, or it is starting or draining."""
 
     reason = "UNAVAILABLE"
 
@@ -193,7 +193,7 @@ _NOBODY = "failed to connect to all addresses; last error: "
 
 
 def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
-    """The SDK's error for a failed call; `address` is named where nobody answered."""
+    """Make the SDK's error of a failed call; `address` is named where no service answered."""
     code: grpc.StatusCode = problem.code()
     message: str = problem.details() or code.name
     details = _Details(problem)
@@ -208,7 +208,7 @@ def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
 
 
 def from_failure(failure: queries_pb2.Failure) -> PSoupError:
-    """The error of one query among many."""
+    """Make the error of one query among many."""
     kind = _BY_NUMBER.get(failure.code, ServerFault)
     return kind(failure.message, reason=failure.reason or None, facts=dict(failure.facts))
 
@@ -232,7 +232,7 @@ class _Details:
             try:
                 for part in status_pb2.Status.FromString(value).details:
                     self._add(part)
-            except DecodeError:  # whoever sent it was no PSoup; code and message still hold
+            except DecodeError:  # the sender was not a PSoup service; code and message still hold
                 continue
 
     def _add(self, part: any_pb2.Any) -> None:
@@ -250,7 +250,7 @@ def _number(text: str | None) -> int:
 
 
 def after_rows(problem: PSoupError, rows: int) -> PSoupError:
-    """The same error of a part of some rows, its row counted among all: `rows` came before the part."""
+    """Make the same error with its row counted among all rows: `rows` came before the part that was refused."""
     row = problem.facts.get("row", "")
     if not rows or not row.isdigit():
         return problem

@@ -22,7 +22,7 @@ class Patience:
         self._pauses = self._retry.pauses()
 
     def next(self, problem: PSoupError) -> float:
-        """Seconds until the next attempt; raises `problem` when the time is used up."""
+        """Return the seconds until the next attempt; raises `problem` when the time is used up."""
         now = time.monotonic()
         if self._first_failure is None:
             self._first_failure = now
@@ -32,5 +32,5 @@ class Patience:
 
 
 def passes(problem: PSoupError) -> bool:
-    """Whether the same call may succeed later: nobody answers now, or the service says when to come again."""
+    """Whether the same call may succeed later: no service answers now, or it says when to come again."""
     return isinstance(problem, Unavailable | DeadlineExceeded) or problem.retry_after is not None

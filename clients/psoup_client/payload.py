@@ -28,7 +28,7 @@ class Payload:
 
 
 def split(table: pa.Table, batch_rows: int = BATCH_ROWS) -> Iterator[Payload]:
-    """`table` in order, as payloads of at most `batch_rows` rows that fit a message each.
+    """Cut `table`, in order, into payloads of at most `batch_rows` rows that fit a message each.
 
     Raises InvalidData if a single row does not fit.
     """
@@ -63,6 +63,6 @@ def _write(table: pa.Table) -> bytes:
 
 
 def read(data: bytes) -> pa.Table:
-    """The table in a complete Arrow IPC stream; shares the bytes' memory."""
+    """Read the table in a complete Arrow IPC stream; shares the bytes' memory."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()

@@ -249,7 +249,7 @@ class Producer:
             self._on_reply(self._result)
 
     def _fail(self, problem: PSoupError) -> None:
-        """The end. A row that was refused is one of the first batch without a reply: say where it is among all."""
+        """End with this problem. The row it names is in the first batch without a reply: say where it is among all."""
         with self._changed:
             if problem.facts.get("row", "").isdigit():
                 problem.facts["pushed_row"] = str(self._rows + int(problem.facts["row"]))
@@ -257,7 +257,7 @@ class Producer:
             self._changed.notify_all()
 
     def _next_request(self, requests: _SentRequests) -> ingest_pb2.PushStreamRequest | None:
-        """The next batch for the present call; waits for one, None when the call is over."""
+        """Wait for the next batch of the present call; None when the call is over."""
         with self._changed:
             self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
             if requests.stopped or self._closing:

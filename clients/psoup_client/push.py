@@ -23,7 +23,7 @@ _FORGOTTEN_AFTER_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What became of pushed rows: how many were taken, how many refused as too late or too far ahead.
+    """The outcome of a push: how many rows were taken, how many refused as too late or too far ahead.
 
     `sequence` is the last event's place in the service's order (0 if nothing was sent), `watermark` the stream's
     then. `duplicates` counts batches that had been taken before and were not taken again.
@@ -38,7 +38,7 @@ class PushResult:
     duplicates: int = 0
 
     def plus(self, reply: Any) -> PushResult:
-        """With one more reply (PushResponse or PushStreamResponse) added."""
+        """Add one more reply (PushResponse or PushStreamResponse)."""
         return replace(
             self,
             sequence=max(self.sequence, reply.sequence),
@@ -51,7 +51,7 @@ class PushResult:
         )
 
     def joined(self, later: PushResult) -> PushResult:
-        """What became of these rows and of `later` ones together."""
+        """Add the outcome of `later` rows."""
         return PushResult(
             max(self.sequence, later.sequence),
             self.accepted + later.accepted,

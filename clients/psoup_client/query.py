@@ -47,7 +47,7 @@ class Query:
 
     @property
     def id(self) -> str:
-        """Its identity; opaque text."""
+        """The query's ID: opaque text."""
         return self._id
 
     @property
@@ -79,7 +79,7 @@ class Query:
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """The answer now, or with NOW set to `as_of`, as a whole in memory.
+        """Return the answer now, or with NOW set to `as_of`, as a whole in memory.
 
         No tuple after `as_of` is in it: a window that ends later is cut there. `window` ("BEGIN … END …") replaces the
         query's own. `wait_for` is a sequence that the answer must reflect; without it, what this client itself pushed
@@ -115,7 +115,7 @@ class Query:
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> AnswerStream:
-        """The same answer in pieces, for a `with` statement; `timeout` is for all of it."""
+        """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
         request = queries_pb2.InvokeStreamRequest(query_id=self.id, window=window, accept_truncation=accept_truncation)
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
@@ -128,7 +128,7 @@ class Query:
         return self._client.reflecting(wait_for, attempt)
 
     def explain(self, *, wait_for: int | None = None, timeout: float | None = None) -> Explanation:
-        """How the service keeps the query, and what an invocation would read; reflects what `invoke` does."""
+        """Ask how the service keeps the query, and what an invocation would read; reflects what `invoke` does."""
         connection = self._client.connection
         request = queries_pb2.ExplainRequest(query_id=self.id)
 
@@ -154,21 +154,21 @@ def fetch_info(client: Session, query_id: str) -> QueryInfo:
 
 
 def answer_of(reply: queries_pb2.InvokeResponse) -> Answer:
-    """An answer that came in one message."""
+    """Make the answer that came in one message."""
     return Answer(read(reply.arrow_ipc), reply.completeness)
 
 
 def _whole(value: Any) -> Any:
-    """Struct knows only doubles: whole numbers become int again."""
+    """Make whole numbers int again: a protobuf Struct knows only doubles."""
     if isinstance(value, dict):
-        return {name: _whole(one) for name, one in value.items()}
+        return {name: _whole(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_whole(one) for one in value]
+        return [_whole(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Explanation:
-    """How a query is kept: `lines` for people, `details` for programs. `str()` joins the lines."""
+    """Explanation of how a query is kept: `lines` for people, `details` for programs. `str()` joins the lines."""
 
     def __init__(self, lines: list[str], details: dict[str, object]) -> None:
         self.lines = lines

@@ -35,7 +35,7 @@ class ColumnInfo:
 
     @staticmethod
     def of(message: types_pb2.Column) -> ColumnInfo:
-        """From the wire."""
+        """Make one of the message on the wire."""
         data_type = message.type
         if data_type.kind == types_pb2.KIND_DECIMAL:
             text = f"DECIMAL({data_type.precision},{data_type.scale})"
@@ -85,12 +85,12 @@ class StreamInfo:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of its tuples."""
+        """The Arrow schema of the stream's tuples."""
         return pa.schema([pa.field(c.name, c.arrow, c.nullable) for c in self.columns])
 
     @staticmethod
     def of(message: streams_pb2.Stream) -> StreamInfo:
-        """From the wire."""
+        """Make one of the message on the wire."""
         return StreamInfo(
             name=message.name,
             stream_id=message.stream_id,
@@ -138,7 +138,7 @@ class QueryInfo:
 
     @staticmethod
     def of(message: queries_pb2.Query) -> QueryInfo:
-        """From the wire."""
+        """Make one of the message on the wire."""
         return QueryInfo(
             query_id=message.query_id,
             sql=message.statement,
@@ -154,7 +154,7 @@ class QueryInfo:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What the client talks to. `memory` is bytes by structure; `durable` whether pushes survive a restart."""
+    """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart."""
 
     version: str
     incarnation: str
@@ -170,7 +170,7 @@ class ServerInfo:
 
     @staticmethod
     def of(message: server_pb2.GetServerInfoResponse) -> ServerInfo:
-        """From the wire."""
+        """Make one of the message on the wire."""
         return ServerInfo(
             version=message.version,
             incarnation=message.incarnation,
@@ -187,10 +187,10 @@ class ServerInfo:
 
 
 def columns_of(messages: Sequence[types_pb2.Column]) -> tuple[ColumnInfo, ...]:
-    """From the wire, in order."""
+    """Make the columns of the messages on the wire, in order."""
     return tuple(ColumnInfo.of(message) for message in messages)
 
 
 def window_kind(kind: int) -> str:
-    """`snapshot`, `landmark` or `sliding`."""
+    """Name the kind of a window: `snapshot`, `landmark` or `sliding`."""
     return types_pb2.WindowKind.Name(kind).removeprefix("WINDOW_KIND_").lower()  # type: ignore[arg-type]

@@ -51,13 +51,13 @@ class Session:
 
     def convert(self, stream: str, data: Any) -> Any:
         """Make an Arrow table of `data` that fits `stream`; raises InvalidData. The schema is asked for once."""
-        known = self._schemas.get(stream.lower())
-        if known is not None:
+        schema = self._schemas.get(stream.lower())
+        if schema is not None:
             try:
-                return to_table(data, known)
+                return to_table(data, schema)
             except InvalidData:  # perhaps the stream has other columns by now
                 fresh = self.describe(stream, wait_for=0)
-                if fresh.columns == known.columns:
+                if fresh.columns == schema.columns:
                     raise
                 return to_table(data, fresh)
         return to_table(data, self.describe(stream, wait_for=0))
@@ -104,7 +104,7 @@ class Session:
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> Iterator[Any]:
-        """The elements of `field` in all pages of a call that lists."""
+        """Give the elements of `field` in all pages of a call that lists."""
         while True:
             reply = self._read(method, request, wait_for, timeout)
             yield from getattr(reply, field)

@@ -26,7 +26,7 @@ from psoup_proto.v1 import staging_pb2
 
 
 class Stage:
-    """An open batch of `stream`. `id` names it for others (empty if it was committed before). Of one thread."""
+    """An open batch of `stream`. `id` names it for others (empty if it was committed before). For one thread."""
 
     def __init__(self, client: Session, stream: str, stage_id: str, result: PushResult | None = None) -> None:
         self.stream = stream
@@ -50,7 +50,7 @@ class Stage:
 
     @classmethod
     def join(cls, client: Session, stream: str, stage_id: str) -> Stage:
-        """The stage that another client opened, to add parts to it. Asks nobody; a wrong ID shows at the first part."""
+        """Return the stage that another client opened, to add parts to it. A wrong ID shows at the first part."""
         return cls(client, stream, stage_id)
 
     def __enter__(self) -> Stage:

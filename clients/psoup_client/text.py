@@ -13,7 +13,7 @@ T = TypeVar("T", bound=type)
 
 
 def refusing_surrogates(cls: T) -> T:
-    """A class whose public methods raise InvalidRequest for text with half of a surrogate pair in it."""
+    """Make the public methods of a class raise InvalidRequest for text with half of a surrogate pair in it."""
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(cls, name, _generator(method) if inspect.isgeneratorfunction(method) else _plain(method))

@@ -20,18 +20,18 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def to_micros(value: Instant) -> int:
-    """Microseconds since 1970 UTC; raises ValueError or TypeError for what is no time.
+    """Return microseconds since 1970 UTC; raises ValueError or TypeError for a value that is not a time.
 
     >>> to_micros("1970-01-01T00:00:01Z"), to_micros("1970-01-01 01:00:01+01:00"), to_micros(5)
     (1000000, 1000000, 5)
     """
     if isinstance(value, bool) or not isinstance(value, dt.datetime | int | str):
-        raise TypeError(f"{value!r} is no time: give a datetime, ISO 8601 text or microseconds since 1970")
+        raise TypeError(f"{value!r} is not a time: give a datetime, ISO 8601 text or microseconds since 1970")
     if isinstance(value, str):
         try:
             value = dt.datetime.fromisoformat(value.strip())
         except ValueError:
-            raise ValueError(f"{value!r} is no time: write it as 2013-07-04T12:00:00Z") from None
+            raise ValueError(f"{value!r} is not a time: write it as 2013-07-04T12:00:00Z") from None
     if isinstance(value, int):
         return value
     if value.tzinfo is None:
@@ -40,13 +40,13 @@ def to_micros(value: Instant) -> int:
 
 
 def to_proto(value: Instant) -> Timestamp:
-    """The instant as a protobuf Timestamp."""
+    """Make the instant a protobuf Timestamp."""
     seconds, micros = divmod(to_micros(value), 1_000_000)
     return Timestamp(seconds=seconds, nanos=micros * 1_000)
 
 
 def from_proto(value: Timestamp) -> dt.datetime:
-    """The instant as an aware datetime in UTC, at most the first or last that Python knows."""
+    """Make the instant an aware datetime in UTC: the first or last that Python knows, if it lies beyond."""
     try:
         return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
     except OverflowError:

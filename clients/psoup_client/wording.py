@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """A count and its noun, as a person writes them; `plural` where the ending is another one.
+    """Write a count and its noun, as a person writes them; `plural` where the ending is another one.
 
     >>> counted(1, "row"), counted(1_200, "row"), counted(0, "query"), counted(2, "match")
     ('1 row', '1,200 rows', '0 queries', '2 matches')
@@ -13,7 +13,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def verb(count: int, singular: str, plural: str) -> str:
-    """The form of a verb, or of any word, that goes with a count.
+    """Choose the form of a verb, or of any word, that goes with a count.
 
     >>> verb(1, "was", "were"), verb(2, "was", "were")
     ('was', 'were')

@@ -86,7 +86,7 @@ def _take(path: Path, what: str) -> int | None:
             raise Conflict(
                 f"{what} is being run already, by {holder}; wait for it, or end it", reason="JOB_RUNS"
             ) from None
-        os.close(handle)  # whoever held it has just removed it
+        os.close(handle)  # the run that held the lock has just removed it
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
     return handle

@@ -53,7 +53,7 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class BackfillResult:
-    """What became of a job. `rows` attached in `chunks`; `bad` rows are in `quarantine`. `duplicate`: it was there."""
+    """The outcome of a job. `rows` attached in `chunks`; `bad` rows are in `quarantine`. `duplicate`: it was there."""
 
     job: str
     rows: int = 0
@@ -86,7 +86,8 @@ def backfill(
     folder `quarantine`, with the source's columns and `_problem`; without one they are an error.
 
     With `evaluate`, the queries that stand on the stream are evaluated in the same pass, and what they match is written
-    beside the chunks; one that is registered while the job runs is evaluated when somebody asks.
+    beside the chunks; one that is registered while the job runs is evaluated when a client
+    invokes it.
 
     The service's folder must be reachable, under the same path, by driver and workers. `progress` is told of how far
     it is. A service that is away when the history is to be attached is waited for, `patience` seconds. Raises
@@ -131,29 +132,29 @@ def _check_arguments(frame: DataFrame, chunk_rows: int) -> None:
 
 
 def job_name(site: AttachSite) -> str:
-    """How the directories of a job begin."""
+    """Return how the names of a job's directories begin."""
     return prefix("history", site.stream_id, site.job)
 
 
 def _written(directory: Path) -> tuple[int, int]:
-    """Rows and chunks that workers have written, of a task that ran twice once; from the names of files."""
-    found = dict(path.name.split("-")[:2] for path in directory.glob("*.parquet"))
-    return sum(map(int, found.values())), len(found)
+    """Count rows and chunks that workers have written, by the names of files: a task that ran twice counts once."""
+    rows_of_chunk = dict(path.name.split("-")[:2] for path in directory.glob("*.parquet"))
+    return sum(map(int, rows_of_chunk.values())), len(rows_of_chunk)
 
 
 def standing_queries(client: Client, site: AttachSite) -> Statements:
-    """The queries that stand on the stream: their numbers in this incarnation, and their statements."""
+    """Ask for the queries that stand on the stream: their numbers in this incarnation, and their statements."""
     infos = [query.info for query in client.queries(site.stream)]
     return tuple((int(info.query_id.rpartition("-")[2]), info.sql) for info in infos)
 
 
 def incarnation(identity: str) -> str:
-    """Of an ID on the wire: what its number is bound to."""
+    """Return the incarnation in an ID on the wire, which its number is bound to."""
     return identity.split("-")[1]
 
 
 def time_column(spec: StreamSpec) -> str:
-    """The column that has the physical IDs."""
+    """Name the column that has the physical IDs."""
     return TIME_COLUMN if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
 
 
@@ -193,7 +194,7 @@ def write_directory(
     most: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
-    """Make the directory whole; None if there is no row. `most`: chunks that the rows fill, about.
+    """Write all files of the directory; None without a row. `most`: about how many chunks the rows fill.
 
     They are cut into ranges of time, each a task: one for a core, or more, so that one can be sorted in memory.
 
@@ -225,7 +226,7 @@ class ChunkWriter:
     others: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A row of facts for each chunk written."""
+        """Write chunks, and give a row of facts for each."""
         context = TaskContext.get()
         place, number_of_try = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
         spec, queries = create_stream(self.statement), known(self.statement, self.queries)
@@ -239,7 +240,7 @@ class ChunkWriter:
 
 
 def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table]:
-    """The rows in tables of `chunk_rows`, the last one shorter; and shorter ones where their texts are long."""
+    """Cut the rows into tables of `chunk_rows`, the last one shorter; and shorter ones where their texts are long."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -257,7 +258,7 @@ def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table
 
 
 def to_batch(spec: StreamSpec, table: pa.Table) -> Batch:
-    """The rows in the engine's form, and their physical IDs."""
+    """Turn rows into the engine's form, with their physical IDs."""
     time = table.column(time_column(spec)).combine_chunks().cast(pa.int64())
     columns = columns_from_arrow(spec.schema, table.select(list(spec.schema.names)))
     return Batch(tuple(columns), np.ascontiguousarray(time.to_numpy()))

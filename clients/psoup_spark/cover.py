@@ -33,7 +33,7 @@ _FACTS = "place long, rows long, matches long"
 
 @dataclass(frozen=True, slots=True)
 class CoverResult:
-    """What became of a job: `rows` in `chunks` were evaluated for `queries`, with so many `matches`.
+    """The outcome of a job: `rows` in `chunks` were evaluated for `queries`, with so many `matches`.
 
     `before`: chunks on disk that had been. `gone`: chunks that expired meanwhile, or were covered by another job.
     """
@@ -66,7 +66,7 @@ def cover(
         texts = {} if stream is None else {query.id: query.sql for query in client.queries(stream)}
         wanted = tuple(dict.fromkeys([*queries, *texts]))
         if not wanted:
-            raise InvalidData("there is no query to cover; name some, or a stream that has queries")
+            raise InvalidData("no query was named; name some, or a stream that has queries")
         site = client.begin_cover(wanted)
         if not site.chunks or not site.numbers:
             return CoverResult(len(wanted), before=site.covered)
@@ -79,13 +79,13 @@ def cover(
             sizes = {Path(chunk.path).name + SUFFIX: chunk.rows for chunk in site.chunks}
             watch.written = lambda: _written(directory, sizes)
             with watch.running():
-                found = _evaluate(spark, site, directory, statements)
+                evaluated = _evaluate(spark, site, directory, statements)
                 watch.phase = "attaching"
-                names = tuple(Path(site.chunks[place].path).name for place, _, _ in found)
+                names = tuple(Path(site.chunks[place].path).name for place, _, _ in evaluated)
                 numbers = np.array([number for number, _ in statements], np.int64)
                 write_cover(directory, Cover(site.incarnation, ranges_of(numbers), names))
                 chunks, rows = insist(patience, lambda: client.cover(site, directory.name))
-    matches = sum(count for _, _, count in found)
+    matches = sum(count for _, _, count in evaluated)
     return CoverResult(len(wanted), chunks, rows, matches, site.covered, len(site.chunks) - chunks)
 
 

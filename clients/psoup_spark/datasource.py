@@ -63,7 +63,7 @@ class PSoupSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Of the format."""
+        """Name the format."""
         return "psoup"
 
     def schema(self) -> StructType:
@@ -238,7 +238,7 @@ def _check_known(options: MutableMapping[str, str]) -> None:
     odd = next((name for name in options if name.lower() not in known), None)
     if odd is not None:
         what = "a query" if options.get("query") else "a stream"
-        raise InvalidRequest(f"there is no option {odd!r} for {what}; there are {', '.join(known)}")
+        raise InvalidRequest(f"{odd!r} is not an option for {what}; the options are {', '.join(known)}")
 
 
 def _arrow(schema: StructType) -> pa.Schema:

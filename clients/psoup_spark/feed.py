@@ -72,7 +72,7 @@ def feed(
 
 @dataclass(slots=True)
 class _FeedBatches:
-    """What foreachBatch calls, one batch at a time, on a thread of the query."""
+    """The function that foreachBatch calls, one batch at a time, on a thread of the query."""
 
     target: RowTarget
     streams: StreamingQueryManager
@@ -96,7 +96,7 @@ class _FeedBatches:
             self.progress(number, result)
 
     def ended(self, query: StreamingQuery) -> None:
-        """The last watermark is told, too."""
+        """Tell the service the last watermark, too."""
         self.beat(query)
 
     def beat(self, query: StreamingQuery | None) -> None:

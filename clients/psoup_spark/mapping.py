@@ -1,7 +1,7 @@
 """Rows of any source as rows of a stream: named, cast without loss, and those that cannot be, with the reason.
 
-source row ──expressions──> try_cast to the stream's types ──> row            problem NULL
-                                     └── NULL where there was a value, ──> row   problem "price: 'n/a' is no DOUBLE"
+source row ──expressions──> try_cast to the stream's types ──> row   problem NULL
+                                     └── NULL where there was a value, ──> row   "price: n/a is not a valid DOUBLE"
                                          or a value that would change
 """
 
@@ -54,8 +54,8 @@ class Mapped:
 
 def wanted(spec: StreamSpec) -> tuple[Attribute, ...]:
     """The columns that history has: the stream's, and `_time` if that is not one of them."""
-    own = spec.schema.attributes
-    return own if spec.event_time else (*own, Attribute(TIME_COLUMN, TIMESTAMP, nullable=False))
+    attributes = spec.schema.attributes
+    return attributes if spec.event_time else (*attributes, Attribute(TIME_COLUMN, TIMESTAMP, nullable=False))
 
 
 def apply(
@@ -76,14 +76,14 @@ def apply(
             f"the stream has no column {odd!r}; it has {', '.join(known.values())}", facts={"column": odd}
         )
     texts = {name.lower(): text for name, text in mapping.items()}
-    there = {name.lower(): name for name in frame.columns}
+    source_names = {name.lower(): name for name in frame.columns}
     sources = []
     for number, attribute in enumerate(attributes):
         folded = attribute.name.lower()
         if folded in texts:
             source = F.expr(texts[folded])
-        elif folded in there:
-            source = F.col(f"`{there[folded]}`")
+        elif folded in source_names:
+            source = F.col(f"`{source_names[folded]}`")
         elif attribute.nullable and number != spec.time_attribute:
             source = F.lit(None)
         else:
@@ -96,19 +96,21 @@ def apply(
     return _cast(frame.select("*", *sources), frame.columns, spec, (since, until))
 
 
-def _cast(frame: DataFrame, own: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None]) -> Mapped:
+def _cast(frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[int | None, int | None]) -> Mapped:
     values, problems, attributes = [], [], wanted(spec)
     for number, attribute in enumerate(attributes):
-        source, found = F.col(_SOURCE.format(number)), frame.schema[_SOURCE.format(number)].dataType
-        value = _instant(frame, attribute, source, found).try_cast(_TYPES.get(attribute.type.kind, str(attribute.type)))
-        problem = _problem(attribute, source, value, found)
+        source, source_type = F.col(_SOURCE.format(number)), frame.schema[_SOURCE.format(number)].dataType
+        value = _instant(frame, attribute, source, source_type).try_cast(
+            _TYPES.get(attribute.type.kind, str(attribute.type))
+        )
+        problem = _problem(attribute, source, value, source_type)
         if number == spec.time_attribute or attribute.name == TIME_COLUMN:
             problem = problem.when(value.isNull(), F.lit(f"{attribute.name}: NULL, and it is the time"))
         elif not attribute.nullable:
             problem = problem.when(value.isNull(), F.lit(f"{attribute.name}: NULL, and the column is NOT NULL"))
         problems.append(problem)
         values.append(value.alias(_VALUE.format(number)))
-    kept = [F.col(f"`{name}`") for name in own]
+    kept = [F.col(f"`{name}`") for name in names]
     checked = frame.select(*kept, *values, F.coalesce(*problems).alias(PROBLEM))
     time = F.col(_VALUE.format(len(attributes) - 1 if spec.time_attribute is None else spec.time_attribute))
     good = reduce(Column.__and__, _inside(time, bounds), F.col(PROBLEM).isNull())
@@ -119,38 +121,38 @@ def _cast(frame: DataFrame, own: list[str], spec: StreamSpec, bounds: tuple[int 
     return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
 
 
-def _instant(frame: DataFrame, attribute: Attribute, source: Column, found: DataType) -> Column:
+def _instant(frame: DataFrame, attribute: Attribute, source: Column, source_type: DataType) -> Column:
     """The column; a time without a zone, or a day, that becomes an instant is one of UTC, in any zone of the session.
 
     Raises InvalidData for a column of many values.
     """
-    if isinstance(found, ArrayType | MapType | StructType | VariantType):
+    if isinstance(source_type, ArrayType | MapType | StructType | VariantType):
         raise InvalidData(
-            f"column {attribute.name!r} is {attribute.type}, but the source has {found.simpleString()}; say what"
+            f"column {attribute.name!r} is {attribute.type}, but the source has {source_type.simpleString()}; say what"
             f" becomes of it with --mapping {attribute.name}=EXPRESSION",
             facts={"column": attribute.name},
         )
     if attribute.type.kind is not Kind.TIMESTAMP or frame.sparkSession.conf.get(_ZONE) == "UTC":
         return source
-    if isinstance(found, TimestampNTZType):
+    if isinstance(source_type, TimestampNTZType):
         return F.concat(source.cast("string"), F.lit("Z"))
-    return F.concat(source.cast("string"), F.lit("T00:00:00Z")) if isinstance(found, DateType) else source
+    return F.concat(source.cast("string"), F.lit("T00:00:00Z")) if isinstance(source_type, DateType) else source
 
 
-def _problem(attribute: Attribute, source: Column, value: Column, found: DataType) -> Column:
+def _problem(attribute: Attribute, source: Column, value: Column, source_type: DataType) -> Column:
     """Why a value does not fit; NULL if it does."""
     wrong = source.isNotNull() & value.isNull()
-    if attribute.type.kind in (Kind.BIGINT, Kind.DECIMAL) and isinstance(found, FractionalType):
-        wrong = wrong | ~value.try_cast(found).eqNullSafe(source)
-    elif attribute.type.kind is Kind.DECIMAL and isinstance(found, StringType):
+    if attribute.type.kind in (Kind.BIGINT, Kind.DECIMAL) and isinstance(source_type, FractionalType):
+        wrong = wrong | ~value.try_cast(source_type).eqNullSafe(source)
+    elif attribute.type.kind is Kind.DECIMAL and isinstance(source_type, StringType):
         wrong = wrong | ~source.try_cast("decimal(38,18)").eqNullSafe(value)
     shown = F.concat(F.lit(f"{attribute.name}: "), F.substring(source.try_cast("string"), 1, 100))
-    problem = F.when(wrong, F.concat(shown, F.lit(f" is no {attribute.type}")))
+    problem = F.when(wrong, F.concat(shown, F.lit(f" is not a valid {attribute.type}")))
     if attribute.type.kind not in _INFINITE:
         return problem
     number, last = _INFINITE[attribute.type.kind]
     infinite = F.abs(number(value)) == F.lit(last)
-    return problem.when(infinite, F.lit(f"{attribute.name}: an infinite {attribute.type}, which is no time here"))
+    return problem.when(infinite, F.lit(f"{attribute.name}: an infinite {attribute.type}, which PSoup does not take"))
 
 
 def _inside(time: Column, bounds: tuple[int | None, int | None]) -> list[Column]:

@@ -28,7 +28,7 @@ CHUNK_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class QueryRead:
-    """What to invoke: a query that is registered, or a `statement` that is for as long as it is read."""
+    """The query to invoke: one that is registered, or a `statement` that is for as long as it is read."""
 
     address: str
     query: str = ""
@@ -37,7 +37,7 @@ class QueryRead:
     accept_truncation: bool = False
 
     def read(self, window: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of one window in columns of `schema`; raises PSoupError. Memory: a batch."""
+        """Read the rows of one window in columns of `schema`; raises PSoupError. Memory: a batch."""
         with Client(self.address) as client:
             query = client.query(self.query) if self.query else client.register(self.statement)
             try:
@@ -65,13 +65,13 @@ class QueryRead:
 
 
 def select(stream: str, columns: Sequence[str], condition: str = "") -> str:
-    """The statement that reads columns of the tuples kept, those that satisfy a condition in PSoup's SQL."""
+    """Write the statement that reads columns of the tuples kept, those that satisfy a condition in PSoup's SQL."""
     where = f" WHERE {condition}" if condition else ""
     return f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(stream)}{where} BEGIN (START)"
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it; the pseudo-columns are words of the language."""
+    """Quote a name for SQL; the pseudo-columns are words of the language."""
     return name if name in ("_id", "_time") else '"' + name.replace('"', '""') + '"'
 
 
@@ -89,13 +89,13 @@ def windows(client: Client, stream: str, parts: int) -> list[str]:
 
 
 def between(begin: int | None, end: int | None) -> str:
-    """The window of the times begin <= t < end, in microseconds; None is unbounded."""
+    """Write the window of the times begin <= t < end, in microseconds; None is unbounded."""
     start = "START" if begin is None else literal(begin)
     return f"BEGIN ({start})" if end is None else f"BEGIN ({start}) END ({literal(end - 1)})"
 
 
 def literal(micros: int) -> str:
-    """An instant as a window takes it."""
+    """Write an instant as a window takes it."""
     instant = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
     return f"TIMESTAMP '{instant.isoformat(sep=' ')}'"
 

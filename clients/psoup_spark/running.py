@@ -15,7 +15,7 @@ QUERY_ID = "sql.streaming.queryId"
 
 
 class RunningBatches(Protocol[R_co]):
-    """What foreachBatch calls. `problem` is what ended the query: Spark keeps only its text."""
+    """The function that foreachBatch calls. `problem` is what ended the query: Spark keeps only its text."""
 
     problem: PSoupError | None
 
@@ -25,12 +25,12 @@ class RunningBatches(Protocol[R_co]):
         ...
 
     def ended(self, query: StreamingQuery) -> None:
-        """The query has ended by itself."""
+        """Finish, as the query has ended by itself."""
         ...
 
 
 class Running(Generic[R_co]):
-    """A query that runs. `query` is Spark's own handle, `result` what became of the rows so far."""
+    """A running query. `query` is Spark's own handle, `result` what became of the rows so far."""
 
     def __init__(self, query: StreamingQuery, batches: RunningBatches[R_co]) -> None:
         self.query = query
@@ -42,7 +42,7 @@ class Running(Generic[R_co]):
         return self._batches.result
 
     def wait(self, timeout: int | None = None) -> bool:
-        """Wait until the query ends, `timeout` seconds at most; whether it has.
+        """Wait until the query ends, `timeout` seconds at most; returns whether it has.
 
         Raises the PSoupError that ended it, if one did, else Spark's own StreamingQueryException.
         """

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RowTarget:
-    """Where rows go. `patience`: seconds to wait for a service that is away or has no room."""
+    """The stream that rows go to. `patience`: seconds to wait for a service that is away or has no room."""
 
     address: str
     stream: str
@@ -46,7 +46,7 @@ class RowTarget:
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """What makes a batch one: it is taken once for each producer and number. `since`: see `Client.stage`."""
+    """Name of a batch, which is taken once for each producer and number. `since`: see `Client.stage`."""
 
     producer: str
     number: int = 0
@@ -94,10 +94,10 @@ def begin(client: Client, target: RowTarget, batch: BatchId) -> Stage:
 def commit(client: Client, target: RowTarget, batch: BatchId, stage: Stage, sent: Iterable[Sent]) -> PushResult:
     """Commit the parts in the order of the partitions; raises the problem of the first that has one."""
     parts: list[str] = []
-    for one in sent:
-        if one.problem is not None:
-            raise one.problem
-        parts += one.parts
+    for partition in sent:
+        if partition.problem is not None:
+            raise partition.problem
+        parts += partition.parts
     if not parts:  # to name none is to name all, and attempts that failed may have left some: an empty stage has none
         stage = begin(client, target, batch)
     return insist(target.patience, lambda: stage.commit(parts, timeout=COMMIT_SECONDS))
@@ -122,7 +122,7 @@ def send_partition(target: RowTarget, stage_id: str, batches: Iterable[pa.Record
 
 
 def insist(seconds: float, attempt: Callable[[], T]) -> T:
-    """The result of a call that may be repeated; while the service is away or has no room, for up to `seconds`."""
+    """Repeat a call while the service is away or has no room, for up to `seconds`; returns its result."""
     patience = Patience(seconds)
     while True:
         try:
@@ -163,7 +163,7 @@ def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def abort(stage: Stage) -> None:
-    """Give the room back, if somebody answers."""
+    """Give the stage's room back, if the service answers."""
     try:
         stage.abort()
     except PSoupError:

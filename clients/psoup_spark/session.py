@@ -40,7 +40,7 @@ class NoJava(PSoupError):
 
 
 def defaults(master: str) -> dict[str, str]:
-    """The settings of a session of ours, before the caller's own.
+    """Return the settings that PSoup gives a session, before the caller's.
 
     A time without a zone is UTC in PSoup, so texts are read as UTC. Workers run the interpreter that runs this.
     """
@@ -85,7 +85,7 @@ def check_java() -> None:
     """Raise NoJava, which says what to do, if there is no Java to start."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
-        raise NoJava(f"JAVA_HOME is {home}, and there is no bin/java in it; name a Java {JAVA} or newer, or unset it")
+        raise NoJava(f"JAVA_HOME is {home}, which has no bin/java; name a Java {JAVA} or newer, or unset it")
     if not home and shutil.which("java") is None:
         raise NoJava(
             f"Spark needs Java {JAVA} or newer, and there is none: install it (Debian: openjdk-{JAVA}-jre-headless)"

@@ -5,8 +5,8 @@
     SHARED/join-<query>-000000007.held/        rows that wait for the watermark, as Parquet, for the batch that follows
     SHARED/join-<query>.last                   the number of the last batch that all services had
 
-A directory gets its name by a rename when it is whole, and keeps it: whoever runs the batch again attaches the same
-bytes to the services that lack them.
+A directory gets its name by a rename when it is whole, and keeps it: a job that runs the batch again attaches the
+same bytes to the services that lack them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class BatchFolder:
 
     @property
     def name(self) -> str:
-        """What it is called when it is whole; *join* is what such a job was called first, and runs go on over that."""
+        """The name of the whole directory; it says *join*, the first name of such jobs, so that old runs go on."""
         return f"join-{self.query_id}-{self.number:09}"
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the directory, once it is whole."""
         return self.shared / self.name
 
     @property
@@ -49,7 +49,7 @@ class BatchFolder:
         return (self.path / MANIFEST).exists()
 
     def begin(self) -> Path:
-        """A new directory for an attempt; those of attempts that died are removed. Raises OSError."""
+        """Make a new directory for an attempt; those of attempts that died are removed. Raises OSError."""
         for left in self.shared.glob(f"{self.name}.*.new"):
             shutil.rmtree(left, ignore_errors=True)
         new = self.shared / f"{self.name}.{secrets.token_hex(3)}.new"
@@ -57,7 +57,7 @@ class BatchFolder:
         return new
 
     def publish(self, attempt: Path) -> None:
-        """The directory of the attempt is whole; if another attempt was faster, its directory is as good."""
+        """Give the whole directory of an attempt its name; if another attempt was faster, its directory is as good."""
         try:
             os.rename(attempt, self.path)
         except OSError:
@@ -66,13 +66,13 @@ class BatchFolder:
                 raise
 
     def offer(self, folder: str) -> None:
-        """Let a service find it in the folder in which it looks: as a link, unless it is there."""
-        there = Path(folder) / self.name
-        if there.parent.resolve() == self.shared.resolve():
+        """Link the directory into the folder in which a service looks, if that is another one."""
+        link = Path(folder) / self.name
+        if link.parent.resolve() == self.shared.resolve():
             return
         try:
-            there.unlink(missing_ok=True)  # of an attempt before this one
-            there.symlink_to(self.path.resolve())
+            link.unlink(missing_ok=True)  # of an attempt before this one
+            link.symlink_to(self.path.resolve())
         except OSError as problem:
             raise InvalidData(
                 f"{folder}, where the service looks for what is attached, cannot be reached from here"
@@ -80,11 +80,11 @@ class BatchFolder:
             ) from problem
 
     def withdraw(self, folders: list[str]) -> None:
-        """The batch is attached everywhere: nothing of it is needed any more."""
+        """Remove the directory and its links: the batch is attached everywhere."""
         for folder in folders:
-            there = Path(folder) / self.name
-            if there.is_symlink():
-                there.unlink(missing_ok=True)
+            link = Path(folder) / self.name
+            if link.is_symlink():
+                link.unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
     @property
@@ -96,7 +96,7 @@ class BatchFolder:
             return -1
 
     def done(self) -> None:
-        """All services have the batch. Raises OSError."""
+        """Write down that all services have the batch. Raises OSError."""
         new = self.shared / f"{self.name}.last.new"
         new.write_text(str(self.number), encoding="ascii")
         os.replace(new, self._last)
@@ -107,13 +107,13 @@ class BatchFolder:
 
     @property
     def held(self) -> Path:
-        """Where its rows are kept that wait."""
+        """The folder of the batch's rows that wait for the watermark."""
         return self.shared / (self.name + _HELD)
 
     def held_before(self) -> Path | None:
-        """Where the batches before have left theirs; what is older than that is removed."""
-        found = [path for path in self.shared.glob(f"join-{self.query_id}-*{_HELD}") if (path / _WHOLE).exists()]
-        earlier = sorted(path for path in found if path.name < self.held.name)
+        """Find the folder of the rows that earlier batches left waiting; older folders are removed."""
+        folders = [path for path in self.shared.glob(f"join-{self.query_id}-*{_HELD}") if (path / _WHOLE).exists()]
+        earlier = sorted(path for path in folders if path.name < self.held.name)
         for path in earlier[:-1]:
             shutil.rmtree(path, ignore_errors=True)
         return earlier[-1] if earlier else None

@@ -60,8 +60,8 @@ class Source:
 
 
 def expressions(text: str) -> list[str]:
-    """The expressions of a SELECT list: cut at the commas that no bracket or quote holds."""
-    found, depth, quote, start = [], 0, "", 0
+    """Cut a SELECT list into its expressions, at the commas outside brackets and quotes."""
+    parts, depth, quote, start = [], 0, "", 0
     for place, letter in enumerate(text):
         if quote:
             quote = "" if letter == quote else quote
@@ -70,6 +70,6 @@ def expressions(text: str) -> list[str]:
         else:
             depth += (letter in "([") - (letter in ")]")
             if letter == "," and depth == 0:
-                found.append(text[start:place])
+                parts.append(text[start:place])
                 start = place + 1
-    return [*found, text[start:]]
+    return [*parts, text[start:]]

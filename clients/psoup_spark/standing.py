@@ -59,7 +59,7 @@ MAX_AHEAD = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class StandResult:
-    """What became of the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
+    """The outcome for the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
 
     `held` wait for the watermark. `duplicates`: batches that an earlier run had attached; of one that it had written,
     only `rows` and `chunks` are known.
@@ -74,8 +74,8 @@ class StandResult:
     duplicates: int = 0
 
     def joined(self, later: StandResult) -> StandResult:
-        """The sum; `held` is that of the later one."""
-        names = [one.name for one in fields(self) if one.name != "held"]
+        """Add the later outcome, whose `held` counts."""
+        names = [field.name for field in fields(self) if field.name != "held"]
         return StandResult(**{name: getattr(self, name) + getattr(later, name) for name in names}, held=later.held)
 
 
@@ -105,22 +105,22 @@ def stand(
     `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
     service looks. `mapping` and `quarantine` are those of `backfill`; rows of a stream in system time have the time of
     their batch. The services have the same CREATE STREAM, and queries of their own, all of which are evaluated here;
-    one that is registered meanwhile, when somebody asks.
+    one that is registered meanwhile is evaluated when a client invokes it.
 
     Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable. A
     service that lacks batches which others have ends the job with InvalidData.
     """
     if not frame.isStreaming:
         raise TypeError("stand takes a streaming frame (spark.readStream); attach another one with backfill")
-    found = []
+    sites = []
     with ExitStack() as opened:
         for address in addresses:
             client = opened.enter_context(Client(address))
-            found.append((client.address, client.begin_attach(stream, "stand", 0)))
-    specs = {address: create_stream(site.statement) for address, site in found}
+            sites.append((client.address, client.begin_attach(stream, "stand", 0)))
+    specs = {address: create_stream(site.statement) for address, site in sites}
     _check_alike(specs)
     target = BatchTarget(
-        tuple(specs), stream, Path(shared or found[0][1].folder), dict(mapping or {}), quarantine, patience
+        tuple(specs), stream, Path(shared or sites[0][1].folder), dict(mapping or {}), quarantine, patience
     )
     batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
@@ -130,7 +130,7 @@ def stand(
 
 @dataclass(frozen=True, slots=True)
 class BatchTarget:
-    """Where batches go, and how rows become those of the stream."""
+    """Services and folder that batches go to, and how rows become those of the stream."""
 
     addresses: tuple[str, ...]
     stream: str
@@ -142,7 +142,7 @@ class BatchTarget:
 
 @dataclass(slots=True)
 class _StandingBatches:
-    """What foreachBatch calls, one batch at a time, on a thread of the query."""
+    """The function that foreachBatch calls, one batch at a time, on a thread of the query."""
 
     target: BatchTarget
     progress: Progress | None
@@ -163,10 +163,10 @@ class _StandingBatches:
             self.progress(number, result)
 
     def ended(self, query: StreamingQuery) -> None:
-        """Nothing is left to be done."""
+        """Do nothing: the last batch has told all."""
 
     def put(self, frame: DataFrame, place: BatchFolder) -> StandResult:
-        """Have the batch attached to every service, whatever an earlier attempt has done of that."""
+        """Attach the batch to every service that lacks it; an earlier attempt may have done a part of that."""
         target, job = self.target, f"spark-{place.query_id}"
         with ExitStack() as opened:
             clients = [opened.enter_context(Client(address)) for address in target.addresses]
@@ -204,17 +204,17 @@ class _Queries:
     took: float = 0.0
 
     def now(self, clients: Sequence[Client], sites: Sequence[AttachSite], patience: float) -> Statements:
-        """(number, statement) of those of all services; each one's numbers begin at a multiple of SERVICE_IDS."""
+        """Return the queries of all services; the numbers of each service begin at a multiple of SERVICE_IDS."""
         stream, streams = sites[0].stream, tuple(site.stream_id for site in sites)
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
         start, least = time.monotonic(), QUERIES_SHARE * self.took
         pause = max(QUERIES_SECONDS, least) if counts == self.counts else least / 4
         if start - self.asked >= pause or streams != self.streams:  # numbers are those of one life of the data
-            found = list[tuple[int, str]]()
+            statements = list[tuple[int, str]]()
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
-                own = insist(patience, partial(standing_queries, client, site))
-                found += [(place * SERVICE_IDS + number, text) for number, text in own]
-            self.queries, self.counts, self.streams = tuple(found), counts, streams
+                numbered = insist(patience, partial(standing_queries, client, site))
+                statements += [(place * SERVICE_IDS + number, text) for number, text in numbered]
+            self.queries, self.counts, self.streams = tuple(statements), counts, streams
             self.asked = time.monotonic()
             self.took = self.asked - start
         return self.queries
@@ -251,7 +251,7 @@ def release(
             rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
         attempt = place.begin()
         ready, count = rows.where(good & (at <= F.lit(mark))), seen[0] - seen[2] - seen[3]
-        ranges, others = -(-count // CHUNK_ROWS), tuple(incarnation(one.stream_id) for one in sites[1:])
+        ranges, others = -(-count // CHUNK_ROWS), tuple(incarnation(other.stream_id) for other in sites[1:])
         written = write_directory(ready, site, attempt, time_column(spec), CHUNK_ROWS, queries, ranges, others)
         if written is None:
             attempt.rmdir()
@@ -264,7 +264,7 @@ def release(
 
 
 def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) -> Mapping[str, str]:
-    """In system time, rows have the time at which their batch is run, unless told otherwise."""
+    """Add the column `_time` in system time, where a mapping has none: the time at which the batch is run."""
     if spec.event_time or any(name.lower() == "_time" for name in mapping):
         return mapping
     now = "current_timestamp()" if least is None else f"greatest(current_timestamp(), timestamp_micros({least}))"
@@ -299,16 +299,16 @@ def _outrun(place: BatchFolder, sites: Sequence[AttachSite]) -> bool:
 
 
 def _watermark(sites: Sequence[AttachSite]) -> int | None:
-    """The greatest of all services, in microseconds: what is before it is late."""
-    return max((to_micros(one.watermark) for one in sites if one.watermark is not None), default=None)
+    """Return the greatest watermark of all services, in microseconds: rows before it are late."""
+    return max((to_micros(site.watermark) for site in sites if site.watermark is not None), default=None)
 
 
 def _check_alike(specs: Mapping[str, StreamSpec]) -> None:
     """Raise InvalidData if the streams of two services differ in what chunks depend on."""
-    (first, one), *others = specs.items()
+    (first, spec), *others = specs.items()
     for address, other in others:
-        if (one.schema, one.time_attribute, one.lateness) != (other.schema, other.time_attribute, other.lateness):
+        if (spec.schema, spec.time_attribute, spec.lateness) != (other.schema, other.time_attribute, other.lateness):
             raise InvalidData(
-                f"stream {one.name!r} of {address} has other columns, or another time, than that of {first}; create it"
+                f"stream {spec.name!r} of {address} has other columns, or another time, than that of {first}; create it"
                 " with the same statement"
             )

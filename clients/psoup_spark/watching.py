@@ -1,6 +1,6 @@
 """How far a job is, told while it runs: what its workers have written, seen from the driver.
 
-    Watch   every half a second ──> Progress(phase, rows of total, chunks) ──> whoever shows it
+    Watch   every half a second ──> Progress(phase, rows of total, chunks) ──> the command that shows it
 
 The directory that workers write to is shared, so files are counted, and Spark is asked only which tasks have ended.
 """
@@ -35,7 +35,7 @@ Tell = Callable[[Progress], None]
 
 
 class Watch:
-    """Tells of one job; does nothing if nobody is to be told. `phase` and `total` are the driver's to set."""
+    """Tells the progress of one job, if it is given a teller. `phase` and `total` are the driver's to set."""
 
     def __init__(self, tell: Tell | None, spark: Any) -> None:
         self._tell = tell
@@ -73,5 +73,5 @@ class Watch:
     def _tasks(self) -> tuple[int, int]:
         tracker = self._spark.sparkContext.statusTracker()
         infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        found = [info for info in infos if info is not None]
-        return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
+        stages = [info for info in infos if info is not None]
+        return sum(info.numCompletedTasks for info in stages), sum(info.numTasks for info in stages)

@@ -47,9 +47,9 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
         (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901'"),
         (
             b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000,
-            "line 30002, column 'Order ID', 'x7': it is no BIGINT;",
+            "line 30002, column 'Order ID', 'x7': it is not a valid BIGINT;",
         ),
-        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is no DATE;"),
+        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is not a valid DATE;"),
         (b"Order ID,price\n1\n", "line 2: it has 1 value, and the first line 2 names; they are separated by commas$"),
         (
             b"Order ID;price\n1;2,5\n",

@@ -140,7 +140,7 @@ def test_no_rows() -> None:
         ([{"id": 2**63}], ["row 0", "BIGINT"]),
         ([{"id": 1, "price": 1.5}], ["1.5", "Decimal"]),
         ([{"id": 1, "price": Decimal("1.234")}], ["'price'", "DECIMAL(9,2)"]),
-        ([{"id": 1, "at": "yesterday"}], ["'yesterday'", "is no TIMESTAMP; one is written 2013-07-04T12:00:00Z"]),
+        ([{"id": 1, "at": "yesterday"}], ["'yesterday'", "is not a valid TIMESTAMP; write it as 2013-07-04T12:00:00Z"]),
         ([{"id": 1, "day": NOON}], ["'day'", "DATE"]),
         ([{"id": 1, "name": 5}], ["'name'", "TEXT"]),
         ([{"id": 1, "name": b"a"}], ["b'a'", "TEXT"]),

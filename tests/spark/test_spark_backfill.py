@@ -129,10 +129,10 @@ def test_csv_is_mapped_and_bad_rows_are_set_aside(spark: Any, durable: Client, t
     reasons = sorted(row["_problem"] for row in spark.read.parquet(str(aside)).collect())
     assert reasons == [
         "at: NULL, and it is the time",
-        "at: yesterday is no TIMESTAMP",
-        "n: 4.5 is no BIGINT",
+        "at: yesterday is not a valid TIMESTAMP",
+        "n: 4.5 is not a valid BIGINT",
         "n: NULL, and the column is NOT NULL",
-        "price: 1.255 is no DECIMAL(9,2)",
+        "price: 1.255 is not a valid DECIMAL(9,2)",
     ]
     found = durable.query(durable.register("SELECT at, n, price FROM bills").id).invoke().rows()
     assert [(row[0].isoformat(), *row[1:]) for row in found] == [
@@ -155,7 +155,7 @@ def test_infinite_times_and_dates_are_set_aside(spark: Any, durable: Client, tmp
     done = backfill(frame, "ends", job="j", address=durable.address, quarantine=str(aside))
     assert (done.rows, done.bad) == (2, 5)
     reasons = sorted(row[0] for row in spark.read.parquet(str(aside)).select("_problem").collect())
-    no_time = "which is no time here"
+    no_time = "which PSoup does not take"
     assert (
         reasons
         == [f"at: an infinite TIMESTAMP, {no_time}"]

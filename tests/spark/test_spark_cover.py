@@ -79,7 +79,7 @@ def test_what_cannot_be_covered_is_told(spark: Any, durable: Client) -> None:
     one, other = durable.register("SELECT n FROM past WHERE n = 9"), durable.register("SELECT n FROM other WHERE n = 9")
     with pytest.raises(InvalidRequest, match="queries of streams 'past' and 'other'"):
         cover(spark, [one.id, other.id], address=durable.address)
-    with pytest.raises(InvalidData, match="there is no query to cover"):
+    with pytest.raises(InvalidData, match="no query was named"):
         cover(spark, address=durable.address)
     assert cover(spark, [other.id], address=durable.address).chunks == 0
     gone = durable.register("SELECT n FROM past WHERE n = 10")

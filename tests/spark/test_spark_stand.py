@@ -148,7 +148,7 @@ def test_the_command(spark: Any, services: list[Client], tmp_path: Path) -> None
     (tmp_path / "shared").mkdir()
     refused = CliRunner().invoke(app, line)
     assert refused.exit_code == 1
-    assert "1 row does not fit: n: x is no BIGINT" in refused.stderr
+    assert "1 row does not fit: n: x is not a valid BIGINT" in refused.stderr
     done = CliRunner().invoke(app, [*line, "--quarantine", str(tmp_path / "bad")])
     assert done.exit_code == 0, done.stderr
     said = json.loads(done.stdout)

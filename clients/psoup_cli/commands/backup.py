@@ -50,7 +50,9 @@ def _examine(path: Path) -> None:
 
 
 def restore(
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="What psoup backup made.", show_default=False)],
+    backup: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="A folder that psoup backup made.", show_default=False)
+    ],
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="The new data directory: empty, or not there.", show_default=False)
     ],

@@ -27,19 +27,25 @@ IN_MEMORY = ":memory:"
 
 
 def demo(
-    serve: Annotated[bool, typer.Option("--serve", help="Start a service for it, up until Ctrl-C.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="With --serve: end when the demo ends.")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Start a service for the demo, which stays up until Ctrl-C.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --serve: stop the service when the demo ends.")] = False,
     speed: Annotated[
         float, typer.Option("--speed", metavar="X", min=0, help="1: the year in about 30 s; 2: in 15; 0: no pauses.")
     ] = 1.0,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="With --serve: the port.")
+        int | None,
+        typer.Option("--port", metavar="N", min=0, max=65_535, help="With --serve: the port of the service."),
     ] = None,
     data_dir: Annotated[
-        str | None, typer.Option("--data-dir", metavar="DIR", help="With --serve: keep the data; else in memory only.")
+        str | None,
+        typer.Option(
+            "--data-dir", metavar="DIR", help="With --serve: keep the data here; by default it is in memory only."
+        ),
     ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Attach half of the year as history by Spark, and feed the rest by it.")
+        bool, typer.Option("--spark", help="Attach half of the year as history by Spark, and feed the rest by Spark.")
     ] = False,
     address: Address = None,
 ) -> None:
@@ -83,14 +89,14 @@ def demo(
 
 
 def _nowhere(spark: bool, stack: ExitStack) -> str:
-    """A data directory that leaves nothing behind: in memory, or, as history is files, a folder for as long."""
+    """Choose a data directory that leaves nothing behind: in memory, or, as history is files, a folder for as long."""
     if not spark:
         return IN_MEMORY
     return os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-demo-")), "data")
 
 
 def _what_next(console: Console, story: Story, address: str, title: str) -> None:
-    """Commands to type, as they work here."""
+    """Print commands to type, as they work here."""
     at = "" if address == client_settings().address else f" --address {address}"
     say(console, f"\n{title}", "bold")
     for line in (
@@ -104,7 +110,7 @@ def _what_next(console: Console, story: Story, address: str, title: str) -> None
 
 
 def _program() -> str:
-    """How this command was started, as it can be typed again."""
+    """Return how this command was started, as it can be typed again."""
     if shutil.which("psoup"):
         return "psoup"
     started = Path(sys.argv[0])

@@ -31,7 +31,9 @@ def doctor(
     ] = False,
     memory: Annotated[
         int | None,
-        typer.Option("--memory", metavar="MIB", min=64, help="For --replay; what the machine has left by default."),
+        typer.Option(
+            "--memory", metavar="MIB", min=64, help="Memory for --replay; by default what the machine has free."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +46,7 @@ def doctor(
       psoup doctor psoup-data --json
 
     Examine a data directory that no service runs on: every file, every row, every checksum, and whether all of it fits
-    together. Says which tuples are lost, if any are. Writes nothing without --repair or --set-aside.
+    together. The doctor names the tuples that are lost, and writes nothing without --repair or --set-aside.
 
     With --set-aside, for want of a backup: a damaged chunk and those of its stream before it count as expired; damaged
     batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
@@ -104,7 +106,7 @@ def _print(report: Report) -> None:
 
 
 def _figure(what: str, count: int) -> str:
-    """A count of the report: `tuples in chunks`, `queries`, in the singular where it is one."""
+    """Write a count of the report: `tuples in chunks`, `queries`, in the singular where it is one."""
     if count != 1:
         return f"{count:,} {what}"
     first, *rest = what.split(" ")

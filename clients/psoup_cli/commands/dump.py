@@ -28,7 +28,7 @@ def dump(
       duckdb -c "SELECT count(*) FROM 'flights-dump/*.parquet'"
 
     Write all tuples of a stream that are kept, with their IDs and times (_id, _time), as Parquet files in a new folder,
-    and what the stream is beside them. psoup load makes a stream of it again.
+    with a file that describes the stream. psoup load makes a stream of the folder again.
     """
     with connect(address) as client, row_bar(stream) as progress:
         dumped = client.dump(stream, destination, progress=progress)
@@ -44,12 +44,15 @@ def dump(
 
 
 def load(
-    source: Annotated[Path, typer.Argument(metavar="DUMP", help="What psoup dump made.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="DUMP", help="A folder that psoup dump made.", show_default=False)],
     stream: Annotated[
-        str | None, typer.Option("--stream", metavar="NAME", help="Into this stream; by default the dump's name.")
+        str | None,
+        typer.Option(
+            "--stream", metavar="NAME", help="Load into this stream; by default into the one that was dumped."
+        ),
     ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Also if the stream has tuples that are not of this dump.")
+        bool, typer.Option("--append", help="Load even if the stream has tuples of another origin.")
     ] = False,
     since: Since = None,
     as_json: AsJson = False,

@@ -30,10 +30,10 @@ class Format(StrEnum):
 
 def invoke(
     query_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID...", help="The query, or some.", show_default=False)
+        list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="IDs, one on each line; - for standard input.")
+        str | None, typer.Option("--file", metavar="FILE", help="Read IDs, one on each line; - for standard input.")
     ] = None,
     as_of: Annotated[
         str | None,
@@ -42,7 +42,10 @@ def invoke(
         ),
     ] = None,
     window: Annotated[
-        str, typer.Option("--window", metavar="'BEGIN ... END ...'", help="Instead of the query's own window.")
+        str,
+        typer.Option(
+            "--window", metavar="'BEGIN ... END ...'", help="Answer over this window instead of the query's own."
+        ),
     ] = "",
     accept_truncation: Annotated[
         bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
@@ -70,13 +73,13 @@ def invoke(
     answers are printed.
     """
     names = _names(query_ids or [], file)
-    one = len(names) == 1 and file is None
-    form = _form(one, format, as_json)
-    if not one and (window or form in (Format.csv, Format.arrow)):
+    single = len(names) == 1 and file is None
+    form = _form(single, format, as_json)
+    if not single and (window or form in (Format.csv, Format.arrow)):
         raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
     wanted: dict[str, Any] = {"as_of": _instant(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
     with connect(address, timeout) as client:
-        if one:
+        if single:
             with client.query(names[0]).stream(window=window, **wanted) as answer:
                 _print(answer, form, rows)
         else:
@@ -97,8 +100,8 @@ def _names(query_ids: list[str], file: str | None) -> list[str]:
     return names
 
 
-def _form(one: bool, asked: Format | None, as_json: bool) -> Format:
-    """The format: as asked, else what reads best here."""
+def _form(single: bool, asked: Format | None, as_json: bool) -> Format:
+    """Choose the format: as asked, else what reads best here."""
     if as_json and asked not in (None, Format.json):
         raise typer.BadParameter("--json and another --format exclude each other")
     terminal = sys.stdout.isatty()
@@ -106,11 +109,11 @@ def _form(one: bool, asked: Format | None, as_json: bool) -> Format:
         raise typer.BadParameter("Arrow is binary: send it to a file, --format arrow > answer.arrow")
     if as_json or asked is not None:
         return asked or Format.json
-    return Format.table if terminal else Format.csv if one else Format.json
+    return Format.table if terminal else Format.csv if single else Format.json
 
 
 def _instant(as_of: str | None) -> int | None:
-    """The time of --as-of in microseconds."""
+    """Read the time of --as-of, in microseconds."""
     try:
         return None if as_of is None else to_micros(as_of)
     except ValueError as problem:
@@ -126,7 +129,7 @@ def _print(answer: AnswerStream, form: Format, rows: int) -> None:
 
 
 def _print_many(names: list[str], answers: Iterator[Answer | PSoupError], form: Format, rows: int) -> None:
-    """Each answer as it comes; the first error is raised again when all are printed."""
+    """Print each answer as it comes; the first error is raised again when all are printed."""
     errors: list[PSoupError] = []
     count = 0
     for name, answer in zip(names, answers, strict=True):

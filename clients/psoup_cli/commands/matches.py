@@ -16,7 +16,10 @@ _MOST = 10_000
 def matches(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
     tuple_ids: Annotated[
-        list[int], typer.Argument(metavar="TUPLE_ID", help="As the pseudo-column _id shows it.", show_default=False)
+        list[int],
+        typer.Argument(
+            metavar="TUPLE_ID", help="IDs of tuples, as the pseudo-column _id shows them.", show_default=False
+        ),
     ],
     wait_for: WaitFor = None,
     as_json: AsJson = False,
@@ -33,13 +36,13 @@ def matches(
     """
     for tuple_id in tuple_ids:
         if not -(2**63) <= tuple_id < 2**63:
-            raise typer.BadParameter(f"{tuple_id} is no tuple ID: these have 64 bits")
+            raise typer.BadParameter(f"{tuple_id} is not a tuple ID: these have 64 bits")
     with connect(address, timeout) as client:
         if len(tuple_ids) == 1:
-            found = [client.matches(stream, tuple_ids[0], wait_for=wait_for)]
+            matched = [client.matches(stream, tuple_ids[0], wait_for=wait_for)]
         else:
-            found = client.matches_many(stream, tuple_ids, limit=_MOST, wait_for=wait_for)
-    for tuple_id, query_ids in zip(tuple_ids, found, strict=True):
+            matched = client.matches_many(stream, tuple_ids, limit=_MOST, wait_for=wait_for)
+    for tuple_id, query_ids in zip(tuple_ids, matched, strict=True):
         for query_id in query_ids:
             if as_json:
                 print_json({"tuple_id": tuple_id, "query_id": query_id})

@@ -43,13 +43,16 @@ class FileFormat(StrEnum):
 
 
 def push(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Where the rows go.", show_default=False)],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
+    ],
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)],
     format: Annotated[
-        FileFormat | None, typer.Option("--format", help="What the file is, if its name does not say.")
+        FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not tell.")
     ] = None,
     null: Annotated[
-        list[str] | None, typer.Option("--null", metavar="TEXT", help="CSV: this means NULL (besides an empty field).")
+        list[str] | None,
+        typer.Option("--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too)."),
     ] = None,
     whole: Annotated[
         bool, typer.Option("--whole", help="Take the file as a whole or not at all, visible all at once.")
@@ -103,18 +106,18 @@ def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
 
 
 def _kind(file: str, given: FileFormat | None) -> str:
-    """What a file is; raises BadParameter if nobody can tell, or if it is not there."""
+    """Find out the format of a file; raises BadParameter if that is unclear, or if the file is missing."""
     try:
         kind = format_of(file, given.value if given else None)
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from None
     if file != "-" and not Path(file).is_file():
-        raise typer.BadParameter(f"{file} is no file")
+        raise typer.BadParameter(f"{file} is not a file")
     return kind
 
 
 def _tell(source: _PushedFile, result: PushResult, as_json: bool) -> None:
-    """What became of the rows; raises FailedPrecondition (reason ROWS_REFUSED) if all were refused."""
+    """Tell the outcome for the rows; raises FailedPrecondition (reason ROWS_REFUSED) if all were refused."""
     refused = result.late + result.ahead
     if as_json:
         print_json(dataclasses.asdict(result))
@@ -135,7 +138,7 @@ def _push_file(source: _PushedFile, client: Client, stream: str) -> PushResult:
             for piece in source.pieces(info, lambda: producer.result):
                 producer.push(piece.rows)
                 if source.size is None:
-                    producer.flush()  # whoever types or tails wants his rows in now
+                    producer.flush()  # a user who types or tails wants the rows in now
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
             raise source.named(problem, _taken(producer)) from None
@@ -154,7 +157,7 @@ def _push_whole(source: _PushedFile, client: Client, stream: str, begin: Callabl
 
 
 def _taken(producer: Producer) -> str:
-    """What became of the rows before the one at fault, when what was sent before it has arrived."""
+    """Wait for the rows that were sent before the one at fault; returns the outcome for them."""
     try:
         taken = producer.flush().accepted
     except (InvalidData, ResourceExhausted):
@@ -175,7 +178,7 @@ class _PushedFile:
         """Rows that were read so far."""
 
     def pieces(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[FilePiece]:
-        """Its rows; the places of those that were `replied` to are forgotten."""
+        """Give the rows of the file; the places of those that were `replied` to are forgotten."""
         with _bar() as progress:
             task = progress.add_task(f"{info.name}", total=self.size)
             for piece in open_rows(self._file, self._kind, info, self._nulls):
@@ -191,21 +194,21 @@ class _PushedFile:
         self.rows += len(piece.rows)
 
     def named(self, problem: PSoupError, outcome: str) -> PSoupError:
-        """The same problem, with the place in the file instead of the row, and what became of the others."""
+        """Make the same problem with the place in the file instead of the row, and the outcome for the others."""
         row, pushed = problem.facts.get("row", ""), problem.facts.get("pushed_row", "")
         message = re.sub(r"^part '[^']*': ", "", problem.message)  # ours: the file knows nothing of parts
         if row.isdigit() and self._pieces:
             first, place = self._pieces[-1]
             if pushed.isdigit():  # refused by the service: perhaps of an earlier piece
                 first, place = next(p for p in reversed(self._pieces) if p[0] <= int(pushed))
-            found = place(int(pushed) - first if pushed.isdigit() else int(row))
-            message, count = re.subn(rf"\brow {row}\b", found, message, count=1)
-            message = message if count else f"{found}: {message}"
+            where = place(int(pushed) - first if pushed.isdigit() else int(row))
+            message, count = re.subn(rf"\brow {row}\b", where, message, count=1)
+            message = message if count else f"{where}: {message}"
         return type(problem)(f"{self.name}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
 
 
 def summary(result: PushResult) -> str:
-    """What became of the rows, in a sentence."""
+    """Write the outcome for the rows in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
     if result.duplicates and result.duplicates == result.batches:
         return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this name."

@@ -16,7 +16,7 @@ _MOST = 1_000
 
 
 def facts(query: Query) -> dict[str, Any]:
-    """A query as a JSON object."""
+    """Describe a query as a JSON object."""
     row = dataclasses.asdict(query.info)
     row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in query.info.columns]
     return row
@@ -28,7 +28,9 @@ def queries(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many: without --json 1,000 by default."),
+        typer.Option(
+            "--limit", "-n", min=1, metavar="N", help="List at most so many; without --json 1,000 by default."
+        ),
     ] = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -44,16 +46,16 @@ def queries(
     """
     most = limit if as_json or limit else _MOST
     with connect(address, timeout) as client:
-        found = client.queries(stream, limit=most and most + 1)
-    more, found = found[most:] if most else [], found[:most]
+        shown = client.queries(stream, limit=most and most + 1)
+    more, shown = shown[most:] if most else [], shown[:most]
     if as_json:
-        for query in found:
+        for query in shown:
             print_json(facts(query))
         return
-    if not found:
+    if not shown:
         message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
-    rows = [(q.id, q.info.window_kind, " ".join(q.sql.split())) for q in found]
+    rows = [(q.id, q.info.window_kind, " ".join(q.sql.split())) for q in shown]
     print_table(["id", "window", "query"], rows)
     if more:
         message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")

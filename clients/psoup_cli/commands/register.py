@@ -22,18 +22,24 @@ def register(
         str | None, typer.Argument(metavar="[SQL]", help="SELECT ..., or - for standard input.", show_default=False)
     ] = None,
     param: Annotated[
-        list[str] | None, typer.Option("--param", metavar="VALUE", help="The value of the next ? or $1, $2 ...")
+        list[str] | None,
+        typer.Option("--param", metavar="VALUE", help="Value of the next ? or $1, $2 ...; repeatable."),
     ] = None,
     params: Annotated[
         str | None,
-        typer.Option("--params", metavar="FILE", help="A query for each row: CSV, JSON lines or Parquet."),
+        typer.Option(
+            "--params", metavar="FILE", help="Register a query for each row of a CSV, JSON lines or Parquet file."
+        ),
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="Statements, one on each line; or one for --params.")
+        str | None,
+        typer.Option("--file", metavar="FILE", help="Read statements, one on each line; or the one for --params."),
     ] = None,
     request_id: Annotated[
         str | None,
-        typer.Option("--request-id", metavar="TEXT", help="The same ID and SQL give the same query, while it stands."),
+        typer.Option(
+            "--request-id", metavar="TEXT", help="Give the same query for the same ID and SQL, while it stands."
+        ),
     ] = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -112,7 +118,7 @@ def _print_parts(
 
 
 def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError:
-    """The same problem, with what was registered before it and how to go on."""
+    """Make the same problem with what was registered before it and how to go on."""
     if not done:
         return problem
     rest = "leave these out" if request_id is None else "give the same --request-id and the same queries up to there"
@@ -124,7 +130,7 @@ def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError
 
 
 def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | None, ParameterFile]:
-    """A statement and its rows, or None and the statements. Raises ValueError or OSError."""
+    """Return a statement and its rows, or None and the statements. Raises ValueError or OSError."""
     if file is None:
         statement = sys.stdin.read() if sql == "-" else str(sql)
     elif params is None:

@@ -14,7 +14,7 @@ from psoup_client.wording import counted
 
 
 def status(
-    memory: Annotated[bool, typer.Option("--memory", help="What every structure takes, instead.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Show what memory every structure takes instead.")] = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -25,7 +25,8 @@ def status(
       psoup status --memory
       psoup status --address 10.0.0.5:7433 --json
 
-    Say whether the service serves, and what it holds. Exit code 3 if nobody answers.
+    Say whether the service serves, and what it holds. Exit code 3 if no service
+    answers.
     """
     with connect(address, timeout) as client:
         if memory:
@@ -52,7 +53,7 @@ def status(
 
 
 def _bill(bill: MemoryBill, as_json: bool) -> None:
-    """Structure by structure; in all, and the budget."""
+    """Print the bill structure by structure, the sum, and the budget."""
     if as_json:
         for item in bill.items:
             print_json({**dataclasses.asdict(item), "each": round(item.each, 2)})

@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, 
 
 
 def facts(info: StreamInfo) -> dict[str, Any]:
-    """A stream as a JSON object."""
+    """Describe a stream as a JSON object."""
     row = dataclasses.asdict(info)
     row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in info.columns]
     return row
@@ -30,7 +30,7 @@ def facts(info: StreamInfo) -> dict[str, Any]:
 def create(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="CREATE STREAM ...", show_default=False)],
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Be content with an equal stream of that name.")
+        bool, typer.Option("--if-not-exists", help="Accept an equal stream of that name.")
     ] = False,
     as_json: AsJson = False,
     address: Address = None,
@@ -181,7 +181,7 @@ _UNITS = {
 
 
 def _span(span: dt.timedelta) -> str:
-    """`90 seconds`: in the largest unit that divides it."""
+    """Write a duration in the largest unit that divides it: `90 seconds`."""
     for name, unit in _UNITS.items():
         count, rest = divmod(span, unit)
         if count and not rest:

@@ -29,11 +29,11 @@ class Order(enum.StrEnum):
 
 
 def top(
-    by: Annotated[Order, typer.Option("--by", help="The order: the largest first.")] = Order.CPU,
+    by: Annotated[Order, typer.Option("--by", help="Order by this, the largest first.")] = Order.CPU,
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most so many queries.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Show at most so many queries.")] = 20,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
     as_json: AsJson = False,
     address: Address = None,
@@ -53,15 +53,15 @@ def top(
         if watch and not as_json:
             _watch(client, by, stream, limit)
             return
-        found = client.top_queries(by.value, stream=stream, limit=limit)
+        costs = client.top_queries(by.value, stream=stream, limit=limit)
     if as_json:
-        for cost in found:
+        for cost in costs:
             print_json(facts(cost))
         return
-    if not found:
+    if not costs:
         message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
-    print_table(NAMES, [row(cost) for cost in found], RIGHT)
+    print_table(NAMES, [row(cost) for cost in costs], RIGHT)
 
 
 NAMES = ["id", "cpu", "looked at", "of these", "matched", "bytes", "query"]
@@ -69,7 +69,7 @@ RIGHT = [False, True, True, True, True, True, False]
 
 
 def row(cost: QueryCost) -> tuple[str, ...]:
-    """A line of the table."""
+    """Make a line of the table."""
     sql = " ".join(cost.query.sql.split())
     short = sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…"
     part = f"{cost.selectivity:.1%}" if cost.candidates else "-"
@@ -78,7 +78,7 @@ def row(cost: QueryCost) -> tuple[str, ...]:
 
 
 def facts(cost: QueryCost) -> dict[str, object]:
-    """A cost as a JSON object."""
+    """Describe a cost as a JSON object."""
     figures = dataclasses.asdict(cost)
     del figures["query"]
     known = {"query_id": cost.query.query_id, "stream": cost.query.stream, "sql": cost.query.sql}

@@ -3,7 +3,7 @@
     parent: ChildService(port, data)  --stdin, held open-->  child: python -m psoup_cli.flights.child PORT DATA
                                       <--stdout: its address--
 
-The child says where it listens once it serves, so that nobody else's service can be taken for it. It serves until it
+The child says where it listens once it serves, so that no other service can be taken for it. It serves until it
 is told to stop, or until its standard input ends: then the parent is gone, however it ended. It has a session of its
 own, so that Ctrl-C in the terminal reaches the parent only, which stops it.
 """
@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 class ChildService:
     """Starts a service on loopback; use it in a `with` statement. Its log is kept and shown if it fails.
 
-    `port`: the one to take; another one if somebody listens there. `data_dir`: the service's setting of that name.
+    `port`: the one to take; another one if that is taken. `data_dir`: the service's setting of that name.
     `address` is known after `wait_ready`.
     """
 
@@ -85,7 +85,7 @@ class ChildService:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on `port` of loopback; 0 is always free."""
+    """Whether no process listens on `port` of loopback; 0 is always free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -96,7 +96,7 @@ class Story:
     def _come_back(self, replay: Replay) -> Client:
         """The asking client is gone; what it had registered goes on without it."""
         say(self._console, "\nThe client goes away: its connection is closed. The flights go on.", "yellow")
-        self._replay(replay, JULY, f"Until {clock(JULY)}, with nobody asking.")
+        self._replay(replay, JULY, f"Until {clock(JULY)}, while no client asks.")
         say(self._console, "\nA new client comes back, with nothing but the queries' IDs.", "yellow")
         client = Client(self._address)
         for question in BEFORE:
@@ -120,9 +120,9 @@ class Story:
         worst = client.query(self._queries["record"])
         identified = client.register(worst.sql.replace("SELECT ", "SELECT _id, ", 1))
         row = next(iter(identified.invoke(wait_for=self._sequence)))
-        found = set(client.matches(self.stream, row["_id"]))
+        matched = set(client.matches(self.stream, row["_id"]))
         identified.unregister()
-        titles = [q.title for q in (*BEFORE, *DURING, *AFTER) if self._queries[q.name] in found]
+        titles = [q.title for q in (*BEFORE, *DURING, *AFTER) if self._queries[q.name] in matched]
         say(self._console, "\nAnd the other way round: which queries did the longest delay match?", "bold cyan")
         for title in titles:
             say(self._console, f"  {title}")

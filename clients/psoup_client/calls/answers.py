@@ -30,7 +30,7 @@ _BLOCK = 512
 
 @refusing_surrogates
 class AnswerCalls(Session):
-    """What a client asks of many queries, or of tuples."""
+    """Calls about the answers of many queries, and about the queries that tuples match."""
 
     def invoke_many(
         self,

@@ -54,7 +54,7 @@ class AttachResult:
 
 @refusing_surrogates
 class AttachCalls(Session):
-    """What a job asks of a stream to which it adds chunks."""
+    """Calls of a job that adds chunks to a stream."""
 
     def begin_attach(self, stream: str, job: str, batch: int | None = None) -> AttachSite:
         """Ask where the job `job` writes history of `stream`, or its batch of that number.

@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BackupResult:
-    """What a backup has: everything up to the event `sequence` of the incarnation."""
+    """The content of a backup: everything up to the event `sequence` of the incarnation."""
 
     path: str
     sequence: int
@@ -48,7 +48,7 @@ class Receiver:
         self._file: BinaryIO | None = None
 
     def take(self, message: backup_pb2.BackupResponse) -> None:
-        """The next message; raises InvalidData if it does not fit what came before."""
+        """Take the next message; raises InvalidData if it does not fit what came before."""
         match message.WhichOneof("part"):
             case "plan":
                 self.plan = message.plan
@@ -72,7 +72,7 @@ class Receiver:
         self._complete()
         parts = PurePosixPath(file.name).parts
         if not parts or any(part in ("..", "/") for part in parts):
-            raise InvalidData(f"the service sends a file named {file.name!r}, which is no place in the backup")
+            raise InvalidData(f"the service sends a file named {file.name!r}, which is not a path inside the backup")
         self._name, self._left = file.name, file.bytes
         path = self.folder.joinpath(*parts)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class Receiver:
 
 @refusing_surrogates
 class BackupCalls(Session):
-    """What copies the data directory of a service."""
+    """The call that copies the data directory of a service."""
 
     def backup(
         self,

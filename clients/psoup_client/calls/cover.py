@@ -31,7 +31,10 @@ class CoverChunk:
 
 @dataclass(frozen=True, slots=True)
 class CoverSite:
-    """What is to be evaluated. `numbers`: of the queries that need it, by ID; `covered`: chunks that are there."""
+    """Chunks to be evaluated, and for which queries.
+
+    `numbers`: the number of each query that needs it, by its ID. `covered`: how many chunks are covered already.
+    """
 
     queries: tuple[str, ...]
     folder: str
@@ -45,7 +48,7 @@ class CoverSite:
 
 @refusing_surrogates
 class CoverCalls(QueryCalls):
-    """What a job asks that evaluates queries over chunks on disk."""
+    """Calls of a job that evaluates queries over chunks on disk."""
 
     def begin_cover(self, queries: Sequence[str]) -> CoverSite:
         """Ask which chunks some queries of one stream lack; raises NotFound, FailedPrecondition without a disk."""

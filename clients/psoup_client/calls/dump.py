@@ -40,7 +40,7 @@ _TIMEOUT = 86_400.0
 
 @dataclass(slots=True)
 class DumpInfo:
-    """What `stream.json` says. `files`: names and rows. `pending`: tuples that waited for the watermark."""
+    """Content of `stream.json`. `files`: names and rows. `pending`: tuples that waited for the watermark."""
 
     stream: str
     create: str
@@ -73,7 +73,7 @@ def read_description(folder: Path) -> DumpInfo:
 
 @refusing_surrogates
 class DumpCalls(QueryCalls):
-    """What writes a stream to files."""
+    """The call that writes a stream to files."""
 
     def dump(self, stream: str, destination: str | os.PathLike[str], *, progress: Progress | None = None) -> DumpInfo:
         """Write the tuples of a stream that are kept, with `_id` and `_time`, as Parquet files in a new folder.
@@ -98,7 +98,7 @@ class DumpCalls(QueryCalls):
                     rows = _write(folder / file, answer.schema, batches)
                     dumped.files.append((file, rows))
                     dumped.rows += rows
-                    (progress or _nobody)(dumped.rows, max(dumped.rows, stream_info.tuples))
+                    (progress or _ignore)(dumped.rows, max(dumped.rows, stream_info.tuples))
                 dumped.pending, dumped.sequence = answer.completeness.pending, answer.completeness.sequence
         finally:
             query.unregister()
@@ -109,7 +109,7 @@ class DumpCalls(QueryCalls):
 
 
 def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
-    """The batches of each file: the memory that a dump takes."""
+    """Gather the batches of each file: the memory that a dump takes."""
     held: list[pa.RecordBatch] = []
     for batch in (whole.slice(start, FILE_ROWS) for whole in batches for start in range(0, len(whole), FILE_ROWS)):
         held.append(batch)
@@ -130,5 +130,5 @@ def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
     return sum(map(len, batches))
 
 
-def _nobody(done: int, total: int) -> None:
-    """No progress is asked for."""
+def _ignore(done: int, total: int) -> None:
+    """Tell no progress."""

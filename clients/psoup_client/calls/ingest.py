@@ -20,7 +20,7 @@ from psoup_proto.v1 import ingest_pb2
 
 @refusing_surrogates
 class IngestCalls(Session):
-    """The ways in: one push, a pipelined producer, a batch in parts; and heartbeats."""
+    """Calls that bring rows in: one push, a pipelined producer, a batch in parts; and heartbeats."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)

@@ -33,7 +33,7 @@ _ROWS = 65_536
 
 @refusing_surrogates
 class LoadCalls(IngestCalls, StreamCalls):
-    """What brings a dump back into a stream."""
+    """The call that brings a dump back into a stream."""
 
     def load(
         self,
@@ -73,7 +73,7 @@ class LoadCalls(IngestCalls, StreamCalls):
         return result
 
     def _stream_of(self, dumped: DumpInfo, name: str) -> StreamInfo:
-        """The stream that the dump goes to, created if need be."""
+        """Describe the stream that the dump goes to, which is created if it is missing."""
         try:
             return self.describe(name)
         except NotFound:

@@ -20,7 +20,7 @@ from psoup_proto.v1 import queries_pb2
 
 @refusing_surrogates
 class QueryCalls(Session):
-    """What a client does with standing queries, but for their answers."""
+    """Calls about standing queries, but for their answers."""
 
     def register(
         self,

@@ -14,7 +14,7 @@ from psoup_proto.v1 import server_pb2
 
 @refusing_surrogates
 class ServerCalls(Session):
-    """What a client asks of the service itself."""
+    """Calls about the service itself."""
 
     def info(self) -> ServerInfo:
         """Return version, state, limits and memory of the service."""
@@ -26,7 +26,7 @@ class ServerCalls(Session):
         """Wait until the service serves; raises Unavailable after `timeout` seconds."""
         request = server_pb2.GetServerInfoRequest()
         deadline = time.monotonic() + timeout
-        seen = "nobody answers"
+        seen = "no service answers"
         while (left := deadline - time.monotonic()) > 0:
             try:
                 reply = self.connection.call(

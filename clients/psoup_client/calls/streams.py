@@ -12,7 +12,7 @@ from psoup_proto.v1 import streams_pb2
 
 @refusing_surrogates
 class StreamCalls(Session):
-    """What a client does with streams; `describe` is in the session, as pushes need it, too."""
+    """Calls about streams; `describe` is in the session, as pushes need it, too."""
 
     def create_stream(self, sql: str, *, if_not_exists: bool = False) -> StreamInfo:
         """Create a stream from a CREATE STREAM statement.

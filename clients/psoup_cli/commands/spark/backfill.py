@@ -19,17 +19,24 @@ if TYPE_CHECKING:
 
 
 def backfill(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Whose history it is.", show_default=False)],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream that gets a history.", show_default=False)
+    ],
     input: Annotated[
         list[str], typer.Option("--input", metavar="PATH", help="Files or folders, * among them; may be given again.")
     ],
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")] = "parquet",
     option: Options = None,
     mapping: Mapping = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out what is older.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out what is later.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out older rows.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out later rows.")] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="Attached once; by default the input and its bounds.")
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="NAME",
+            help="Name of the job, which is attached once; by default the input and its bounds.",
+        ),
     ] = None,
     quarantine: Quarantine = None,
     patience: PatienceSeconds = 600.0,
@@ -45,7 +52,7 @@ def backfill(
         --mapping at="to_timestamp(day)" --quarantine bad-trades --until 2024-01-01T00:00:00Z
 
     Make the rows of any batch source the history of a stream, before its live data: mapped and cast to its columns,
-    in the order of time, in one step. A job that is killed leaves nothing that is seen; run it again. The service's
+    in the order of time, in one step. A job that is killed changes no answer; run it again. The service's
     data directory must be on a file system that Spark shares.
     """
     psoup_spark = spark_module()
@@ -76,7 +83,7 @@ def backfill(
 
 
 def _tell(name: str, result: BackfillResult) -> None:
-    """What became of the job, in words."""
+    """Tell the outcome of the job in words."""
     if result.duplicate:
         message(f"The job {name!r} had been attached before; nothing was done.")
     else:

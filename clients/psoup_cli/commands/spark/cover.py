@@ -35,7 +35,7 @@ def cover(
 
     Evaluate queries over the chunks on disk that nothing has evaluated for them: history that was attached, and
     archives. Answers are the same before and after, and afterwards an invocation reads what was found; psoup explain
-    says which part is covered. A job that is killed leaves nothing that is seen; run it again. The service's data
+    says which part is covered. A job that is killed changes no answer; run it again. The service's data
     directory must be on a file system that Spark shares.
     """
     if not query_ids and stream is None:
@@ -51,9 +51,9 @@ def cover(
     if as_json:
         print_json(dataclasses.asdict(result))
     elif result.chunks:
-        found = f"{counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
-        found += f" for {counted(result.queries, 'query')}: {counted(result.matches, 'match')}"
-        message(f"Evaluated {found}; covered before: {counted(result.before, 'chunk')}{_gone(result.gone)}.")
+        outcome = f"{counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
+        outcome += f" for {counted(result.queries, 'query')}: {counted(result.matches, 'match')}"
+        message(f"Evaluated {outcome}; covered before: {counted(result.before, 'chunk')}{_gone(result.gone)}.")
     else:
         message(f"Nothing to do: what is on disk ({counted(result.before, 'chunk')}) is covered{_gone(result.gone)}.")
 

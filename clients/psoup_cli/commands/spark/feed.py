@@ -31,7 +31,9 @@ from psoup_cli.output import print_json
 
 
 def feed(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Where the rows go.", show_default=False)],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
+    ],
     checkpoint: Checkpoint,
     format: Format = "parquet",
     path: Folder = None,
@@ -40,7 +42,9 @@ def feed(
     select: Select = None,
     watermark: Annotated[
         str | None,
-        typer.Option("--watermark", metavar="DELAY", help="Nothing comes later than this: the stream's heartbeat."),
+        typer.Option(
+            "--watermark", metavar="DELAY", help="Rows come at most so late: gives the stream its heartbeats."
+        ),
     ] = None,
     every: Every = None,
     once: Once = False,
@@ -58,9 +62,9 @@ def feed(
       psoup spark feed ticks --source rate --option rowsPerSecond=1000 --checkpoint c
         --select "timestamp AS at, value AS n" --watermark "10 seconds"
 
-    Run a Structured Streaming query from a source of Spark into a stream, each row exactly once: whatever is killed,
-    the same command with the same checkpoint goes on. Columns go by name. A batch of files is at most 64 MB unless
-    --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
+    Run a Structured Streaming query from a source of Spark into a stream, each row exactly once. After a kill of any
+    part, the same command with the same checkpoint goes on. Columns are found by name. A batch of files is at most
+    64 MB unless --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
     """
     trigger = trigger_of(every, once)
     psoup_spark = spark_module()

@@ -12,7 +12,10 @@ Conf = Annotated[
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of the Spark session; may be given again."),
 ]
 Checkpoint = Annotated[
-    str, typer.Option("--checkpoint", metavar="DIR", help="Where Spark remembers what was taken.", show_default=False)
+    str,
+    typer.Option(
+        "--checkpoint", metavar="DIR", help="Folder in which Spark remembers what was taken.", show_default=False
+    ),
 ]
 Format = Annotated[str, typer.Option("--source", metavar="FORMAT", help="A streaming source of Spark.")]
 Folder = Annotated[
@@ -23,11 +26,12 @@ Options = Annotated[
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; may be given again."),
 ]
 Schema = Annotated[
-    str | None, typer.Option("--schema", metavar="DDL", help="What the files hold, if not the columns of the stream.")
+    str | None,
+    typer.Option("--schema", metavar="DDL", help="Columns of the files, if they are not those of the stream."),
 ]
 Select = Annotated[
     str | None,
-    typer.Option("--select", metavar="EXPRESSIONS", help="What becomes of the source's columns, in Spark's SQL."),
+    typer.Option("--select", metavar="EXPRESSIONS", help="Columns to make of the source's, in Spark's SQL."),
 ]
 Every = Annotated[
     str | None, typer.Option("--every", metavar="INTERVAL", help="Take a batch this often; by default at once.")
@@ -38,26 +42,28 @@ PatienceSeconds = Annotated[
 ]
 Mapping = Annotated[
     list[str] | None,
-    typer.Option("--mapping", metavar="COLUMN=EXPRESSION", help="What a column is, in Spark's SQL; may be repeated."),
+    typer.Option(
+        "--mapping", metavar="COLUMN=EXPRESSION", help="Compute a column, in Spark's SQL; may be given again."
+    ),
 ]
 Quarantine = Annotated[
-    str | None, typer.Option("--quarantine", metavar="DIR", help="Where rows go that do not fit, with the reason.")
+    str | None, typer.Option("--quarantine", metavar="DIR", help="Write rows that do not fit here, with the reason.")
 ]
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
-    """KEY=VALUE texts as a dict; a usage error for what is none."""
-    found = {}
+    """Read KEY=VALUE texts as a dict; another text is a usage error."""
+    values = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not (key and equals):
             raise typer.BadParameter(f"{flag} {text!r} is not of the form KEY=VALUE")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def trigger_of(every: str | None, once: bool) -> dict[str, Any] | None:
-    """What --every and --once mean to Spark; a usage error for both."""
+    """Turn --every and --once into a trigger of Spark; both together are a usage error."""
     if every and once:
         raise typer.BadParameter("--once ends after what is there, and --every goes on; give one of them")
     return {"availableNow": True} if once else {"processingTime": every} if every else None

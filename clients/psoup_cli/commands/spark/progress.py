@@ -20,7 +20,7 @@ Tell = Callable[[int, Any], None]
 
 @contextmanager
 def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
-    """A line for one that goes on: batches, rows (`count` of a batch's result), rows a second."""
+    """Show a line for a job that goes on: batches, rows (`count` of a batch's result), rows a second."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(file=sys.stderr)
     with Bars(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -38,7 +38,7 @@ def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
 
 @contextmanager
 def job_meter(name: str) -> Iterator[Callable[[Any], None] | None]:
-    """A bar for one that ends: rows of all, chunks, rows a second; None if there is no terminal."""
+    """Show a bar for a job that ends: rows of all, chunks, rows a second; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""What the commands of Spark share: the session, and running what goes on. PySpark is imported when one needs it."""
+"""What the commands of Spark share: the session, and running a query until it ends. PySpark is imported on demand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def spark_module() -> ModuleType:
 
 
 def open_session(master: str, conf: list[str] | None) -> Any:
-    """The Spark session of one command, after its --master and --conf."""
+    """Open the Spark session of one command, after its --master and --conf."""
     return spark_module().session(master, conf=pairs("--conf", conf))
 
 
@@ -47,9 +47,9 @@ def run_stream(
     start: Callable[[Any, str, Tell], Any],
     rows_of: Callable[[Any], int],
 ) -> Any:
-    """The result of a streaming query that `start` begins, given the rows, the service's address and whom to tell.
+    """Run a streaming query that `start` begins, given the rows, the service's address and a teller of progress.
 
-    Runs until the query ends, or the command is interrupted. `rows_of` a batch's result is shown.
+    Returns its result when the query ends, or the command is interrupted. `rows_of` a batch's result is shown.
     """
     with connect(address) as client:
         info = client.describe(stream)  # known to be there before Spark starts

@@ -34,15 +34,15 @@ from psoup_client.wording import counted
 
 
 def stand(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Whose rows they are.", show_default=False)],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream that gets the rows.", show_default=False)],
     checkpoint: Checkpoint,
     attach: Annotated[
         list[str] | None,
-        typer.Option("--attach", metavar="HOST:PORT", help="A service that serves the stream; may be given again."),
+        typer.Option("--attach", metavar="HOST:PORT", help="Attach batches to this service; may be given again."),
     ] = None,
     shared: Annotated[
         str | None,
-        typer.Option("--shared", metavar="DIR", help="Where batches are written; by default with the first service."),
+        typer.Option("--shared", metavar="DIR", help="Folder for batches; by default that of the first service."),
     ] = None,
     format: Format = "parquet",
     path: Folder = None,
@@ -66,8 +66,8 @@ def stand(
         --shared /lake/psoup --attach one:7433 --attach two:7433
 
     For a stream that outgrows one machine: Spark sorts its rows, evaluates all registered queries over them, and
-    writes both to shared storage; services attach that, each batch once, and serve the answers. Whatever is killed,
-    the same command with the same checkpoint goes on. Such a stream takes no pushes.
+    writes both to shared storage; services attach both, each batch once, and serve the answers. After a kill of any
+    part, the same command with the same checkpoint goes on. Such a stream takes no pushes.
     """
     trigger = trigger_of(every, once)
     psoup_spark = spark_module()
