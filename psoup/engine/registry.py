@@ -139,7 +139,7 @@ class Registry:
             names, table = made
         slots, fresh = state.clauses.place(names, self.next_sqc)
         clauses = [(int(slots[row]), queries[row].factors) for row in fresh.tolist()]
-        attributes = state.join(clauses, table)
+        attributes = state.admit(clauses, table)
         sqc_ids = state.clauses.table.sqc_of_slot[slots]
         members = _grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
@@ -158,7 +158,9 @@ class Registry:
         """A block of one template: what only one query has stays in columns."""
         columns = queries.clauses()
         slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
-        attributes = state.join_columns(slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors)
+        attributes = state.admit_columns(
+            slots[fresh], columns.take(fresh), lambda row: queries[int(fresh[row])].factors
+        )
         sqc_ids = state.clauses.table.sqc_of_slot[slots]
         new = sqc_ids - self.next_sqc
         uses = np.bincount(new[new >= 0], minlength=len(fresh))

@@ -48,7 +48,7 @@ class ChunkStored:
     entry: ArchivedChunk | None
 
     def install(self, state: StreamState) -> bool:
-        """The chunk may leave the memory from now on; readers see nothing of it."""
+        """The chunk may leave the memory from now on; no answer changes."""
         entry = self.entry if self.entry is None else widen_chunk(self.entry, state.data.spec)
         state.shelf.stored(self.number, entry)
         return False

@@ -1,7 +1,7 @@
 """The standing query clauses of one stream: who they are, and whether the index has them or the quarantine.
 
     place    names ─> slots, SQC IDs                     in the table: equal clauses are one
-    join     new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
+    admit    new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
                         └─> the quarantine, if they read what is out
     raised   what could not be computed is counted; too often ─> all clauses that read it go from the index to there
     remove   a clause is gone; with the last that uses an expression, what is known against it
@@ -79,7 +79,7 @@ class StreamClauses:
     # Who they are ----------------------------------------------------------------------------------------
 
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
-        """The slots of clauses by their names (int64[n]), and the rows of new ones, to be joined (int64[m]).
+        """The slots of clauses by their names (int64[n]), and the rows of new ones, to be admitted (int64[m]).
 
         These have the SQC IDs from `first_sqc` on, in order.
         """
@@ -93,26 +93,26 @@ class StreamClauses:
         self.queries += more
         self._attention.changed()
 
-    def join(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
+    def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
         """New clauses (slot, factors); returns the attribute IDs of each. Set at a time where they are many.
 
         `table`: has their factors, if it was made before.
         """
-        attributes = self._join_some(clauses, table) if self._strict else self._to_index(clauses, table)
+        attributes = self._admit_some(clauses, table) if self._strict else self._to_index(clauses, table)
         self._uses.update(chain.from_iterable(attributes))
         return attributes
 
-    def join_columns(
+    def admit_columns(
         self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
     ) -> tuple[int, ...]:
-        """`join` of clauses of one form; returns the attribute IDs of each that a tuple can satisfy.
+        """`admit` of clauses of one form; returns the attribute IDs of each that a tuple can satisfy.
 
         `factors` is asked for those of single rows, which are few.
         """
         rows = np.arange(len(slots))
         possible = rows if columns.never is None else np.flatnonzero(~columns.never)
         if len(possible) <= self._config.delta_queries // 8:
-            attributes = self.join([(int(slots[row]), factors(row)) for row in rows.tolist()])
+            attributes = self.admit([(int(slots[row]), factors(row)) for row in rows.tolist()])
             return attributes[possible[0]] if len(possible) else ()
         terms = [*(term.attribute for term in columns.terms), *(t.attribute for f in columns.fixed for t in f.terms)]
         if self._strict and self.quarantine.holds(used := self._known(terms)):
@@ -121,16 +121,16 @@ class StreamClauses:
             used = self.index.add_columns(slots[possible], columns.take(possible))
             self._new.append(slots[possible])
         self._uses.update(dict.fromkeys(used, len(possible)))
-        self.join([(int(slots[row]), factors(row)) for row in np.setdiff1d(rows, possible).tolist()])
+        self.admit([(int(slots[row]), factors(row)) for row in np.setdiff1d(rows, possible).tolist()])
         return used
 
     def take_new(self) -> Array:
-        """The slots of clauses that joined since the last call, int64; some may be gone."""
+        """The slots of clauses admitted since the last call, int64; some may be gone."""
         new, self._new = self._new, []
         return np.concatenate(new) if new else _NONE
 
     def take_late(self) -> Array:
-        """The SQC IDs of clauses that joined the quarantine since the last call, int64."""
+        """The SQC IDs of clauses that came into the quarantine since the last call, int64."""
         late, self._late = self._late, []
         return np.concatenate(late) if late else _NONE
 
@@ -244,8 +244,8 @@ class StreamClauses:
         """Whether new clauses must be looked at: something is out, or will be when it comes."""
         return bool(self._held or self.quarantine.outside.attributes)
 
-    def _join_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
-        """`join` of clauses some of which may read what is out."""
+    def _admit_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
+        """`admit` of clauses some of which may read what is out."""
         attributes = [self._known([t.attribute for f in factors for t in f.terms]) for _, factors in clauses]
         out = [self.quarantine.holds(used) for used in attributes]
         self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out], table)

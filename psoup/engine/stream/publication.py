@@ -91,10 +91,8 @@ def _stale_chunks(shown: StreamView, now: StreamView) -> Iterator[str]:
         yield f"{len(shown.chunks)} chunks"
         return
     for entry, by_now in zip(shown.chunks[:-1], now.chunks[:-1], strict=True):
-        if entry.data is not by_now.data:
+        if entry is not by_now:
             yield f"chunk {entry.data.number}"
-        if entry.results is not by_now.results:
-            yield f"results of chunk {entry.data.number}"
     last, open_now = shown.chunks[-1], now.chunks[-1]
     if (last.data.number, last.data.first_id, len(last.data)) != (
         open_now.data.number,

@@ -199,7 +199,7 @@ class Shelf:
         entry = self.entries[at]
         self.entries[at] = Shelved(entry.data, entry.results, file)
         self.next_to_store = number + 1
-        self._attention.look_after()
+        self._tell()  # readers get the entries as they are
 
     def take_turn(self) -> bool:
         """Whether storing goes before sealing this time, while both are due."""

@@ -2,7 +2,7 @@
 
     take(push) ─> feed ──advance──> pieces of the open chunk ─> probe of the Query SteM ─> open results
                                          └─ full: close ─> shelf, beside its results
-    join() ─────> clauses ─────────> cover_new: evaluated over the open chunk before anything else happens
+    admit() ────> clauses ─────────> cover_new: evaluated over the open chunk before anything else happens
     expire() ───> chunks leave the shelf, or the memory for the archive, and their results with them
     a change ───> attention ───────> publication: what readers get;   maintenance: what is due
 
@@ -135,26 +135,26 @@ class StreamState:
 
     # Clauses ---------------------------------------------------------------------------------------------
 
-    def join(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
+    def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
         """New clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
 
-        Returns the attribute IDs of each. Set at a time where they are many; see `StreamClauses.join`.
+        Returns the attribute IDs of each. Set at a time where they are many; see `StreamClauses.admit`.
         """
         if not clauses:
             return []
         self.open.reserve(max(slot for slot, _ in clauses) + 1)
-        attributes = self.clauses.join(clauses, table)
+        attributes = self.clauses.admit(clauses, table)
         self._leave_out(self.clauses.take_late(), 0)
         return attributes
 
-    def join_columns(
+    def admit_columns(
         self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
     ) -> tuple[int, ...]:
-        """`join` of clauses of one form; see `StreamClauses.join_columns`."""
+        """`admit` of clauses of one form; see `StreamClauses.admit_columns`."""
         if not len(slots):
             return ()
         self.open.reserve(int(slots.max()) + 1)
-        attributes = self.clauses.join_columns(slots, columns, factors)
+        attributes = self.clauses.admit_columns(slots, columns, factors)
         self._leave_out(self.clauses.take_late(), 0)
         return attributes
 
