@@ -1,13 +1,8 @@
 """Columns of values, batches of tuples, and their way in from Arrow and out to Arrow.
 
-    kind       values                     order key (int64 unless said)
-    BOOLEAN    bool[n]                    0, 1
-    BIGINT     int64[n]                   itself
-    DOUBLE     float64[n]                 bits made monotone; -0.0 = 0.0; one NaN, greatest
-    DECIMAL    int64[n], scaled           itself
-    TEXT       int64 offsets[n+1] + data  the UTF-8 bytes
-    TIMESTAMP  int64[n] microseconds      itself
-    DATE       int32[n] days              itself
+    column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0          `psoup.kinds` has the form of each kind
+    column  sym TEXT               values 0 3 6 6      data IBMSUN          valid 1 1 0
+    batch   columns of one length, and the times of the tuples
 
 A NULL has `valid` False and a value of zero (an empty text). A column is never changed once made; a slice shares
 its memory. Nothing here knows streams or queries.
@@ -28,31 +23,10 @@ import pyarrow.compute as pc
 from psoup.batch_names import positions
 from psoup.errors import InvalidBatch
 from psoup.kernels.gather import take_texts
+from psoup.kinds import TYPES, accepts, arrow_type, memory_type
 from psoup.model import DataType, Kind, Schema
 
 Array = npt.NDArray[Any]
-
-DTYPES: dict[Kind, np.dtype[Any]] = {
-    Kind.BOOLEAN: np.dtype(np.bool_),
-    Kind.BIGINT: np.dtype(np.int64),
-    Kind.DOUBLE: np.dtype(np.float64),
-    Kind.DECIMAL: np.dtype(np.int64),
-    Kind.TIMESTAMP: np.dtype(np.int64),
-    Kind.DATE: np.dtype(np.int32),
-}
-"""The dtype of `Column.values` for every fixed-width kind."""
-
-_ARROW_TYPES: dict[Kind, pa.DataType] = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.BIGINT: pa.int64(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.TEXT: pa.string(),
-    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    Kind.DATE: pa.date32(),
-}
-
-_MEMORY_TYPES = {**_ARROW_TYPES, Kind.TEXT: pa.large_string(), Kind.TIMESTAMP: pa.timestamp("us")}
-"""Arrow's types whose memory is that of the engine; of DECIMAL it has one for each precision and scale."""
 
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
@@ -73,7 +47,7 @@ def new_array(size: int, dtype: npt.DTypeLike) -> Array:
 class Column:
     """`n` values of one type.
 
-    `values`: see the table above. `valid`: bool[n], or None if no value is NULL. `data`: uint8 bytes of TEXT.
+    `values`: see `psoup.kinds`. `valid`: bool[n], or None if no value is NULL. `data`: uint8 bytes of TEXT.
     `error`: bool[n] where an expression failed (such rows are invalid too), or None.
     """
 
@@ -173,13 +147,6 @@ def pack_valid(valid: Array) -> pa.Buffer:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type in which values of `data_type` leave the engine; times are in UTC."""
-    if data_type.kind is Kind.DECIMAL:
-        return pa.decimal128(data_type.precision, data_type.scale)
-    return _ARROW_TYPES[data_type.kind]
-
-
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a stream's tuples."""
     return pa.schema([pa.field(a.name, arrow_type(a.type), a.nullable) for a in schema.attributes])
@@ -189,7 +156,7 @@ def empty_column(data_type: DataType) -> Column:
     """A column of no rows."""
     if data_type.kind is Kind.TEXT:
         return Column(data_type, np.zeros(1, np.int64), None, np.zeros(0, np.uint8))
-    return Column(data_type, np.zeros(0, DTYPES[data_type.kind]))
+    return Column(data_type, np.zeros(0, TYPES[data_type.kind].dtype))
 
 
 def concat_columns(columns: Sequence[Column]) -> Column:
@@ -275,7 +242,7 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
     """One Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
-    target = _MEMORY_TYPES.get(data_type.kind) or pa.decimal64(data_type.precision, data_type.scale)
+    target = memory_type(data_type)
     same = source.type == target
     if not same:
         _check_type(name, data_type, source.type)
@@ -302,7 +269,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
     if data_type.kind is Kind.BOOLEAN:
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
-    dtype = DTYPES[data_type.kind]
+    dtype = TYPES[data_type.kind].dtype
     # With a count: a buffer off the wire may be longer than its values, and no multiple of their size.
     values = np.frombuffer(array.buffers()[1], dtype, rows, dtype.itemsize * array.offset)
     if valid is not None:
@@ -324,7 +291,7 @@ def _clear_null_text(column: Column) -> Column:
 
 def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
     plain = source.value_type if pa.types.is_dictionary(source) else source
-    if not _accepts(data_type, plain):
+    if not accepts(data_type, plain):
         raise InvalidBatch(f"column {name!r} is {data_type}, but the batch has {source}; convert it first", column=name)
 
 
@@ -363,26 +330,6 @@ def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:
             source = source.cast(pa.decimal128(20, 0))
         return source.cast(wide).cast(pa.decimal128(target.precision, target.scale)).cast(target)
     return source.cast(target)
-
-
-def _accepts(data_type: DataType, source: pa.DataType) -> bool:
-    t = pa.types
-    if t.is_null(source):
-        return True
-    kind = data_type.kind
-    if kind is Kind.BOOLEAN:
-        return bool(t.is_boolean(source))
-    if kind is Kind.BIGINT:
-        return bool(t.is_integer(source))
-    if kind is Kind.DOUBLE:
-        return bool(t.is_floating(source) or t.is_integer(source))
-    if kind is Kind.DECIMAL:
-        return bool(t.is_decimal(source) or t.is_integer(source))
-    if kind is Kind.TEXT:
-        return bool(t.is_string(source) or t.is_large_string(source) or t.is_string_view(source))
-    if kind is Kind.TIMESTAMP:
-        return bool(t.is_timestamp(source))
-    return bool(t.is_date(source))
 
 
 def _first_bad_row(source: pa.Array, target: pa.DataType) -> int | None:

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from psoup.kinds import TYPES
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
 from psoup_client import InvalidData
 
@@ -33,8 +34,8 @@ _SOURCE, _VALUE = "_source_{}", "_value_{}"
 _ZONE = "spark.sql.session.timeZone"
 _TYPES = {Kind.TEXT: "string"}
 """Types that Spark has another name for."""
-_INFINITE = {Kind.TIMESTAMP: (F.unix_micros, 2**63 - 1), Kind.DATE: (F.unix_date, 2**31 - 1)}
-"""How a time or a date is a number, and the infinite one of other systems: an ordinary one at its end for Spark."""
+_AS_NUMBER = {Kind.TIMESTAMP: F.unix_micros, Kind.DATE: F.unix_date}
+"""How a time or a date is a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,10 @@ def _problem(attribute: Attribute, source: Column, value: Column, source_type: D
         wrong = wrong | ~source.try_cast("decimal(38,18)").eqNullSafe(value)
     shown = F.concat(F.lit(f"{attribute.name}: "), F.substring(source.try_cast("string"), 1, 100))
     problem = F.when(wrong, F.concat(shown, F.lit(f" is not a valid {attribute.type}")))
-    if attribute.type.kind not in _INFINITE:
+    last = TYPES[attribute.type.kind].infinite
+    if last is None:
         return problem
-    number, last = _INFINITE[attribute.type.kind]
-    infinite = F.abs(number(value)) == F.lit(last)
+    infinite = F.abs(_AS_NUMBER[attribute.type.kind](value)) == F.lit(last)
     return problem.when(infinite, F.lit(f"{attribute.name}: an infinite {attribute.type}, which PSoup does not take"))
 
 

@@ -20,6 +20,7 @@ from psoup.columns import Array, Batch, Column, columns_from_arrow
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch
 from psoup.events.events import RefusedTuples
+from psoup.kinds import TYPES
 from psoup.model import Kind, StreamSpec
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -27,9 +28,6 @@ _NO_TIMES: Array = np.zeros(0, np.int64)
 _NO_TIMES.flags.writeable = False
 NONE_REFUSED = RefusedTuples(_NO_TIMES, _NO_TIMES)
 """No row was refused; shared, read-only."""
-
-_INFINITE = {Kind.TIMESTAMP: 2**63 - 1, Kind.DATE: 2**31 - 1}
-"""The infinite times and dates of DuckDB, and less than 0 the negative ones."""
 
 
 def read_columns(
@@ -99,7 +97,7 @@ def _check_text(name: str, column: Column, limit: int) -> None:
 
 def check_finite(name: str, column: Column) -> None:
     """Refuse the infinite times and dates of other systems: at the ends of their integers they would be ordinary."""
-    last = _INFINITE.get(column.type.kind)
+    last = TYPES[column.type.kind].infinite
     if last is None or not len(column):
         return
     values = column.values

@@ -21,13 +21,14 @@ from psoup.answer.matches import matches_in
 from psoup.answer.message import Message, form_of, read, row_bytes
 from psoup.answer.outputs import Group, computed
 from psoup.answer.sorting import Sorting, over_rows
-from psoup.columns import Column, arrow_type
+from psoup.columns import Column
 from psoup.config import TextLimits
 from psoup.data.archived import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.windows import apply_window, as_of_window, refuse_truncation
 from psoup.errors import OutOfRange
 from psoup.expressions.tree import Expr
+from psoup.kinds import arrow_type
 from psoup.model import Kind, WindowClause, time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot

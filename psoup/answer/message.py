@@ -19,23 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.answer.flat import Flat
-from psoup.columns import Array, arrow_type
+from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.invariants import ensure
 from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
-from psoup.model import DataType, Kind
+from psoup.kinds import TYPES, arrow_type
+from psoup.model import DataType
 from psoup.plan.standing import Output
 
-_KINDS = {
-    Kind.BOOLEAN: BITS,
-    Kind.BIGINT: WIDE,
-    Kind.DOUBLE: WIDE,
-    Kind.DECIMAL: DECIMAL,
-    Kind.TEXT: TEXT,
-    Kind.TIMESTAMP: WIDE,
-    Kind.DATE: NARROW,
-}
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
 """Bytes of a value, about: that of a text is a guess."""
 
@@ -135,7 +127,7 @@ def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:
 def row_bytes(select: Sequence[Output]) -> int:
     """About what a row of an answer takes."""
     form = form_of(select)
-    return form.row_bytes if form else sum(_VALUE_BYTES[_KINDS[output.type.kind]] for output in select)
+    return form.row_bytes if form else sum(_VALUE_BYTES[TYPES[output.type.kind].layout] for output in select)
 
 
 def form_of(select: Sequence[Output]) -> Form | None:
@@ -176,7 +168,7 @@ def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
     assert batch is not None
     rows, body, nodes, buffers = batch.place(0), message.place(3), batch.vector(1), batch.vector(2)
     assert rows is not None and body is not None and nodes is not None and buffers is not None
-    kinds = [NUMBER if index == ID_INDEX else _KINDS[kind.kind] for _, index, kind in columns]
+    kinds = [NUMBER if index == ID_INDEX else TYPES[kind.kind].layout for _, index, kind in columns]
     return Form(
         schema,
         schema.serialize().to_pybytes(),

@@ -19,12 +19,11 @@ from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
 from psoup.kernels import identity as kernels
+from psoup.kinds import ends
 from psoup.model import BOOLEAN, Kind
-from psoup.plan.canonical import expr_text
+from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor, Interval
 from psoup.plan.many import ClauseColumns, TermColumn
-from psoup.sql.where.factors import factor_text
-from psoup.sql.where.intervals import ends
 
 _FIRST = 64
 _ROOMY = 16

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import DTYPES, Array, Batch, Column
+from psoup.columns import Array, Batch, Column
 from psoup.data.archived import ArchivedChunk, Zone
 from psoup.data.narrow import Narrow
 from psoup.expressions.tree import TIME_INDEX
 from psoup.invariants import ensure
+from psoup.kinds import TYPES
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 
 _FIRST_ROWS = 1_024
@@ -205,7 +206,7 @@ class _FixedBuffer:
     def __init__(self, data_type: DataType, rows: int) -> None:
         self._type = data_type
         self._rows = rows
-        self._values = _Buffer(DTYPES[data_type.kind], rows)
+        self._values = _Buffer(TYPES[data_type.kind].dtype, rows)
         self._valid: _Buffer | None = None
 
     def append(self, length: int, column: Column) -> None:

@@ -14,9 +14,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from psoup.columns import DTYPES, Array, Batch, Column
+from psoup.columns import Array, Batch, Column
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
+from psoup.kinds import TYPES
 from psoup.model import DataType, Kind, Schema, StreamSpec
 
 ChunkT = TypeVar("ChunkT", ChunkView, ArchivedChunk)
@@ -50,7 +51,7 @@ def null_column(data_type: DataType, rows: int) -> Column:
 
 def _make_nulls(kind: Kind, rows: int) -> tuple[Array, Array, Array | None]:
     text = kind is Kind.TEXT
-    arrays = (np.zeros(rows + 1, np.int64) if text else np.zeros(rows, DTYPES[kind]), np.zeros(rows, np.bool_))
+    arrays = (np.zeros(rows + 1, np.int64) if text else np.zeros(rows, TYPES[kind].dtype), np.zeros(rows, np.bool_))
     for array in arrays:
         array.flags.writeable = False
     return *arrays, np.zeros(0, np.uint8) if text else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 
 from psoup.columns import Array, Column
 from psoup.expressions import formats, parse_numbers, parse_times
@@ -120,14 +119,6 @@ _NUMERIC: dict[tuple[Kind, Kind], Conversion] = {
     (Kind.TEXT, Kind.DATE): parse_times.to_date,
     (Kind.TEXT, Kind.TIMESTAMP): parse_times.to_timestamp,
 }
-_TO_TEXT: dict[Kind, Callable[[Column], pa.Array]] = {
-    Kind.BOOLEAN: formats.boolean,
-    Kind.BIGINT: formats.bigint,
-    Kind.DOUBLE: formats.double,
-    Kind.DECIMAL: formats.decimal,
-    Kind.DATE: formats.date,
-    Kind.TIMESTAMP: formats.timestamp,
-}
 
 
 def cast(call: Call, frame: Frame) -> Column:
@@ -137,7 +128,7 @@ def cast(call: Call, frame: Frame) -> Column:
         frame.sizes.borrow(_COPIES * text_bytes(column))
     if call.type.kind is Kind.TEXT:
         frame.sizes.borrow(_WRITTEN * frame.rows)
-        return finish_text(_TO_TEXT[column.type.kind](column), [column])
+        return finish_text(formats.WRITERS[column.type.kind](column), [column])
     values, failed = _NUMERIC[column.type.kind, call.type.kind](column, call.type)
     return finish(call.type, values, [column], failed)
 

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import DTYPES, Array, Column, column_from_arrow
+from psoup.columns import Array, Column, column_from_arrow
 from psoup.expressions.comparisons import compare, ordered
 from psoup.expressions.frame import Evaluator, Frame, any_error, finish_text
 from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import Call, Expr
+from psoup.kinds import TYPES
 from psoup.model import BOOLEAN, TEXT, DataType, Kind
 
 NOBODY = -1
@@ -70,7 +71,7 @@ def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed
     branch = np.where(failed, NOBODY, branch)
     error = failed.copy()
     valid = np.zeros(frame.rows, np.bool_)
-    values = np.zeros(frame.rows, DTYPES.get(data_type.kind, np.dtype(np.int64)))
+    values = np.zeros(frame.rows, TYPES[data_type.kind].dtype)
     for position, expr in enumerate(branches):
         mine = branch == position
         if not mine.any():

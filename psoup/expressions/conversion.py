@@ -14,6 +14,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions.fold import constant
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Expr, Literal
+from psoup.kinds import TYPES, Family, kinds_of
 from psoup.model import (
     BIGINT,
     BOOLEAN,
@@ -27,19 +28,17 @@ from psoup.model import (
     decimal,
 )
 
-NUMBERS = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE})
-TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
-_EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL})
-_NUMBER_LIKE = NUMBERS | {Kind.BOOLEAN, Kind.TEXT}
-_CASTS: dict[Kind, frozenset[Kind]] = {
-    Kind.BOOLEAN: _NUMBER_LIKE,
-    Kind.BIGINT: _NUMBER_LIKE,
-    Kind.DECIMAL: _NUMBER_LIKE,
-    Kind.DOUBLE: _NUMBER_LIKE,
-    Kind.TEXT: frozenset(Kind),
-    Kind.TIMESTAMP: TIMES | {Kind.TEXT},
-    Kind.DATE: TIMES | {Kind.TEXT},
+NUMBERS = kinds_of(Family.NUMBER)
+TIMES = kinds_of(Family.TIME)
+_EXACT = NUMBERS - {Kind.DOUBLE}
+_NUMBER_LIKE = kinds_of(Family.NUMBER, Family.BOOLEAN, Family.TEXT)
+_TARGETS: dict[Family, frozenset[Kind]] = {
+    Family.BOOLEAN: _NUMBER_LIKE,
+    Family.NUMBER: _NUMBER_LIKE,
+    Family.TIME: TIMES | {Kind.TEXT},
+    Family.TEXT: frozenset(Kind),
 }
+_CASTS: dict[Kind, frozenset[Kind]] = {kind: _TARGETS[facts.family] for kind, facts in TYPES.items()}
 
 
 def mismatch(message: str) -> InvalidInput:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 from psoup.columns import Array, Column
 from psoup.expressions.civil import civil_from_days
 from psoup.expressions.temporal import split
+from psoup.model import Kind
 
 
 def _scalar(text: str) -> pa.Scalar:
@@ -91,3 +94,14 @@ def _date_text(days: Array) -> pa.Array:
         _digits(day, 2),
         _if(before, _scalar(" (BC)")),
     )
+
+
+WRITERS: dict[Kind, Callable[[Column], pa.Array]] = {
+    Kind.BOOLEAN: boolean,
+    Kind.BIGINT: bigint,
+    Kind.DOUBLE: double,
+    Kind.DECIMAL: decimal,
+    Kind.DATE: date,
+    Kind.TIMESTAMP: timestamp,
+}
+"""The text of each kind."""

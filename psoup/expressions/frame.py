@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import DTYPES, Array, Column, column_from_arrow
+from psoup.columns import Array, Column, column_from_arrow
 from psoup.config import TextLimits
 from psoup.errors import Internal
 from psoup.expressions.sizes import Sizes, text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
+from psoup.kinds import TYPES
 from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
 
 
@@ -151,7 +152,7 @@ def constant_column(literal: Literal, rows: int) -> Column:
     if literal.type.kind is Kind.TEXT:
         data = np.frombuffer(str(literal.value).encode(), np.uint8)
         return Column(literal.type, np.arange(rows + 1, dtype=np.int64) * len(data), None, np.tile(data, rows))
-    return Column(literal.type, np.full(rows, literal.value, DTYPES[literal.type.kind]))
+    return Column(literal.type, np.full(rows, literal.value, TYPES[literal.type.kind].dtype))
 
 
 def null_column(data_type: DataType, rows: int, error: Array | None = None) -> Column:
@@ -159,7 +160,7 @@ def null_column(data_type: DataType, rows: int, error: Array | None = None) -> C
     valid = np.zeros(rows, np.bool_)
     if data_type.kind is Kind.TEXT:
         return Column(data_type, np.zeros(rows + 1, np.int64), valid, np.zeros(0, np.uint8), error)
-    return Column(data_type, np.zeros(rows, DTYPES[data_type.kind]), valid, None, error)
+    return Column(data_type, np.zeros(rows, TYPES[data_type.kind].dtype), valid, None, error)
 
 
 def all_valid(columns: Sequence[Column]) -> Array | None:
@@ -192,7 +193,7 @@ def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: A
         if own.any():
             error = own if error is None else error | own
             valid = ~own if valid is None else valid & ~own
-    values = values.astype(DTYPES[data_type.kind], copy=False)
+    values = values.astype(TYPES[data_type.kind].dtype, copy=False)
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, values.dtype))
     return Column(data_type, values, valid, None, error)

@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
 
-from psoup.columns import DTYPES, Column
+from psoup.columns import Column
 from psoup.expressions import formats
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
+from psoup.kinds import TYPES
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
 
 _INFIX = {
@@ -92,13 +92,8 @@ def _double(value: float) -> str:
 
 
 def _spelled(constant: Literal) -> str:
-    column = Column(constant.type, np.array([constant.value], DTYPES[constant.type.kind]))
-    write: dict[Kind, Callable[[Column], pa.Array]] = {
-        Kind.DECIMAL: formats.decimal,
-        Kind.DATE: formats.date,
-        Kind.TIMESTAMP: formats.timestamp,
-    }
-    spelled: str = write[constant.type.kind](column)[0].as_py()
+    column = Column(constant.type, np.array([constant.value], TYPES[constant.type.kind].dtype))
+    spelled: str = formats.WRITERS[constant.type.kind](column)[0].as_py()
     if constant.type.kind is Kind.DECIMAL and constant.type.scale == 0:
         return f"CAST({spelled} AS {constant.type})"
     return spelled

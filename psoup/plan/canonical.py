@@ -15,7 +15,7 @@ import numpy as np
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.model import DataType, Kind
-from psoup.plan.factors import Interval, Key, Term
+from psoup.plan.factors import Factor, Interval, Key, Term
 
 _OPERATORS = {
     "add": "+",
@@ -85,6 +85,14 @@ def term_text(term: Term, name: str = "") -> str:
     if not parts:
         return "FALSE"
     return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+
+
+def factor_text(factor: Factor) -> str:
+    """The canonical text of a factor; equal factors have equal texts, different ones different texts."""
+    if not factor.terms:
+        return "FALSE"
+    texts = [term_text(term) for term in factor.terms]
+    return texts[0] if len(texts) == 1 else f"({' OR '.join(texts)})"
 
 
 def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[str]:

@@ -13,11 +13,12 @@ from sqlglot import exp
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
+from psoup.plan.canonical import factor_text
 from psoup.plan.standing import OrderKey, Output, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
 from psoup.sql.source import StatementText, nearest
-from psoup.sql.where.factors import factor_text, factors_of
+from psoup.sql.where.factors import factors_of
 from psoup.sql.windows import window
 
 Lookup = Callable[[str], StreamSpec | None]

@@ -13,10 +13,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import DTYPES, Column, column_from_arrow
+from psoup.columns import Column, column_from_arrow
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr
+from psoup.kinds import TYPES
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
 
 BIGINTS = """
@@ -231,7 +232,7 @@ def check(column: Column, data_type: DataType, rows: int) -> None:
         assert (lengths >= 0).all()
         assert column.valid is None or not lengths[~column.valid].any()
     else:
-        assert column.values.dtype == DTYPES[data_type.kind]
+        assert column.values.dtype == TYPES[data_type.kind].dtype
         assert column.values.flags["C_CONTIGUOUS"]
         assert column.valid is None or not column.values[~column.valid].any()
     for flags in (column.valid, column.error):

@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 from psoup.columns import Array, float_keys
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Expr, Literal
+from psoup.kinds import ends
 from psoup.model import EXACT_DOUBLE, TEXT, DataType, Kind
 from psoup.plan.factors import Interval, Key
 from psoup.plan.many import Edges, TermColumn
-from psoup.sql.where.intervals import ENDS, Intervals, compared, cut, ends
+from psoup.sql.where.intervals import ENDS, Intervals, compared, cut
 
 Keys = Callable[[Sequence[Literal]], Intervals]
 """The intervals of a condition as a function of the constants in the holes."""

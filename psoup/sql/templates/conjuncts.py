@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN
-from psoup.plan.canonical import expr_text, term_text
+from psoup.plan.canonical import expr_text, factor_text, term_text
 from psoup.plan.factors import Factor, Term
 from psoup.sql.templates.comparisons import Keys, one_by_one
-from psoup.sql.where.factors import factor_of, factor_text, parts_of
+from psoup.sql.where.factors import factor_of, parts_of
 from psoup.sql.where.formula import Formula, Leaf
 from psoup.sql.where.intervals import Intervals, intersection, normal
 

@@ -10,6 +10,7 @@ SELECT, ORDER BY, LIMIT and window are the same objects for all queries of a tem
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,9 @@ from sqlglot import exp
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
-from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, StreamSpec
+from psoup.kinds import TYPES
+from psoup.model import BIGINT, BOOLEAN, DATE, TEXT, DataType, Kind, StreamSpec
+from psoup.plan.canonical import factor_text
 from psoup.plan.many import ClauseColumns
 from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql.binder import Binder
@@ -31,7 +34,7 @@ from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
 from psoup.sql.templates.holes import Holes, Wrong, in_order, literal_of, texts_between
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups
-from psoup.sql.where.factors import factor_text, factors_of
+from psoup.sql.where.factors import factors_of
 from psoup.sql.where.intervals import FLIPPED
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -44,15 +47,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 }
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 _CONDITIONS = (exp.Where, exp.And, exp.Or, exp.Not)
-_SAMPLES: dict[Kind, Literal] = {
-    Kind.BOOLEAN: Literal(BOOLEAN, True),
-    Kind.BIGINT: Literal(BIGINT, 1),
-    Kind.DECIMAL: Literal(BIGINT, 1),
-    Kind.DOUBLE: Literal(DOUBLE, 1.0),
-    Kind.TEXT: Literal(TEXT, "!"),
-    Kind.TIMESTAMP: Literal(TIMESTAMP, 0),
-    Kind.DATE: Literal(DATE, 0),
-}
 _NULL = Literal(BIGINT, None)
 _SHOWN = 64
 """Characters that a value takes in a text at most, beyond those of a text itself."""
@@ -213,7 +207,7 @@ def template_of(
     spec, alias = stream_of(source, select, lookup, names)
     shape = _Shape(select, Binder(source, spec, alias, nulls), holes)
     expected = shape.expected()
-    samples = {h.start: _NULL if t is None else _SAMPLES[t.kind] for h, t in zip(holes.places, expected, strict=True)}
+    samples = {h.start: _NULL if t is None else _sample(t) for h, t in zip(holes.places, expected, strict=True)}
     frame = bind_select(source, select, lookup, names, samples)
     return Template(frame, holes, expected, _Where(source, select, spec, alias, shape.conjuncts(), holes))
 
@@ -307,6 +301,12 @@ class _Shape:
                 return None
             found.append(constant)
         return Condition(compared, operator, tuple(found))
+
+
+def _sample(expected: DataType) -> Literal:
+    """A constant where one of this type is expected; where that is a DECIMAL, an integer."""
+    value: Any = TYPES[expected.kind].sample
+    return Literal(BIGINT if expected.kind is Kind.DECIMAL else expected, value)
 
 
 def _of(query: int | None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
-from psoup.plan.canonical import term_text
+from psoup.plan.canonical import factor_text, term_text
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.sql.where.differences import difference
 from psoup.sql.where.formula import (
@@ -71,14 +71,6 @@ def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
     if whole == NEVER:
         return None
     return whole.parts if isinstance(whole, All) else (whole,)
-
-
-def factor_text(factor: Factor) -> str:
-    """The canonical text of a factor; equal factors have equal texts, different ones different texts."""
-    if not factor.terms:
-        return "FALSE"
-    texts = [term_text(term) for term in factor.terms]
-    return texts[0] if len(texts) == 1 else f"({' OR '.join(texts)})"
 
 
 def factor_of(part: Formula) -> Factor:

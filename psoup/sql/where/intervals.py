@@ -18,6 +18,7 @@ import numpy as np
 
 from psoup.columns import float_keys
 from psoup.expressions.tree import Literal
+from psoup.kinds import BEYOND, LEAST, ends
 from psoup.model import DataType, Kind
 from psoup.plan.factors import Interval, Key
 
@@ -38,16 +39,10 @@ ENDS: dict[str, tuple[int | None, int | None]] = {
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 """The comparison that is the same with its sides exchanged."""
 
-_LEAST, _BEYOND = -(2**63), 2**63
-"""The least int64, and the first integer past the greatest."""
-
 
 def float_key(value: float) -> int:
     """The order key of one DOUBLE."""
     return int(float_keys(np.array([value], np.float64))[0])
-
-
-_NEGATIVE_INFINITY, _NAN = float_key(-math.inf), float_key(math.nan)
 
 
 def cut(data_type: DataType, literal: Literal) -> tuple[Key, Key]:
@@ -74,9 +69,9 @@ def _rational_cut(value: Fraction) -> tuple[int, int]:
 def _whole_cut(scale: int, value: float) -> tuple[int, int]:
     """A DOUBLE constant among integer keys; NaN is above everything."""
     if math.isnan(value) or value == math.inf:
-        return _BEYOND, _BEYOND
+        return BEYOND, BEYOND
     if value == -math.inf:
-        return _LEAST, _LEAST
+        return LEAST, LEAST
     return _rational_cut(Fraction(value) * 10**scale)
 
 
@@ -125,17 +120,6 @@ def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
         if not empty and (low is None or high is None or low < high):  # type: ignore[operator]
             clean.append(Interval(low, high))
     return union(clean)
-
-
-def ends(data_type: DataType) -> tuple[Key, Key | None]:
-    """The least key of a type, and the first one past its greatest."""
-    if data_type.kind is Kind.TEXT:
-        return b"", None
-    if data_type.kind is Kind.DOUBLE:
-        return _NEGATIVE_INFINITY, _NAN + 1
-    if data_type.kind is Kind.BOOLEAN:
-        return 0, 2
-    return _LEAST, _BEYOND
 
 
 def union(intervals: Iterable[Interval]) -> Intervals:

@@ -15,23 +15,15 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from google.rpc import error_details_pb2
 
 from psoup.answer import Completeness, QueryRecord, StreamDescription
-from psoup.columns import arrow_type
 from psoup.errors import InvalidInput, PSoupError
+from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
 from psoup.sql import describe_window
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of
 
-KINDS: dict[Kind, types_pb2.Kind.ValueType] = {
-    Kind.BOOLEAN: types_pb2.KIND_BOOLEAN,
-    Kind.BIGINT: types_pb2.KIND_BIGINT,
-    Kind.DOUBLE: types_pb2.KIND_DOUBLE,
-    Kind.DECIMAL: types_pb2.KIND_DECIMAL,
-    Kind.TEXT: types_pb2.KIND_TEXT,
-    Kind.TIMESTAMP: types_pb2.KIND_TIMESTAMP,
-    Kind.DATE: types_pb2.KIND_DATE,
-}
+KINDS: dict[Kind, types_pb2.Kind.ValueType] = {kind: types_pb2.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
 
 WINDOW_KINDS: dict[str, types_pb2.WindowKind.ValueType] = {
     "snapshot": types_pb2.WINDOW_KIND_SNAPSHOT,

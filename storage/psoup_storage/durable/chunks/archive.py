@@ -23,9 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.columns import Array, Column, arrow_type, column_from_arrow
+from psoup.columns import Array, Column, column_from_arrow
 from psoup.data.widening import null_column
 from psoup.errors import Internal, PSoupError
+from psoup.kinds import arrow_type
 from psoup.model import Attribute
 from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import Covers

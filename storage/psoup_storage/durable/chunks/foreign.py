@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from psoup.admission.batches import check_finite
-from psoup.columns import Batch, Column, arrow_type
+from psoup.columns import Batch, Column
 from psoup.data.archived import TIME
 from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
+from psoup.kinds import arrow_type
 from psoup.model import Kind, StreamSpec
 from psoup.wording import counted
 from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts, batch_of

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, assert_never, get_args
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Batch, Column, arrow_type, column_from_arrow, empty_column
+from psoup.columns import Array, Batch, Column, column_from_arrow, empty_column
 from psoup.data.stored import Stored
 from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Extent
@@ -40,6 +40,7 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.kinds import arrow_type
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream

@@ -1,0 +1,70 @@
+"""The table of kinds: each has a row, whose facts agree with one another and with what columns do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.columns import column_from_arrow
+from psoup.expressions.conversion import NUMBERS, TIMES
+from psoup.expressions.formats import WRITERS
+from psoup.kernels import gather
+from psoup.kinds import TYPES, accepts, arrow_type, ends, memory_type
+from psoup.model import DataType, Kind, decimal
+from psoup_service.wire.convert import KINDS
+
+VALUES: dict[Kind, list[Any]] = {
+    Kind.BOOLEAN: [False, True],
+    Kind.BIGINT: [-(2**63), -1, 0, 2**63 - 1],
+    Kind.DOUBLE: [-np.inf, -1.5, 0.0, 1e308, np.inf, np.nan],
+    Kind.DECIMAL: [-999, 0, 999],
+    Kind.TEXT: ["", "a", "b\0", "é"],
+    Kind.TIMESTAMP: [-(2**63), 0, 2**63 - 1],
+    Kind.DATE: [-(2**31), 0, 2**31 - 1],
+}
+"""Values in ascending order, the least and the greatest among them."""
+
+
+def type_of(kind: Kind) -> DataType:
+    return decimal(3, 0) if kind is Kind.DECIMAL else DataType(kind)
+
+
+def column(kind: Kind) -> pa.Array:
+    """The values as an array that may be pushed."""
+    plain = pa.array(VALUES[kind], None if kind is not Kind.DATE else pa.int32())
+    return plain.view(memory_type(type_of(kind))) if kind in TIMES else plain
+
+
+def test_every_kind_has_a_row_a_writer_and_a_name_on_the_wire() -> None:
+    assert list(TYPES) != [] and TYPES.keys() == set(Kind) == VALUES.keys() == KINDS.keys()
+    assert WRITERS.keys() == set(Kind) - {Kind.TEXT}
+    assert len(set(KINDS.values())) == len(Kind)
+    assert frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE}) == NUMBERS
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_facts_of_a_kind_agree_with_its_columns(kind: Kind) -> None:
+    data_type, facts = type_of(kind), TYPES[kind]
+    made = column_from_arrow("x", data_type, column(kind))
+    assert made.values.dtype == facts.dtype
+    assert made.to_arrow().type in (arrow_type(data_type), pa.large_string())
+    assert accepts(data_type, memory_type(data_type)) and accepts(data_type, pa.null())
+    assert facts.layout in (gather.WIDE, gather.NARROW, gather.BITS, gather.DECIMAL, gather.TEXT)
+    if facts.layout in (gather.WIDE, gather.NARROW):
+        assert facts.dtype.itemsize == {gather.WIDE: 8, gather.NARROW: 4}[facts.layout]
+    if facts.infinite is not None:
+        assert facts.infinite == np.iinfo(facts.dtype).max
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.TEXT])
+def test_all_keys_of_a_kind_lie_between_its_ends(kind: Kind) -> None:
+    data_type = type_of(kind)
+    keys = [int(key) for key in column_from_arrow("x", data_type, column(kind)).order_keys()]
+    first, beyond = ends(data_type)
+    assert isinstance(first, int) and isinstance(beyond, int)
+    assert keys == sorted(keys) and first <= keys[0] and keys[-1] < beyond
+    if kind is Kind.DOUBLE:
+        assert (first, beyond) == (keys[0], keys[-1] + 1)
