@@ -19,6 +19,20 @@ COLUMNAR_QUERIES = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """What is remembered of producers: by admission, and by the log, which must forget nothing that admission needs."""
+
+    acknowledgements: int = 1_024
+    """Of each producer, so that its retries are recognised."""
+
+    idle: int = 7 * 86_400 * SECOND
+    """Microseconds after which a silent producer is forgotten."""
+
+
+REMEMBERED = Remembered()
+
+
+@dataclass(frozen=True, slots=True)
 class TextLimits:
     """How large the texts may become that expressions make.
 
@@ -91,8 +105,8 @@ class EngineConfig:
     max_ahead: int = 86_400 * SECOND
     """The most for any stream, whatever its AHEAD; what streams have that are older than AHEAD."""
 
-    kept_acknowledgements: int = 1_024
-    """Acknowledgements remembered for each producer, so that its retries are recognised."""
+    kept_acknowledgements: int = REMEMBERED.acknowledgements
+    """Acknowledgements remembered for each producer; see `remembered`."""
 
     kept_requests: int = 65_536
     """Request IDs of registrations remembered for each tenant."""
@@ -106,8 +120,8 @@ class EngineConfig:
     columnar_queries: int = COLUMNAR_QUERIES
     """Queries of a block by template from which on they are kept as columns: fewer are not worth a part of an index."""
 
-    producer_idle: int = 7 * 86_400 * SECOND
-    """Microseconds after which a silent producer is forgotten."""
+    producer_idle: int = REMEMBERED.idle
+    """Microseconds after which a silent producer is forgotten; see `remembered`."""
 
     batch_rows: int = 1_048_576
     """Tuples that one push may have."""
@@ -142,6 +156,11 @@ class EngineConfig:
     def texts(self) -> TextLimits:
         """What the evaluation of expressions must know of this."""
         return _texts(self.text_bytes, self.evaluation_bytes)
+
+    @property
+    def remembered(self) -> Remembered:
+        """What is remembered of producers: for the store as well."""
+        return Remembered(self.kept_acknowledgements, self.producer_idle)
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a chunk that offsets or words of bits do not fit: kernels would write past arrays."""

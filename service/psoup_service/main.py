@@ -107,6 +107,7 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
         reserve_bytes=settings.disk_reserve_mib * _MIB,
         cache_bytes=settings.archive_cache_mib * _MIB,
         hot_bytes=settings.memory_mib * _MIB // 2,
+        remembered=settings.engine_config().remembered,
     )
     from psoup_service.service import Service
 

@@ -7,6 +7,7 @@
 Knows events, and neither the engine's state nor the network.
 """
 
+from psoup.config import REMEMBERED, Remembered
 from psoup_storage.contract import Store
 from psoup_storage.durable import DurableStore
 from psoup_storage.durable.store import CACHE_BYTES
@@ -16,14 +17,23 @@ IN_MEMORY = ":memory:"
 """The name of a data directory that is none."""
 
 
-def open_store(place: str, *, reserve_bytes: int, cache_bytes: int = CACHE_BYTES, hot_bytes: int = 2**62) -> Store:
-    """The store in the directory `place`, or one in memory for `:memory:`; raises as `DurableStore` does.
+def open_store(
+    place: str,
+    *,
+    reserve_bytes: int,
+    cache_bytes: int = CACHE_BYTES,
+    hot_bytes: int = 2**62,
+    remembered: Remembered = REMEMBERED,
+) -> Store:
+    """The store in the directory `place`, or one in memory for `:memory:`; arguments and errors are `DurableStore`'s.
 
     Stored chunks are decoded from then on, for its `read`.
     """
     if place == IN_MEMORY:
         return MemoryStore()
-    store = DurableStore(place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes)
+    store = DurableStore(
+        place, reserve_bytes=reserve_bytes, cache_bytes=cache_bytes, hot_bytes=hot_bytes, remembered=remembered
+    )
     store.read_ahead()
     return store
 

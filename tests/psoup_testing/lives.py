@@ -122,7 +122,9 @@ class Lives:
             with power(self.chance.randrange(2**32), note) as database:
                 disk.step = lambda what: database.cut()
                 try:
-                    with closing(DurableStore(self._directory, vfs=database.name)) as store:
+                    with closing(
+                        DurableStore(self._directory, vfs=database.name, remembered=CONFIG.remembered)
+                    ) as store:
                         self._play(store)
                         database.cut()
                 except Exception as problem:  # a start or a command that fails is a finding, too
@@ -133,7 +135,7 @@ class Lives:
         """One life on a disk that fails, up to what it fails with; its files stay where they are."""
         with chunk_disk(disk.beside):
             try:
-                with closing(DurableStore(self._directory, vfs=disk.name)) as store:
+                with closing(DurableStore(self._directory, vfs=disk.name, remembered=CONFIG.remembered)) as store:
                     self._play(store)
             except (Internal, ResourceExhausted, OSError) as problem:
                 return problem

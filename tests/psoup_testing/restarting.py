@@ -74,7 +74,8 @@ class RestartingPSoup(RecordingPSoup):
         assert after == before
 
     def _open(self) -> DurableStore:
-        return DurableStore(self.path, cache_bytes=self.cache_bytes, hot_bytes=self.hot_bytes)
+        known = self.config.remembered
+        return DurableStore(self.path, cache_bytes=self.cache_bytes, hot_bytes=self.hot_bytes, remembered=known)
 
     def _replay(self) -> None:
         if self.restarts % 2:

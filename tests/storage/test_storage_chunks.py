@@ -25,7 +25,6 @@ from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
 from psoup_storage.durable.chunks import restoring
-from psoup_storage.durable.log import forgetting
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.gate import rows
 from psoup_testing.histories import draw_history
@@ -35,12 +34,6 @@ from psoup_testing.restarting import RestartingPSoup, making
 SMALL = EngineConfig(
     chunk_rows=64, piece_rows=16, kept_acknowledgements=4, producer_idle=1_000 * SECOND, ahead=86_400 * SECOND
 )
-
-
-@pytest.fixture(autouse=True)
-def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetting, "KEPT_ACKNOWLEDGEMENTS", SMALL.kept_acknowledgements)
-    monkeypatch.setattr(forgetting, "PRODUCER_IDLE", SMALL.producer_idle)
 
 
 @pytest.fixture

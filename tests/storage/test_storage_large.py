@@ -13,7 +13,7 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.clock import VirtualClock
-from psoup.config import EngineConfig
+from psoup.config import REMEMBERED, EngineConfig
 from psoup.errors import Internal, InvalidBatch, InvalidInput, PSoupError
 from psoup.events.commands import CreateStream, Push, RegisterMany
 from psoup.events.events import Event, RegisteredMany, Unregistered
@@ -149,7 +149,7 @@ def test_the_log_forgets_without_reading_the_tuples_of_what_it_looks_at(store: D
     with store._database.transaction() as connection:
         connection.execute("UPDATE log SET tuples = NULL WHERE sequence = 2")
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, SLICE // 2)
-        forgetting.forget_aged(connection, 1)
+        forgetting.forget_aged(connection, 1, REMEMBERED)
     assert list(store._database.query("SELECT sequence FROM log")) == [(1,), (3,), (4,)]
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,11 +30,6 @@ EMPTY = rows(t=[])
 LIARS = {"x", "y"}
 """Who begins again under its old epoch, and says that this was never sent: its own loss."""
 NAMES = st.sampled_from(["a", "b", "c", "d", "e", *LIARS])
-
-
-@pytest.fixture(autouse=True)
-def as_few_rows_as_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetting, "KEPT_ACKNOWLEDGEMENTS", CONFIG.kept_acknowledgements)
 
 
 @dataclass
@@ -60,7 +54,7 @@ class Place:
     refused: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.store = DurableStore(self.path / "0")
+        self.store = DurableStore(self.path / "0", remembered=CONFIG.remembered)
         self.admission = Admission(CONFIG)
         self.lives = 0
         self.tell(CreateStream("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t"))
@@ -96,7 +90,7 @@ class Place:
         """What the log does after some chunks: a heartbeat is its newest row, so that no push has to stay for that."""
         self.tell(Heartbeat("s", self.now * SECOND))
         with self.store._database.transaction() as connection:
-            forgetting.forget_aged(connection, 1)
+            forgetting.forget_aged(connection, 1, CONFIG.remembered)
 
     def kill(self) -> None:
         """Go on with the directory as it is found, by what is in the log."""
@@ -105,7 +99,7 @@ class Place:
         found = self.path / str(self.lives)
         shutil.copytree(self.path / str(self.lives - 1), found, ignore=shutil.ignore_patterns("lock"))
         self.store.close()
-        self.store, self.admission = DurableStore(found), Admission(CONFIG)
+        self.store, self.admission = DurableStore(found, remembered=CONFIG.remembered), Admission(CONFIG)
         for event in self.store.read():
             self.admission.replay(event)
         self.admission.check()

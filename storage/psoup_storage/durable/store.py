@@ -21,6 +21,7 @@ from typing import cast
 
 import apsw
 
+from psoup.config import REMEMBERED, Remembered
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, PSoupError, ResourceExhausted
@@ -32,7 +33,7 @@ from psoup_storage.durable.chunks.covering import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.directory import INCOMING, DataDirectory
-from psoup_storage.durable.log import forgetting, log
+from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder, Edge, LogRow, encode
 from psoup_storage.durable.log.departures import Departures
 from psoup_storage.durable.log.forgetting import (
@@ -76,7 +77,7 @@ class DurableStore:
 
     `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: of columns of archived
     chunks. `hot_bytes`: of tuples of streams with an archive, the most that a start loads; what is over it stays on
-    disk. `vfs`: SQLite's file system, for tests.
+    disk. `remembered`: of producers, as admission's. `vfs`: SQLite's file system, for tests.
     """
 
     name = "disk"
@@ -89,6 +90,7 @@ class DurableStore:
         reserve_bytes: int = RESERVE_BYTES,
         cache_bytes: int = CACHE_BYTES,
         hot_bytes: int = 2**62,
+        remembered: Remembered = REMEMBERED,
         vfs: str | None = None,
     ) -> None:
         with ExitStack() as opened:
@@ -108,7 +110,8 @@ class DurableStore:
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
         self._ready: dict[int, LogRow] = {}
         """Rows that were made of events which have not been appended yet, by sequence."""
-        self._forgotten: defaultdict[int, int] = defaultdict(lambda: forgetting.KEPT_ACKNOWLEDGEMENTS)
+        self._remembered = remembered
+        self._forgotten: defaultdict[int, int] = defaultdict(lambda: remembered.acknowledgements)
         """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """Chunks that are in their folder and not yet attached, by stream and job."""
@@ -247,8 +250,8 @@ class DurableStore:
         """
         following, count = forget_stored(connection, row, start)
         self._forgotten[row.stream] += count
-        if following is None and self._forgotten[row.stream] >= forgetting.KEPT_ACKNOWLEDGEMENTS // 4:
-            forget_aged(connection, row.stream)
+        if following is None and self._forgotten[row.stream] >= self._remembered.acknowledgements // 4:
+            forget_aged(connection, row.stream, self._remembered)
             self._forgotten[row.stream] = 0
         return following
 

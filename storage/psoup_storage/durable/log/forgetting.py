@@ -17,14 +17,10 @@ from __future__ import annotations
 
 import apsw
 
+from psoup.config import Remembered
 from psoup.events.events import Attached
 from psoup.model import Retention
 from psoup_storage.durable.chunks.folder import ChunkRow
-
-KEPT_ACKNOWLEDGEMENTS = 1_024
-"""Rows kept for each producer: as many as admission remembers acknowledgements."""
-PRODUCER_IDLE = 7 * 86_400 * 1_000_000
-"""Microseconds after which a producer's rows are forgotten, as admission forgets the producer."""
 
 SLICE_BYTES = 2 * 1024 * 1024
 SLICE_ROWS = 1_024
@@ -95,12 +91,12 @@ def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
     return max(16, min(SLICE_ROWS, SLICE_BYTES // (1 + (size or 0))))
 
 
-def forget_aged(connection: apsw.Connection, stream: int) -> None:
-    """Forget rows without tuples that neither a producer nor the watermark needs.
+def forget_aged(connection: apsw.Connection, stream: int, remembered: Remembered) -> None:
+    """Forget rows without tuples that neither a producer, as far as it is remembered, nor the watermark needs.
 
     O(rows of the stream), each of which is read: not after every chunk.
     """
-    facts = {"stream": stream, "kept": KEPT_ACKNOWLEDGEMENTS, "idle": PRODUCER_IDLE}
+    facts = {"stream": stream, "kept": remembered.acknowledgements, "idle": remembered.idle}
     gone = list(connection.execute(_AGED, facts))
     connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])
     _add_refusals(connection, stream, sum(one[1] for one in gone), sum(one[2] for one in gone))

@@ -12,16 +12,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from psoup.config import REMEMBERED, Remembered
 from psoup.events.events import Pushed
-from psoup_storage.durable.log.forgetting import KEPT_ACKNOWLEDGEMENTS, PRODUCER_IDLE
 
 _Key = tuple[int, str]
 
 
 class Numbers:
-    """The last numbers of all producers."""
+    """The last numbers of all producers, as far as they are `remembered`."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: Remembered = REMEMBERED) -> None:
+        self._remembered = remembered
         self._seen: dict[_Key, deque[tuple[int, int]]] = {}
         self._active: dict[_Key, int] = {}
         self._now = 0
@@ -31,13 +32,15 @@ class Numbers:
         self._now = max(self._now, event.time)
         if event.producer:
             key = (event.stream_id, event.producer)
-            self._seen.setdefault(key, deque(maxlen=KEPT_ACKNOWLEDGEMENTS)).append((event.epoch, event.number))
+            self._seen.setdefault(key, deque(maxlen=self._remembered.acknowledgements)).append(
+                (event.epoch, event.number)
+            )
             self._active[key] = event.time
 
     def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
         """What is missing, in words; `name` says what a stream is called."""
         for (stream, producer), seen in self._seen.items():
-            if self._active[stream, producer] < self._now - PRODUCER_IDLE:
+            if self._active[stream, producer] < self._now - self._remembered.idle:
                 continue
             for (epoch, number), (later, following) in pairwise(seen):
                 if later == epoch and following and following != number + 1:  # 0: it was forgotten, and began anew
