@@ -10,7 +10,8 @@ from psoup.errors import InvalidInput
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 
-_MOST_ROWS = 65_536
+CHUNK_ROWS = 65_536
+"""The most tuples of a chunk, and as many as it has by default: an offset in it has 16 bits."""
 _WORD = 64
 
 COLUMNAR_QUERIES = 256
@@ -56,7 +57,7 @@ def _texts(value: int, together: int) -> TextLimits:
 class EngineConfig:
     """Read once, when the engine is made."""
 
-    chunk_rows: int = 65_536
+    chunk_rows: int = CHUNK_ROWS
     """Tuples in a chunk; a multiple of 64, at most 65,536 (offsets are uint16)."""
 
     chunk_text_bytes: int = 64 * 1024 * 1024
@@ -164,9 +165,9 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a chunk that offsets or words of bits do not fit: kernels would write past arrays."""
-        if not 0 < self.chunk_rows <= _MOST_ROWS or self.chunk_rows % 64:
+        if not 0 < self.chunk_rows <= CHUNK_ROWS or self.chunk_rows % 64:
             raise InvalidInput(
-                f"chunk_rows is {self.chunk_rows}; it must be a multiple of 64, from 64 to {_MOST_ROWS:,}"
+                f"chunk_rows is {self.chunk_rows}; it must be a multiple of 64, from 64 to {CHUNK_ROWS:,}"
             )
         if self.block_rows < _WORD or self.block_rows & (self.block_rows - 1):
             raise InvalidInput(f"block_rows is {self.block_rows}; it must be a power of two, at least {_WORD}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 SECOND = 1_000_000
 """Microseconds in a second; times are int64 microseconds since 1970 UTC."""
@@ -17,7 +17,8 @@ SECOND = 1_000_000
 EXACT_DOUBLE = 2**53
 """Integers up to this one, on both sides of 0, are DOUBLE values, each another one."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1)
+"""From where times (in UTC) and days are counted."""
 
 DEFAULT_TENANT = "default"
 MAX_DECIMAL_PRECISION = 18
@@ -182,6 +183,6 @@ class WindowClause:
 def time_text(time: int) -> str:
     """Microseconds since 1970 as ISO text in UTC; the number itself outside the years 1 to 9999."""
     try:
-        return (_EPOCH + timedelta(microseconds=time)).isoformat(sep=" ").replace("+00:00", "Z")
+        return (EPOCH + timedelta(microseconds=time)).isoformat(sep=" ") + "Z"
     except OverflowError:
         return f"{time} microseconds"

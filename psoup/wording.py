@@ -1,4 +1,4 @@
-"""How messages say counts and lists, so that all of them read as a person writes.
+"""How messages say counts, and how SQL quotes: so that all texts read as a person writes.
 
 >>> counted(1, "row"), counted(70_000, "row"), counted(0, "query"), counted(2, "match")
 ('1 row', '70,000 rows', '0 queries', '2 matches')
@@ -25,3 +25,13 @@ def _plural(noun: str) -> str:
     if noun.endswith(("ch", "sh", "s", "x")):
         return noun + "es"
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
+
+
+def quoted(name: str) -> str:
+    """A name of SQL between double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(text: str) -> str:
+    """A text of SQL between single quotes."""
+    return "'" + text.replace("'", "''") + "'"

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from psoup_cli.csv_files import csv_pieces
 from psoup_cli.csv_records import Records
 from psoup_client import InvalidData, StreamInfo
+from psoup_client.payload import BATCH_ROWS
 
 FORMATS = {
     ".csv": "csv",
@@ -36,7 +37,6 @@ FORMATS = {
 }
 """Formats by the end of a file's name."""
 
-PIECE_ROWS = 65_536
 _READ_BYTES = 8 * 1024 * 1024
 
 
@@ -122,7 +122,7 @@ def _json_lines(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> I
         if line.strip():
             rows.append(_json_row(line, number))
             lines.append(number)
-        if rows and (len(rows) == PIECE_ROWS or size >= _READ_BYTES or not line):
+        if rows and (len(rows) == BATCH_ROWS or size >= _READ_BYTES or not line):
             yield FilePiece(rows, done, partial(_json_line, lines))
             rows, lines, size = [], [], 0
     if rows:
@@ -185,7 +185,7 @@ def _parquet(file: BinaryIO, stream: StreamInfo, nulls: tuple[str, ...]) -> Iter
         total = _size(file)
         rows = max(1, parquet.metadata.num_rows)
         done = 0
-        for batch in parquet.iter_batches(batch_size=PIECE_ROWS):
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
             yield FilePiece(batch, total * (done + batch.num_rows) // rows, partial(_row, done))
             done += batch.num_rows
 

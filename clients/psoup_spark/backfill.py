@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from psoup.columns import Batch, columns_from_arrow
+from psoup.config import CHUNK_ROWS
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
 from psoup_client import AttachSite, Client, InvalidData, OutOfRange
@@ -32,15 +33,12 @@ from psoup_client.wording import counted, verb
 from psoup_spark import mapping as mappings
 from psoup_spark.attempts import attempt, prefix, sweep
 from psoup_spark.bound import known
-from psoup_spark.sending import insist
+from psoup_spark.sending import PATIENCE, insist
 from psoup_spark.watching import Tell, Watch
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
-CHUNK_ROWS = 65_536
 Statements = tuple[tuple[int, str], ...]
 """Standing queries: the number of each, and its statement."""
-PATIENCE = 600.0
-"""Seconds that a service may be away while its history is written."""
 _CHUNK_BYTES = 128 * 1024 * 1024
 """Arrow bytes after which a chunk ends although it has fewer rows."""
 _RANGE_CHUNKS = 16

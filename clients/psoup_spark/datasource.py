@@ -29,9 +29,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from psoup.config import CHUNK_ROWS
 from psoup_client import Client, InvalidRequest, Stage
 from psoup_client.times import to_micros
-from psoup_spark.reading import CHUNK_ROWS, QueryRead, between, select, windows
+from psoup_spark.reading import QueryRead, between, select, windows
 from psoup_spark.schemas import check_fits, spark_schema
 from psoup_spark.sending import BatchId, RowTarget, Sent, abort, begin, commit, send_partition
 

@@ -24,10 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from psoup_client import Client, PSoupError, PushResult
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.schemas import check_fits
-from psoup_spark.sending import BatchId, RowTarget, insist, send
-
-PATIENCE = 600.0
-"""Seconds for which a feed waits for a service that is away or has no room, before it gives up."""
+from psoup_spark.sending import PATIENCE, BatchId, RowTarget, insist, send
 
 Progress = Callable[[int, PushResult], None]
 """Told of each batch: its number and what became of its rows."""

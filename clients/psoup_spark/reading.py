@@ -17,13 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup.wording import quoted
 from psoup_client import Client
 from psoup_client.times import to_micros
 
 READ_SECONDS = 86_400.0
 """Deadline of one answer: Spark may read it slowly."""
-
-CHUNK_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +66,18 @@ class QueryRead:
 def select(stream: str, columns: Sequence[str], condition: str = "") -> str:
     """Write the statement that reads columns of the tuples kept, those that satisfy a condition in PSoup's SQL."""
     where = f" WHERE {condition}" if condition else ""
-    return f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(stream)}{where} BEGIN (START)"
+    return f"SELECT {', '.join(map(_written, columns))} FROM {_written(stream)}{where} BEGIN (START)"
 
 
-def quoted(name: str) -> str:
+def _written(name: str) -> str:
     """Quote a name for SQL; the pseudo-columns are words of the language."""
-    return name if name in ("_id", "_time") else '"' + name.replace('"', '""') + '"'
+    return name if name in ("_id", "_time") else quoted(name)
 
 
 def windows(client: Client, stream: str, parts: int) -> list[str]:
     """`parts` windows with about as many tuples each, disjoint and in order, over all that is kept."""
     tuples = client.describe(stream).tuples
-    query = client.register(f"SELECT _time FROM {quoted(stream)}")
+    query = client.register(f"SELECT _time FROM {_written(stream)}")
     try:
         backs = [tuples * (parts - part) // parts for part in range(1, parts)]
         cuts = {time for back in backs if back > 0 and (time := _time_of(query, back)) is not None}

@@ -27,6 +27,9 @@ from psoup_client import Client, NotFound, PSoupError, PushResult, Stage
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_BYTES, BATCH_ROWS
 
+PATIENCE = 600.0
+"""Seconds for which feeds and jobs wait for a service that is away or has no room, before they give up."""
+
 COMMIT_SECONDS = 600.0
 """Deadline of one commit: millions of rows go to the disk in it."""
 

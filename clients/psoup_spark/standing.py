@@ -28,13 +28,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from psoup.config import CHUNK_ROWS
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
 from psoup_client import AttachSite, Client, InvalidData, PSoupError
 from psoup_client.times import to_micros
 from psoup_spark import mapping as mappings
 from psoup_spark.backfill import (
-    CHUNK_ROWS,
     Statements,
     incarnation,
     set_aside,
@@ -43,12 +43,10 @@ from psoup_spark.backfill import (
     write_directory,
 )
 from psoup_spark.running import QUERY_ID, Running
-from psoup_spark.sending import insist
+from psoup_spark.sending import PATIENCE, insist
 from psoup_spark.shared import BatchFolder
 from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 
-PATIENCE = 600.0
-"""Seconds for which a job waits for a service that is away, before it gives up."""
 QUERIES_SECONDS = 30.0
 """How old the list of standing queries may become while their number stays; longer where making it takes long."""
 QUERIES_SHARE = 20

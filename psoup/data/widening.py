@@ -15,15 +15,13 @@ from typing import TypeVar
 import numpy as np
 
 from psoup.columns import Array, Batch, Column
+from psoup.config import CHUNK_ROWS
 from psoup.data.archived import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.kinds import TYPES
 from psoup.model import DataType, Kind, Schema, StreamSpec
 
 ChunkT = TypeVar("ChunkT", ChunkView, ArchivedChunk)
-
-_SHARED_ROWS = 65_536
-"""Rows of the columns that are shared; no chunk has more."""
 
 
 def widen_batch(batch: Batch, schema: Schema) -> Batch:
@@ -39,12 +37,12 @@ def widen_chunk(chunk: ChunkT, spec: StreamSpec) -> ChunkT:
 
 
 def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Column, ...]:
-    return (*columns, *(null_column(attribute.type, rows) for attribute in schema.attributes[len(columns) :]))
+    return (*columns, *(absent_column(attribute.type, rows) for attribute in schema.attributes[len(columns) :]))
 
 
-def null_column(data_type: DataType, rows: int) -> Column:
-    """A column of NULLs; up to 65,536 rows take no memory of their own."""
-    values, valid, data = (_nulls if rows <= _SHARED_ROWS else _make_nulls)(data_type.kind, max(rows, _SHARED_ROWS))
+def absent_column(data_type: DataType, rows: int) -> Column:
+    """The column of a stream that got it later: NULLs, of which a chunk takes no memory of its own."""
+    values, valid, data = (_nulls if rows <= CHUNK_ROWS else _make_nulls)(data_type.kind, max(rows, CHUNK_ROWS))
     stop = rows + 1 if data_type.kind is Kind.TEXT else rows
     return Column(data_type, values[:stop], valid[:rows], data)
 

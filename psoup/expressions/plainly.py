@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from psoup.model import SECOND, DataType, Kind
+from psoup.model import EPOCH, SECOND, DataType, Kind
 
 _FORMS = {
     Kind.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
@@ -19,7 +19,7 @@ _FORMS = {
     Kind.BIGINT: re.compile(r"-?[0-9]{1,18}"),
     Kind.DOUBLE: re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?"),
 }
-_FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
+_FIRST_DAY = EPOCH.toordinal()
 
 
 def plain_value(text: str, type: DataType) -> int | float | None:

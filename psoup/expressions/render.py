@@ -19,6 +19,7 @@ from psoup.expressions import formats
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.kinds import TYPES
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
+from psoup.wording import quoted, quoted_text
 
 _INFIX = {
     "eq": "=",
@@ -57,23 +58,13 @@ def render(expr: Expr) -> str:
     return f"{expr.name}({', '.join(_arguments(expr))})"
 
 
-def quoted(name: str) -> str:
-    """A name between double quotes."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def text_literal(text: str) -> str:
-    """A text between single quotes."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def literal(constant: Literal, *, bare: bool = False) -> str:
     """A constant; integers carry their type unless `bare`, since plain ones are INTEGER in DuckDB."""
     kind, value = constant.type.kind, constant.value
     if value is None:
         return f"CAST(NULL AS {constant.type})"
     if kind is Kind.TEXT:
-        return text_literal(str(value))
+        return quoted_text(str(value))
     if kind is Kind.BOOLEAN:
         return "TRUE" if value else "FALSE"
     if kind is Kind.BIGINT:

@@ -14,8 +14,9 @@ import math
 import numpy as np
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
-from psoup.model import DataType, Kind
+from psoup.model import EPOCH, DataType, Kind
 from psoup.plan.factors import Factor, Interval, Key, Term
+from psoup.wording import quoted, quoted_text
 
 _OPERATORS = {
     "add": "+",
@@ -35,7 +36,6 @@ _OPERATORS = {
     "or": "OR",
     "like": "LIKE",
 }
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def expr_text(expr: Expr) -> str:
@@ -65,7 +65,7 @@ def literal_text(literal: Literal) -> str:
     if value is None:
         return f"CAST(NULL AS {literal.type})"
     if kind is Kind.TEXT:
-        return _quoted(str(value))
+        return quoted_text(str(value))
     if kind is Kind.DOUBLE:
         return _double(float(value))
     if kind is Kind.BOOLEAN:
@@ -120,7 +120,7 @@ def _range(kind: DataType, interval: Interval, name: str) -> str:
     if low is None and high is None:
         return f"{name} IS NOT NULL"
     if isinstance(low, bytes) and isinstance(high, bytes) and high == low[:-1] + bytes([low[-1] + 1]) and _decodes(low):
-        return f"starts_with({name}, {_quoted(low.decode())})"
+        return f"starts_with({name}, {quoted_text(low.decode())})"
     parts = [] if low is None else [f"{name} {_edge(kind, low, '>=', '>')}"]
     if high is not None:
         parts.append(f"{name} {_edge(kind, high, '<', '<=')}")
@@ -141,7 +141,7 @@ def _edge(kind: DataType, key: Key, at: str, past: str) -> str:
 def key_text(kind: DataType, key: Key) -> str:
     """An order key as the constant that has it."""
     if isinstance(key, bytes):
-        return _quoted(key.decode()) if _decodes(key) else f"x'{key.hex()}'"
+        return quoted_text(key.decode()) if _decodes(key) else f"x'{key.hex()}'"
     if kind.kind is Kind.DOUBLE:
         bits = key if key >= 0 else key ^ 0x7FFF_FFFF_FFFF_FFFF
         value = float(np.array([bits], np.int64).view(np.float64)[0])
@@ -163,9 +163,9 @@ def _whole(kind: DataType, value: int) -> str:
         return f"{value}."
     try:
         if kind.kind is Kind.TIMESTAMP:
-            return f"TIMESTAMP '{(_EPOCH + datetime.timedelta(microseconds=value)).isoformat(sep=' ')}'"
+            return f"TIMESTAMP '{(EPOCH + datetime.timedelta(microseconds=value)).isoformat(sep=' ')}'"
         if kind.kind is Kind.DATE:
-            return f"DATE '{(_EPOCH + datetime.timedelta(days=value)).date().isoformat()}'"
+            return f"DATE '{(EPOCH + datetime.timedelta(days=value)).date().isoformat()}'"
     except OverflowError:
         return f"{kind} KEY {value}"
     return str(value)
@@ -185,10 +185,6 @@ def _decodes(key: bytes) -> bool:
         return False
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _name(name: str) -> str:
     folded = name.lower()
-    return folded if folded.isidentifier() and folded.isascii() else '"' + folded.replace('"', '""') + '"'
+    return folded if folded.isidentifier() and folded.isascii() else quoted(folded)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Array
+from psoup.config import CHUNK_ROWS
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
 from psoup.results.sealed import Pack, order_of
 
-_OFFSETS = 65_536
 _ONE = np.uint64(1)
 
 Pairs = tuple[Array, Array]
@@ -40,7 +40,7 @@ def open_pairs_at(view: OpenView, offsets: Array) -> Pairs:
 
 def _places(offsets: Array) -> Array:
     """By offset, its position in `offsets`, or -1: int32."""
-    place: Array = np.full(_OFFSETS, -1, np.int32)
+    place: Array = np.full(CHUNK_ROWS, -1, np.int32)
     place[offsets] = np.arange(len(offsets), dtype=np.int32)
     return place
 

@@ -19,6 +19,7 @@ from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.types import data_type
 from psoup.sql.windows import MAX_TIME, describe_duration, duration, is_rows, row_count
+from psoup.wording import quoted
 
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128
@@ -61,7 +62,7 @@ def _column_text(attribute: Attribute) -> str:
 def name_text(name: str) -> str:
     """A name as it is written in a statement: between quotes, so that no word of it is reserved, unless it is plain."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in PSoup.Tokenizer.KEYWORDS
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    return name if plain else quoted(name)
 
 
 @dataclass(frozen=True, slots=True)

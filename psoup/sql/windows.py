@@ -15,14 +15,12 @@ from sqlglot import exp
 
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Literal
-from psoup.model import NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
+from psoup.model import EPOCH, NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
 from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import UNITS, unit_name
 
 MAX_TIME = 2**62
 """Bound of durations and times in microseconds, so that NOW - offset cannot leave int64."""
-
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
@@ -140,6 +138,6 @@ def _describe(bound: Bound) -> str:
             return f"(NOW - {bound.rows} ROWS)"
         return f"(NOW - {describe_duration(bound.offset)})" if bound.offset else "(NOW)"
     try:
-        return f"(TIMESTAMP '{(_EPOCH + datetime.timedelta(microseconds=bound.at)).isoformat(sep=' ')}')"
+        return f"(TIMESTAMP '{(EPOCH + datetime.timedelta(microseconds=bound.at)).isoformat(sep=' ')}')"
     except OverflowError:
         return f"({Decimal(bound.at) / SECOND:f})"

@@ -16,7 +16,7 @@ def test_a_push_that_finds_no_room_says_what_was_taken(
     psoup: Psoup, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    monkeypatch.setattr(files, "PIECE_ROWS", 2)
+    monkeypatch.setattr(files, "BATCH_ROWS", 2)
     push, pieces = Producer.push, itertools.count()
 
     def full(producer: Producer, data: Any) -> None:

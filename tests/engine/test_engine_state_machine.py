@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from psoup.errors import PSoupError
 from psoup.model import Schema
+from psoup.wording import quoted_text
 from psoup_testing.budget import Budget, draws, replayable, round_settings
 from psoup_testing.duel import Duel, to_table
 from psoup_testing.expressions import Maker, Scope
@@ -37,7 +38,6 @@ from psoup_testing.histories import (
     make_rows,
 )
 from psoup_testing.queries import draw_query
-from psoup_testing.values import quoted
 from psoup_testing.windows import SECOND
 
 BUDGET = Budget("T8 state machine, steps", cases=900)
@@ -168,7 +168,7 @@ class EngineMachine(RuleBasedStateMachine):
             lambda: psoup.push("s", pa.table(wrong_type)),
             lambda: psoup.register("SELECT * FROM nowhere"),
             lambda: psoup.register("SELECT nobody FROM s"),
-            lambda: psoup.register(f"SELECT * FROM s WHERE {quoted('x')} > 1 +"),
+            lambda: psoup.register(f"SELECT * FROM s WHERE {quoted_text('x')} > 1 +"),
             lambda: psoup.unregister(1 << 40),
             lambda: psoup.invoke(1 << 40),
             lambda: psoup.push("s", to_table(declaration, []), producer="p", epoch=0, number=5),

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.wording import quoted_text
 
 Value = bool | int | float | Decimal | str | None
 
@@ -123,18 +124,13 @@ def iso_date(days: int) -> str:
     return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
 
 
-def quoted(text: str) -> str:
-    """A text literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def psoup_literal(data_type: DataType, value: Value) -> str:
     """The literal as a person would write it to PSoup."""
     kind = data_type.kind
     if value is None:
         return "NULL"
     if kind is Kind.TEXT:
-        return quoted(str(value))
+        return quoted_text(str(value))
     if kind is Kind.BOOLEAN:
         return "TRUE" if value else "FALSE"
     if kind is Kind.TIMESTAMP:

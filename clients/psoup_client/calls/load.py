@@ -19,6 +19,7 @@ from psoup_client.calls.dump import DumpInfo, Progress, read_description
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.errors import FailedPrecondition, NotFound
+from psoup_client.payload import BATCH_ROWS
 from psoup_client.push import PushResult
 from psoup_client.schema import StreamInfo
 from psoup_client.stage import Stage
@@ -28,7 +29,6 @@ from psoup_client.wording import counted, verb
 
 _NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
 _TIMEOUT = 86_400.0
-_ROWS = 65_536
 
 
 @refusing_surrogates
@@ -86,7 +86,7 @@ class LoadCalls(IngestCalls, StreamCalls):
         import pyarrow.parquet as pq  # its 14 ms are for those who load, not for every client
 
         try:
-            for place, batch in enumerate(pq.ParquetFile(path).iter_batches(_ROWS)):
+            for place, batch in enumerate(pq.ParquetFile(path).iter_batches(BATCH_ROWS)):
                 if not place and info.time_column:
                     begin = from_proto(to_proto(batch.column("_time")[0].value))
                     _check_not_late(self.describe(info.name), path, begin)

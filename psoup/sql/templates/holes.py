@@ -20,15 +20,25 @@ from sqlglot.tokenizer_core import Token, TokenType
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import NUMBERS, TIMES, cast
 from psoup.expressions.tree import Literal
-from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, MAX_DECIMAL_PRECISION, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.model import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    EPOCH,
+    MAX_DECIMAL_PRECISION,
+    TEXT,
+    TIMESTAMP,
+    DataType,
+    Kind,
+    decimal,
+)
 from psoup.plan.standing import Parameter
 from psoup.sql.source import StatementText
 from psoup.wording import counted, verb
 
 MAX_PARAMETERS = 1_000
 
-_EPOCH = datetime.datetime(1970, 1, 1)
-_FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 _INT64 = 2**63
 _BEFORE = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "WHERE", "NOT"})
 _AFTER = frozenset({")", ",", "AND", "OR", "BEGIN", "END", "ORDER", "LIMIT", ""})
@@ -224,13 +234,13 @@ def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
     if isinstance(value, datetime.datetime) and (wanted is None or wanted in TIMES):
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-        micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
+        micros = (value - EPOCH) // datetime.timedelta(microseconds=1)
         return Literal(TIMESTAMP, micros), f"TIMESTAMP '{value.isoformat(sep=' ')}'"
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         if wanted is Kind.TIMESTAMP:
             return _rare(datetime.datetime.combine(value, datetime.time()), expected)
         if wanted in (None, Kind.DATE):
-            return Literal(DATE, value.toordinal() - _FIRST_DAY), f"DATE '{value.isoformat()}'"
+            return Literal(DATE, value.toordinal() - EPOCH.toordinal()), f"DATE '{value.isoformat()}'"
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         plain = value.item()
         if type(plain).__module__ != "numpy":

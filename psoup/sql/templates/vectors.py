@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import Expr, Literal
-from psoup.model import EXACT_DOUBLE, DataType, Kind
+from psoup.model import EPOCH, EXACT_DOUBLE, DataType, Kind
 from psoup.plan.many import ClauseColumns
 from psoup.sql.templates.comparisons import Slow, closed_ends, compared_with, int_term, nulls, text_term, unscaled
 from psoup.sql.templates.conjuncts import AttributeConditions, Conjuncts
@@ -31,8 +31,7 @@ Comparison = tuple[str, int]
 _DIGITS = 17
 """Digits of a DECIMAL column of which each value surely has no more than 18 when it is written."""
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
-_FIRST_DAY, _LAST_DAY = datetime.date.min.toordinal() - _EPOCH, datetime.date.max.toordinal() - _EPOCH
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - EPOCH.toordinal() for day in (datetime.date.min, datetime.date.max))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from psoup.columns import Batch, column_from_arrow
 from psoup.data.chunk import ChunkView
-from psoup.data.widening import null_column
+from psoup.data.widening import absent_column
 from psoup.data.zones import Zones
 from psoup.errors import Internal
 from psoup.kinds import TYPES, arrow_type
@@ -64,7 +64,7 @@ def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, table.column(attribute.name).cast(arrow_type(attribute.type)))
         if attribute.name in there
-        else null_column(attribute.type, table.num_rows)  # the stream got it later
+        else absent_column(attribute.type, table.num_rows)  # the stream got it later
         for attribute in spec.schema.attributes
     )
     if spec.time_attribute is not None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from psoup.columns import Array, Column, column_from_arrow
-from psoup.data.widening import null_column
+from psoup.data.widening import absent_column
 from psoup.errors import Internal, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import Attribute
@@ -184,7 +184,7 @@ class StoredColumns:
                     if groups is None
                     else opened.read_row_groups(groups, names, use_threads=False)
                 )
-            columns = [_column(a, table) if a.name in stored else null_column(a.type, rows) for a in attributes]
+            columns = [_column(a, table) if a.name in stored else absent_column(a.type, rows) for a in attributes]
         except OSError as problem:
             raise damaged(self.path, problem.strerror or str(problem)) from problem
         except (pa.ArrowException, PSoupError) as problem:

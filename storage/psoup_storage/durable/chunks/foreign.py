@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from psoup.admission.batches import check_finite
 from psoup.columns import Batch, Column
+from psoup.config import CHUNK_ROWS
 from psoup.data.archived import TIME
 from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
@@ -28,9 +29,6 @@ from psoup.wording import counted
 from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts, batch_of
 from psoup_storage.formats.history import HistoryChunk
 from psoup_storage.formats.job_folder import MOST_FILE_BYTES
-
-MAX_ROWS = 65_536
-"""Tuples of a chunk, at most."""
 
 
 class WrongChunk(Exception):
@@ -57,8 +55,8 @@ def facts_of(
 def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
     if content.size != chunk.bytes or zlib.crc32(content) != chunk.crc:
         raise WrongChunk("it is not as it was written")
-    if not 0 < chunk.rows <= MAX_ROWS:
-        raise WrongChunk(f"it has {counted(chunk.rows, 'row')}, and 1 to {MAX_ROWS:,} are a chunk")
+    if not 0 < chunk.rows <= CHUNK_ROWS:
+        raise WrongChunk(f"it has {counted(chunk.rows, 'row')}, and 1 to {CHUNK_ROWS:,} are a chunk")
 
 
 def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
@@ -88,7 +86,7 @@ def _text_bytes(piece: pa.Array) -> int:
 
 def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
     """What the footer says that cannot be."""
-    groups = [meta.row_group(place) for place in range(min(meta.num_row_groups, MAX_ROWS // GROUP_ROWS + 1))]
+    groups = [meta.row_group(place) for place in range(min(meta.num_row_groups, CHUNK_ROWS // GROUP_ROWS + 1))]
     rows = [group.num_rows for group in groups]
     wrong = meta.num_rows != chunk.rows or sum(rows) != chunk.rows
     if wrong or any(count != GROUP_ROWS for count in rows[:-1]) or not 0 < rows[-1] <= GROUP_ROWS:
