@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from psoup_cli.csv_files import csv_pieces
 from psoup_cli.files import format_of, json_kind, json_of
@@ -69,6 +68,8 @@ def read_parameters(path: str) -> ParameterFile:
                 rows = [(_json_values(line, number), number) for number, line in enumerate(lines, 1) if line.strip()]
             return ParameterFile([row for row, _ in rows], [number for _, number in rows])
         if format == "parquet":
+            import pyarrow.parquet as pq
+
             return ParameterFile(pq.read_table(path), [])
         if format == "arrow":
             with open(path, "rb") as file, pa.ipc.open_stream(file) as batches:

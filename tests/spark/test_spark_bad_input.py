@@ -78,9 +78,9 @@ def test_options_that_are_misspelt_are_no_options() -> None:
     from psoup_spark.datasource import PSoupSource
 
     for options, said in (
-        ({"stream": "told", "wher": "n > 3"}, "no option 'wher' for a stream"),
-        ({"stream": "told", "as_of": "2020-01-01"}, "no option 'as_of' for a stream"),
-        ({"query": "q", "where": "n > 3"}, "no option 'where' for a query"),
+        ({"stream": "told", "wher": "n > 3"}, "'wher' is not an option for a stream"),
+        ({"stream": "told", "as_of": "2020-01-01"}, "'as_of' is not an option for a stream"),
+        ({"query": "q", "where": "n > 3"}, "'where' is not an option for a query"),
     ):
         with pytest.raises(InvalidRequest, match=said):
             PSoupSource(options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 YEAR_START = "2013-01-01T05:00:00Z"
 """Midnight in New York, as an instant."""
@@ -26,5 +25,7 @@ def create_statement(stream: str) -> str:
 
 def load() -> pa.Table:
     """All 336,776 flights in the order of departure."""
+    import pyarrow.parquet as pq
+
     with as_file(files("psoup_cli").joinpath("data", "flights.parquet")) as path:
         return pq.read_table(path)

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from psoup_cli.commands.spark.running import spark_module
 from psoup_cli.flights.dataset import LAST_HEARTBEAT
@@ -117,6 +115,8 @@ class PastStory(Story):
 
 def write_months(flights: pa.Table, folder: Path) -> None:
     """A Parquet file for each month, in the folders `past` and `live`; a source of files takes the oldest first."""
+    import pyarrow.parquet as pq
+
     for number, (month, part) in enumerate(by_month(flights)):
         place = folder / ("past" if month < LIVE_FROM else "live")
         place.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,9 @@ def write_months(flights: pa.Table, folder: Path) -> None:
 
 
 def by_month(flights: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The flights of each month of UTC, in order."""
+    """Give the flights of each month of UTC, in order."""
+    import pyarrow.compute as pc  # here, as its 60 ms are not for every command
+
     months = pc.strftime(flights["departure"], "%Y-%m")
     for month in pc.unique(months).to_pylist():
         yield month, flights.filter(pc.equal(months, month))
