@@ -71,11 +71,9 @@ def demo(
         ctrl_c = stack.enter_context(CtrlC())
         child = None
         if serve:
-            wanted = int(target.rpartition(":")[2]) if port is None else port
-            child = stack.enter_context(ChildService(wanted, data_dir or _nowhere(spark, stack)))
-            say(console, "Starting a service; the very first start compiles its kernels, which takes a while ...")
-            target = child.wait_ready()
-            say(console, f"It listens on {target}.")
+            port = int(target.rpartition(":")[2]) if port is None else port
+            child = _started(console, stack, port, data_dir or _nowhere(spark, stack))
+            target = child.address
         story = (PastStory if spark else Story)(console, target, load(), speed, ctrl_c)
         story.run()
         ctrl_c.check()
@@ -86,6 +84,14 @@ def demo(
         else:
             _what_next(console, story, target, "What to type next, in another terminal:")
             _stay(child, data_dir)
+
+
+def _started(console: Console, stack: ExitStack, port: int, data_dir: str) -> ChildService:
+    """Start the demo's own service, which ends with the `stack`."""
+    child = stack.enter_context(ChildService(port, data_dir))
+    say(console, "Starting a service; the very first start compiles its kernels, which takes a while ...")
+    say(console, f"It listens on {child.wait_ready()}.")
+    return child
 
 
 def _nowhere(spark: bool, stack: ExitStack) -> str:

@@ -76,15 +76,14 @@ def backfill(
             patience=patience,
             progress=progress,
         )
+    _tell(name, result, as_json)
+
+
+def _tell(name: str, result: BackfillResult, as_json: bool) -> None:
+    """Tell the outcome of the job in words, or as JSON."""
     if as_json:
         print_json(dataclasses.asdict(result))
-    else:
-        _tell(name, result)
-
-
-def _tell(name: str, result: BackfillResult) -> None:
-    """Tell the outcome of the job in words."""
-    if result.duplicate:
+    elif result.duplicate:
         message(f"The job {name!r} had been attached before; nothing was done.")
     else:
         aside = f"; set aside in {result.quarantine}: {counted(result.bad, 'row')}" if result.bad else ""
