@@ -43,6 +43,7 @@ from psoup.events.commands import (
     RegisterMany,
     Unregister,
 )
+from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
 from psoup.runner import Runner, serial
@@ -52,7 +53,8 @@ from psoup.sql import is_create, window_clause
 class LocalPSoup:
     """An engine with its admission, one command at a time. Errors are those of `psoup.errors`.
 
-    With a `keep`, as that of a store, `maintain` stores closed chunks, and streams may have an ARCHIVE.
+    With a `keep`, as that of a store, `maintain` stores closed chunks, and streams may have an ARCHIVE. `verify`: off,
+    cheap or all, how much is checked after each command (`psoup.engine.verification`); Corrupt if something is broken.
     """
 
     def __init__(
@@ -62,10 +64,12 @@ class LocalPSoup:
         run: Runner = serial,
         tenant: str = DEFAULT_TENANT,
         keep: Keep | None = None,
+        verify: Verify = "cheap",
     ) -> None:
         self.clock = clock or VirtualClock()
         self.admission = admission = Admission(config, archive=keep is not None)
-        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes)
+        self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify)
+        self._verify = verify
         self.tenant = tenant
 
     def submit(self, command: Command) -> Acknowledgement:
@@ -74,6 +78,8 @@ class LocalPSoup:
         if prepared.event is not None:
             effects = self.engine.apply([prepared.event])
             self.admission.give_back(effects.freed_bytes)
+        if self._verify == "all":
+            self.admission.check()
         return prepared.acknowledgement
 
     def _prepare(self, command: Command) -> Prepared:

@@ -1,7 +1,7 @@
 """What holds for every test: the same Hypothesis cases in each run, and a summary of what the random tests did.
 
-`PSOUP_TEST_SEED` and `PSOUP_TEST_SCALE` are explained in `psoup_testing.budget`. Invariants are checked after every
-event (`PSOUP_VERIFY`), wherever the product offers it.
+`PSOUP_TEST_SEED` and `PSOUP_TEST_SCALE` are explained in `psoup_testing.budget`. The random histories have every
+structure checked after every event (`verify="all"`); all else is checked as it is in production.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from hypothesis import settings
 _PACKAGE = Path(__file__).resolve().parent.parent / "psoup"
 if not os.access(_PACKAGE, os.W_OK):  # a read-only checkout: Numba must keep its compiled kernels elsewhere
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "psoup-numba"))
-os.environ.setdefault("PSOUP_VERIFY", "1")
 
 from psoup_testing.budget import BUDGETS, SCALE, SEED  # noqa: E402 - Numba reads its settings when it is imported
 from psoup_testing.coverage import COVERAGE  # noqa: E402

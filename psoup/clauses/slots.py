@@ -78,6 +78,11 @@ class SlotTable:
         return len(self._dead)
 
     @property
+    def live_count(self) -> int:
+        """How many slots have a clause that stands. O(1)."""
+        return self.used - len(self._free) - len(self._dead)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the table."""
         return self.sqc_of_slot.nbytes

@@ -18,7 +18,7 @@ from psoup.clauses.live import LiveClauses
 from psoup.clauses.names import ClauseNames
 from psoup.clauses.slots import SlotTable
 from psoup.columns import Array
-from psoup.invariants import ensure
+from psoup.invariants import corrupt, ensure
 from psoup.plan.factors import Factor
 from psoup.plan.many import ClauseColumns
 
@@ -106,6 +106,12 @@ class ClauseTable:
         return dead
 
     # Invariants ------------------------------------------------------------------------------------------
+
+    def check_counts(self) -> None:
+        """Names, slots and IDs are of as many clauses. O(1)."""
+        counts = len(self._names), self._slots.live_count, len(self._live)
+        if not counts[0] == counts[1] == counts[2]:
+            raise corrupt(self, "names, slots and IDs are not of the same clauses", counts=counts)
 
     def check(self, clauses: Sequence[tuple[int, int]]) -> None:
         """It holds just these clauses (SQC ID, slot), each under one name, one slot and one ID."""

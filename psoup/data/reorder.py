@@ -13,7 +13,7 @@ import numpy as np
 
 from psoup.columns import Array, Batch, concat_batches
 from psoup.data.widening import widen_batch
-from psoup.invariants import ensure
+from psoup.invariants import corrupt, ensure
 from psoup.kernels.order import order_keys
 from psoup.model import Schema
 
@@ -93,8 +93,8 @@ class ReorderBuffer:
 
     def check_count(self) -> None:
         """As many tuples are there as are counted. O(runs)."""
-        lengths = [len(run) for run in self._runs]
-        ensure(self._count == sum(lengths), self, "tuples are miscounted", counted=self._count, runs=lengths)
+        if self._count != sum(map(len, self._runs)):
+            raise corrupt(self, "tuples are miscounted", counted=self._count, runs=[len(run) for run in self._runs])
 
 
 def _sorted(batch: Batch) -> Batch:

@@ -27,6 +27,8 @@ from psoup.engine.registry import Registry
 from psoup.engine.stream.attention import Attention, Board
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
+from psoup.engine.verification import Verification
+from psoup.errors import Corrupt
 from psoup.events.acknowledgements import Effects
 from psoup.events.events import (
     Attached,
@@ -40,7 +42,7 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
-from psoup.invariants import ensure
+from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.runner import Runner, serial
 
@@ -66,8 +68,12 @@ class Engine:
         run: Runner = serial,
         keep: Keep | None = None,
         others: Callable[[], int] = int,
+        verify: Verify = "cheap",
     ) -> None:
-        """`others`: bytes of the memory budget that somebody else has been charged, from the writer's thread."""
+        """`others`: bytes of the memory budget that somebody else has been charged, from the writer's thread.
+
+        `verify`: how much the engine checks by itself (`psoup.engine.verification`).
+        """
         self.config = config
         self._others = others
         self._run = run
@@ -77,6 +83,7 @@ class Engine:
         self._archiving: dict[int, StreamState] = {}
         """Streams that have an archive."""
         self._registry = Registry()
+        self._verification = Verification(verify, self._registry)
         self._precautions = Precautions()
         self._news: list[LeftIndex] = []
         self._board = Board()
@@ -103,7 +110,27 @@ class Engine:
         return self._snapshot
 
     def apply(self, events: Sequence[Event]) -> Effects:
-        """Apply consecutive events and publish. Pushes between two changes of the queries are evaluated together."""
+        """Apply consecutive events and publish. Pushes between two changes of the queries are evaluated together.
+
+        Raises Corrupt, publishes nothing and must not be called again if a check fails: a structure is broken then.
+        """
+        try:
+            return self._apply(events) if self._verification.level != "all" else self._one_by_one(events)
+        except Corrupt as problem:
+            raise problem.after(self._verification.story) from problem
+
+    def _one_by_one(self, events: Sequence[Event]) -> Effects:
+        """All is checked after each event, so each is a run."""
+        freed = 0
+        released: dict[int, int] = {}
+        for event in events:
+            effects = self._apply([event])
+            freed += effects.freed_bytes
+            for stream_id, count in effects.released.items():
+                released[stream_id] = released.get(stream_id, 0) + count
+        return Effects(self._sequence, freed, released)
+
+    def _apply(self, events: Sequence[Event]) -> Effects:
         freed = 0
         released: dict[int, int] = {}
         fed: dict[int, StreamState] = {}
@@ -111,11 +138,11 @@ class Engine:
         for event in events:
             ensure(event.sequence > self._sequence, self, "events go back", event=event.sequence, after=self._sequence)
             self._sequence = event.sequence
+            self._verification.begin(event)
             match event:
                 case Pushed() | WatermarkRaised():
-                    state = self._streams[event.stream_id]
+                    state = fed[event.stream_id] = self._streams[event.stream_id]
                     state.take(event)
-                    fed[event.stream_id] = state
                 case Attached():
                     state = fed[event.stream_id] = self._streams[event.stream_id]
                     attach(state, event)
@@ -159,16 +186,27 @@ class Engine:
     def install(self, result: Installable) -> int:
         """Take in what a task computed, if its stream still stands as it did; publishes.
 
-        Returns the bytes of tuples that left the memory: what has been stored now need not stay there.
+        Returns the bytes of tuples that left the memory: what has been stored now need not stay there. Raises Corrupt
+        as `apply` does.
         """
+        try:
+            return self._install(result)
+        except Corrupt as problem:
+            raise problem.after(self._verification.story) from problem
+
+    def _install(self, result: Installable) -> int:
         state = self._streams.get(result.stream_id)
         if state is None:
             return 0
         self._board.look_after(result.stream_id)
         installed, freed = result.install(state), state.expire()
+        self._verification.touch(result.stream_id)
         if installed or freed or self._board.changed:
             self._keep_budget()
             self._snapshot = self._publish()
+        else:
+            self._verification.finish(self._streams, ())
+            self._verification.published(self._streams, self._views, self._board)
         return freed
 
     def expire(self, clock: int) -> int:
@@ -238,6 +276,7 @@ class Engine:
 
     def _drop(self, stream_id: int) -> int:
         self._board.forget(stream_id)
+        self._verification.drop(stream_id)
         self._archiving.pop(stream_id, None)
         view = self._views.pop(stream_id, None)
         if view is not None:
@@ -287,11 +326,14 @@ class Engine:
             self._news.append(LeftIndex(state.data.spec.name, reason.text, reason.why, len(sqc_ids), queries))
 
     def _publish(self) -> Snapshot:
-        for stream_id in self._board.take_changed():
+        changed = self._board.take_changed()
+        self._verification.finish(self._streams, changed)
+        for stream_id in changed:
             state = self._streams[stream_id]
             self._tell(state)
             view = self._views[stream_id] = state.view()
             self._named[_name(view)] = view
+        self._verification.published(self._streams, self._views, self._board)
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
         return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(), self.config, self._run)
 

@@ -107,6 +107,15 @@ class Registry:
         clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
         return tuple(next(since(clause.members, 0)) for clause in clauses if clause is not None)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many queries and clauses there are. O(blocks)."""
+        return len(self._queries), len(self._clauses)
+
+    def clauses_of(self, stream_id: int) -> list[ClauseRecord]:
+        """The clauses of a stream. O(clauses of all)."""
+        return [clause for _, clause in self._clauses.freeze().items() if clause.stream_id == stream_id]
+
     def check(self, streams: Streams) -> None:
         """Queries and clauses name each other, and the streams know the clauses."""
         for records in (self._queries, self._clauses):

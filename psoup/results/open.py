@@ -20,7 +20,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.invariants import ensure
+from psoup.invariants import corrupt, ensure
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
 from psoup.kernels.rows import count_rows, set_bits
 from psoup.kernels.runs import busy_slots, find_pairs
@@ -233,6 +233,14 @@ class OpenResults:
         """Bytes of rows in use, runs and the slot table."""
         runs = sum(run.nbytes for run in self.runs)
         return self._row_count * self._config.chunk_rows // 8 + runs + self.row_of_slot.nbytes
+
+    def check_counts(self) -> None:
+        """Rows in use are there, and the newest run is whole. O(1)."""
+        if self._row_count > self.rows.shape[1]:
+            raise corrupt(self, "more rows are in use than there are", count=self._row_count, rows=self.rows.shape[1])
+        run = self.runs[-1] if self.runs else None
+        if run is not None and not len(run.slots) == len(run.offsets) == run.starts[-1, -1]:
+            raise corrupt(run, "a pair is in no block", slots=len(run.slots), offsets=len(run.offsets))
 
     def check(self, length: int) -> None:
         """Rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""

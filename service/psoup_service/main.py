@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
 from psoup_service import event_loop, kernel_cache, log
+from psoup_service.host.worker import told
 from psoup_service.lean import lean
 from psoup_service.settings import Settings, load
 from psoup_service.turns import ShortTurns
@@ -54,7 +55,7 @@ def serve(
 
 def _told(problem: PSoupError) -> int:
     """Say why the service does not run; the exit code."""
-    print(f"error: {problem.message}", file=sys.stderr)
+    print(f"error: {told(problem)}", file=sys.stderr)
     return EXIT_FAILED
 
 

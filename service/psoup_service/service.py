@@ -109,7 +109,7 @@ class Service:
         admission = Admission(config, archive=self._store.durable)
         keep = self._store.keep if self._store.durable else None
         return Host(
-            Engine(config, self._pool, keep, lambda: admission.producer_bytes + self.host.pins.bytes),
+            Engine(config, self._pool, keep, lambda: admission.producer_bytes + self.host.pins.bytes, settings.verify),
             admission,
             self._store,
             clock,

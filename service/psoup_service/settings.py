@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
+from psoup.invariants import Verify
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 from psoup_service.allowed import allowed
@@ -34,7 +35,7 @@ CONFIG_FILE = "psoup.toml"
 CONFIG_VARIABLE = "PSOUP_CONFIG"
 TABLE = "service"
 _OTHER_TABLES = frozenset({"client"})
-_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT", "PSOUP_VERIFY"})
+_NOT_OURS = frozenset({CONFIG_VARIABLE, "PSOUP_ADDRESS", "PSOUP_TIMEOUT"})
 _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 """Variables with our prefix that belong to clients, tests and benchmarks."""
 
@@ -72,6 +73,9 @@ class Settings(BaseModel):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """least level that is logged"""
+
+    verify: Verify = "cheap"
+    """what the engine checks of its own structures: off, cheap (counts, 2 % of the work at most), all (slow)"""
 
     memory_mib: int = Field(default=4_096, ge=0)
     """budget for tuples, queries and results; a push or registration beyond it is refused, with 0 every one"""

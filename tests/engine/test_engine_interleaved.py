@@ -50,7 +50,7 @@ class Script:
     """Commands given to an engine, each at once or all together at the end."""
 
     def __init__(self, together: bool) -> None:
-        self.soup = LocalPSoup(SMALL)
+        self.soup = LocalPSoup(SMALL, verify="all")
         self.soup.execute("CREATE STREAM s (sym TEXT, x BIGINT)")
         self._together = together
         self._waiting: list[Prepared] = []

@@ -76,7 +76,7 @@ class Duel:
         elif make is not None:
             self.psoup = make(config, self.clock)
         else:
-            self.psoup = LocalPSoup(config, self.clock, Shards(shards))
+            self.psoup = LocalPSoup(config, self.clock, Shards(shards), verify="all")
         self.psoup.execute(declaration.sql())
         self.model = ModelStream(declaration, config.ahead)
         self.oracle = Oracle(declaration.schema)

@@ -28,6 +28,9 @@ def serve(
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
     ] = None,
+    verify: Annotated[
+        str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
+    ] = None,
     quarantine: Annotated[
         list[str] | None,
         typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable."),
@@ -58,6 +61,7 @@ def serve(
         "socket": socket,
         "metrics_port": metrics_port,
         "log_level": log_level,
+        "verify": verify,
     }
     loaded = load_settings(flags, config)
     from psoup_service.main import serve as run

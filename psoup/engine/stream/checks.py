@@ -1,8 +1,11 @@
-"""Checks of one stream: that its parts agree with one another.
+"""Checks of one stream: that its parts agree with one another, and what readers see with them.
 
-    check_stream     every structure, and the parts with each other          O(everything)
+    check_counts     lengths and ends of what is counted twice              O(parts of the index + runs that wait)
+    check_shown      the newest of what readers see                         O(1)
+    check_stream     every structure, and the parts with each other         O(everything)
+    check_coverage   results of closed chunks, with the tuples themselves   O(what has changed)
 
-They look and change nothing; the writer's.
+They look and change nothing; the writer's. All of what readers see is compared by `psoup.engine.stream.publication`.
 """
 
 from __future__ import annotations
@@ -12,12 +15,50 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.engine.stream.state import StreamState
-from psoup.invariants import ensure
+from psoup.expressions.tree import AttributeRef
+from psoup.invariants import corrupt, ensure
+from psoup.matching.search import Search
 from psoup.published.records import ClauseRecord
+from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.results.chunk_results import ChunkResults
+
+Checked = dict[int, tuple[ChunkResults, int]]
+"""By number of a chunk: results that were compared with the tuples, and the SQC ID below which all clauses were."""
+
+
+def check_counts(state: StreamState) -> None:
+    """What is counted in two places is the same in both, and the open chunk follows the others."""
+    shelf, begins = state.shelf, state.data.open
+    newest = shelf.entries[-1].data if shelf.entries else None
+    if newest is not None and (newest.number + 1, newest.end_id) != (begins.number, begins.first_id):
+        ids = (newest.end_id, begins.first_id)
+        raise corrupt(shelf, "the open chunk does not follow", last=newest.number, open=begins.number, ids=ids)
+    if not shelf.archived <= len(shelf.entries) or shelf.next_to_store > begins.number:
+        counts = {"archived": shelf.archived, "chunks": len(shelf.entries), "next_to_store": shelf.next_to_store}
+        raise corrupt(shelf, "chunks are archived or stored that are not there", **counts)
+    state.feed.check_counts()
+    state.clauses.check_counts()
+    state.open.check_counts()
+
+
+def check_shown(state: StreamState, view: StreamView) -> None:
+    """Readers see the last tuple, the newest closed chunk with its results, and as many chunks and queries."""
+    shelf, next_id, queries = state.shelf.entries, state.data.next_id, state.clauses.queries
+    whole = view.next_id == next_id and len(view.chunks) == len(shelf) + 1 and view.queries == queries
+    if not whole or (shelf and view.chunks[-2] is not shelf[-1]) or view.watermark != state.feed.watermark:
+        raise corrupt(
+            state,
+            "it has changed and was not published",
+            stream=state.stream_id,
+            next_id=(view.next_id, next_id),
+            chunks=(len(view.chunks), len(shelf) + 1),
+            queries=(view.queries, queries),
+        )
 
 
 def check_stream(state: StreamState, clauses: Sequence[ClauseRecord]) -> None:
     """The parts are sound, and agree with each other and with the clauses of the stream."""
+    check_counts(state)
     for part in (state.feed, state.data):
         part.check()
     state.shelf.check(state.config.list_limit)
@@ -33,7 +74,34 @@ def check_stream(state: StreamState, clauses: Sequence[ClauseRecord]) -> None:
 def _check_open_follows(state: StreamState) -> None:
     stream, begins = state.stream_id, state.data.open
     for newest in [entry.data for entry in state.shelf.entries[-1:]]:
-        place, wanted = (begins.number, begins.first_id), (newest.number + 1, newest.end_id)
-        ensure(place == wanted, state, "the open chunk does not follow the shelf", stream=stream, at=place, next=wanted)
         on = not begins.length or begins.view().first_time >= newest.last_time
-        ensure(on, state, "the open chunk goes back in time", stream=stream, after=newest.last_time)
+        ensure(on, state, "the open chunk goes back in time", stream=stream, chunk=begins.number)
+
+
+def check_coverage(state: StreamState, clauses: Sequence[ClauseRecord], checked: Checked) -> None:
+    """A clause that counts as evaluated over a closed chunk has just the matches that its tuples have.
+
+    Only results that have changed since they were `checked` are looked at, and clauses that are new.
+    """
+    now: Checked = {}
+    for entry in state.shelf.in_memory:
+        number, results = entry.data.number, entry.results
+        known, before = checked.get(number, (None, 0))
+        for clause in clauses:
+            if known is not results or clause.sqc_id >= before:
+                _check_pair(state, entry, clause)
+        now[number] = results, state.clauses.table.next_sqc
+    checked.clear()
+    checked.update(now)
+
+
+def _check_pair(state: StreamState, entry: ChunkEntry, clause: ClauseRecord) -> None:
+    data, results = entry.data, entry.results
+    if not results.covers(clause.sqc_id):
+        return
+    kept = results.offsets(clause.sqc_id, clause.slot, 0, len(data))
+    wary = [t.attribute for f in clause.factors for t in f.terms if not isinstance(t.attribute, AttributeRef)]
+    found = Search(clause.factors, state.config.texts, wary).find(data, 0, len(data)).offsets
+    if not np.array_equal(kept, found):
+        pair = {"stream": state.stream_id, "chunk": data.number, "clause": clause.sqc_id}
+        raise corrupt(results, "results are not what the tuples say", **pair, kept=kept, found=found)

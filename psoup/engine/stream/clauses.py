@@ -27,7 +27,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.stream.attention import Attention
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.invariants import ensure
+from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor
 from psoup.plan.many import ClauseColumns
@@ -278,6 +278,15 @@ class StreamClauses:
             if self._held and digest_of(expr) in self._held:
                 self.put_out({attribute: KEPT}, kept=True)
         return tuple(used)
+
+    def check_counts(self) -> None:
+        """Index and quarantine have as many clauses as the table. O(parts of the index)."""
+        self.table.check_counts()
+        index, out = len(self.index), len(self.quarantine)
+        if index + out != len(self.table):
+            raise corrupt(
+                self, "the index has other clauses than there are", table=len(self.table), index=index, out=out
+            )
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
         """The structures name the same clauses, each in the index or in the quarantine."""

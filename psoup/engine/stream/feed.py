@@ -93,6 +93,10 @@ class Feed:
         """Bytes charged for tuples that are released next, whatever the watermark."""
         return sum(batch.nbytes for batch in self._ready)
 
+    def check_counts(self) -> None:
+        """As many tuples wait as are counted. O(runs)."""
+        self._pending.check_count()
+
     def check(self) -> None:
         """What waits is in order, and above the watermark once that was released."""
         for part in (self._pending, self._late, self._ahead):

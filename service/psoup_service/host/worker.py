@@ -13,10 +13,22 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from psoup.errors import Corrupt
+
 _log = logging.getLogger(__name__)
 
 Failure = Callable[[str], None]
 """Told what went wrong, on the thread where it did."""
+
+_WAY_OUT = (
+    "nothing that is on disk is lost: start the service again, which builds its memory anew from there; if that ends in"
+    " the same way, run psoup doctor on the data directory; PSOUP_VERIFY=off starts without checks, if a check is wrong"
+)
+
+
+def told(problem: BaseException) -> str:
+    """A failure as the operator reads it, with the way out if a check found a broken structure."""
+    return f"{problem}; {_WAY_OUT}" if isinstance(problem, Corrupt) else str(problem)
 
 
 class StageThread(ABC):
@@ -70,6 +82,6 @@ class StageThread(ABC):
             self.run()
         except BaseException as problem:
             _log.exception("%s failed", self._thread.name)
-            self._failed(f"{self._thread.name}: {type(problem).__name__}: {problem}")
+            self._failed(f"{self._thread.name}: {type(problem).__name__}: {told(problem)}")
         finally:
             self.wind_up()

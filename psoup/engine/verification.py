@@ -1,0 +1,119 @@
+"""What an engine checks by itself, so that a broken structure stops the writer and is not published.
+
+    off      nothing
+    cheap    after each run of events, and each installed piece of maintenance: counts and ends of what was touched
+    all      after each event: every structure of the streams that were touched; what readers see is what is there
+
+A check that fails raises Corrupt, with the last events that were applied (`story`). Results of a closed chunk are
+compared with the tuples themselves once they have changed (`all`). The writer's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from psoup.engine.maintenance.rules import overlooked
+from psoup.engine.registry import Registry
+from psoup.engine.stream.attention import Board
+from psoup.engine.stream.checks import Checked, check_counts, check_coverage, check_shown
+from psoup.engine.stream.publication import stale
+from psoup.engine.stream.state import StreamState
+from psoup.events.events import Event, RegisteredMany, Unregistered
+from psoup.invariants import Verify, corrupt, ensure
+from psoup.published.snapshot import StreamView
+
+STORY = 16
+"""Events that are told of when a check fails."""
+
+Streams = Mapping[int, StreamState]
+"""All streams, by their IDs."""
+
+
+class Verification:
+    """See the module."""
+
+    def __init__(self, level: Verify, registry: Registry) -> None:
+        self.level = level
+        self._registry = registry
+        self._story: deque[tuple[int, str, int]] = deque(maxlen=STORY)
+        """Sequence and kind of each event; its stream, or the query that is gone."""
+        self._touched: set[int] = set()
+        """Streams of the events since the last publication."""
+        self._counted: dict[int, tuple[int, int]] = {}
+        """Queries and clauses of each stream, when it was checked last; their sums are those of the registry."""
+        self._queries = self._clauses = 0
+        self._covered: dict[int, Checked] = {}
+
+    @property
+    def story(self) -> tuple[str, ...]:
+        """The last events, as short texts."""
+        return tuple(
+            f"{sequence} {kind} {'of query' if kind == 'Unregistered' else 'on stream'} {number}"
+            for sequence, kind, number in self._story
+        )
+
+    def begin(self, event: Event) -> None:
+        """An event is about to be applied. O(1)."""
+        if self.level == "off":
+            return
+        if isinstance(event, Unregistered):
+            about = event.query_id
+        else:
+            about = event.stream_ids[0] if isinstance(event, RegisteredMany) else event.stream_id
+            self._touched.add(about)
+        self._story.append((event.sequence, type(event).__name__, about))
+
+    def touch(self, stream_id: int) -> None:
+        """Maintenance has installed something in a stream."""
+        self._touched.add(stream_id)
+
+    def finish(self, streams: Streams, changed: Iterable[int]) -> None:
+        """A run of events, or a piece of maintenance, is over; these streams call for publication."""
+        if self.level == "off":
+            return
+        self._touched.update(changed)
+        touched = {i: streams[i] for i in self._touched if i in streams}
+        for state in touched.values():
+            check_counts(state)
+            self._count(state)
+        self._compare()
+        if self.level == "all":
+            self._registry.check(touched)
+            for stream_id, state in touched.items():
+                clauses = self._registry.clauses_of(stream_id)
+                check_coverage(state, clauses, self._covered.setdefault(stream_id, {}))
+
+    def published(self, streams: Streams, views: Mapping[int, StreamView], board: Board) -> None:
+        """These views are what readers see next."""
+        if self.level == "cheap":
+            for stream_id in self._touched:
+                if stream_id in streams:
+                    check_shown(streams[stream_id], views[stream_id])
+        elif self.level == "all":
+            for stream_id, state in streams.items():
+                hidden = stale(views[stream_id], state.view())
+                ensure(not hidden, state, f"readers do not see {', '.join(hidden)}", stream=stream_id)
+                forgotten = [] if board.may_be_due(stream_id) else overlooked(state)
+                ensure(not forgotten, state, f"nobody will look after {', '.join(forgotten)}", stream=stream_id)
+        self._touched.clear()
+
+    def drop(self, stream_id: int) -> None:
+        """A stream is gone."""
+        queries, clauses = self._counted.pop(stream_id, (0, 0))
+        self._queries, self._clauses = self._queries - queries, self._clauses - clauses
+        self._covered.pop(stream_id, None)
+
+    def _count(self, state: StreamState) -> None:
+        now = state.clauses.queries, len(state.clauses.table)
+        before = self._counted.get(state.stream_id, (0, 0))
+        if now != before:
+            self._counted[state.stream_id] = now
+            self._queries += now[0] - before[0]
+            self._clauses += now[1] - before[1]
+
+    def _compare(self) -> None:
+        registered, here = self._registry.counts, (self._queries, self._clauses)
+        if registered != here:
+            problem = "queries or clauses are not those of the streams"
+            raise corrupt(self._registry, problem, registered=registered, on_streams=here)
