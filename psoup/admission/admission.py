@@ -65,7 +65,7 @@ def _anything(event: Event) -> None:
 
 
 class Admission:
-    """Validates, stamps and numbers commands (design: prepare, log, apply).
+    """Validates, stamps and numbers commands: the first step of prepare, log, apply.
 
     `sequence` is that of the last prepared event; the first one is `sequence + 1`. `archive`: whether the engine's
     closed chunks are stored where they can be read again.

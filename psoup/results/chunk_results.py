@@ -3,7 +3,7 @@
     covered_before   clauses with a smaller SQC ID were evaluated while the chunk was open, or all at once later
     late             SQC IDs evaluated one by one since
     gaps             exceptions: clauses that were not evaluated over all of the chunk, or over nothing of it
-    not covered      is not "no match": whoever asks evaluates the pair (design: coverage)
+    not covered      is not "no match": a reader that asks evaluates the pair
 
 Immutable: every change is a new value, so a reader's is never touched.
 """

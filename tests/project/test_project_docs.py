@@ -24,6 +24,7 @@ DOCUMENTS = (
     "docs/operations.md",
     "docs/spark.md",
     "docs/scale.md",
+    "tests/README.md",
 )
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
 
