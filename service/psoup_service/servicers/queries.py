@@ -14,6 +14,7 @@ from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, Unregister
+from psoup.model import EXACT_DOUBLE
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
@@ -242,6 +243,6 @@ def _plain(value: Any) -> Any:
         case bool() | str() | None | float():
             return value
         case int():
-            return value if abs(value) < 2**53 else str(value)
+            return value if abs(value) < EXACT_DOUBLE else str(value)
         case _:
             return str(value)
