@@ -161,6 +161,15 @@ def test_without_a_bug_nothing_is_found(act: Callable[[LocalPSoup], None], verif
     act(_soup(verify))
 
 
+@pytest.mark.parametrize("verify", ["cheap", "all"])
+def test_a_chunk_that_is_stored_need_not_be_published(verify: Verify) -> None:
+    soup = LocalPSoup(SMALL, keep=lambda stream, spec, chunk, oldest: None, verify=verify)
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    for _ in range(3):
+        _fill(soup)
+        soup.maintain()
+
+
 def test_off_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     soup = _soup("off")
     BUGS["a slot is never released"][0](monkeypatch)
