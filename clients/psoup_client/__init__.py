@@ -37,7 +37,7 @@ from psoup_client.errors import (
 from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
 from psoup_client.push import PushResult
-from psoup_client.query import Explanation, Query
+from psoup_client.query import Explanation, PlanStep, Query
 from psoup_client.schema import ColumnInfo, QueryInfo, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
 
@@ -51,6 +51,7 @@ __all__ = [
     "AnswerStream",
     "Completeness",
     "Explanation",
+    "PlanStep",
     "Producer",
     "PushResult",
     "Stage",

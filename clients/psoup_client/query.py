@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
@@ -137,7 +138,7 @@ class Query:
             return connection.call(connection.queries.Explain, request, timeout)
 
         reply = self._client.reflecting(wait_for, attempt)
-        return Explanation(list(reply.lines), _whole(MessageToDict(reply.details)))
+        return Explanation(list(reply.lines), _whole(MessageToDict(reply.details)), list(map(PlanStep.of, reply.plan)))
 
     def unregister(self) -> None:
         """Forget the query, for every client; raises NotFound if it is not there."""
@@ -167,12 +168,35 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class Explanation:
-    """Explanation of how a query is kept: `lines` for people, `details` for programs. `str()` joins the lines."""
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """A step of what an answer makes of the tuples that satisfy WHERE; its inputs are below it, one deeper.
 
-    def __init__(self, lines: list[str], details: dict[str, object]) -> None:
+    `update_pattern` says how its rows come and leave: `monotonic` (rows only come), `weakest` (they leave in the order
+    in which they came), `weak` (with the tuples that they are made of) or `strict` (at any time).
+    """
+
+    depth: int
+    text: str
+    update_pattern: str
+
+    @staticmethod
+    def of(message: queries_pb2.PlanStep) -> PlanStep:
+        """From the wire."""
+        name = queries_pb2.UpdatePattern.Name(message.update_pattern)
+        return PlanStep(message.depth, message.text, name.removeprefix("UPDATE_PATTERN_").lower())
+
+
+class Explanation:
+    """Explanation of how a query is kept: `lines` for people, `details` for programs, `plan` from the last step on.
+
+    `str()` joins the lines.
+    """
+
+    def __init__(self, lines: list[str], details: dict[str, object], plan: list[PlanStep]) -> None:
         self.lines = lines
         self.details = details
+        self.plan = plan
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

@@ -12,10 +12,11 @@ from psoup.answer.describe import (
     list_queries,
     list_streams,
 )
-from psoup.answer.explain import Explanation, FactorExplanation, explain
+from psoup.answer.explain import Explanation, FactorExplanation, PlanStep, explain
 from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.message import Message
+from psoup.answer.window import in_memory
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 
@@ -29,6 +30,7 @@ __all__ = [
     "Flat",
     "Item",
     "Message",
+    "PlanStep",
     "QueryCost",
     "QueryRecord",
     "Snapshot",
@@ -37,6 +39,7 @@ __all__ = [
     "describe_stream",
     "explain",
     "get_query",
+    "in_memory",
     "invoke",
     "list_queries",
     "list_streams",

@@ -1,4 +1,4 @@
-"""What an answer does and does not contain.
+"""What an answer does and does not contain, of each of its sources.
 
 refused tuples of the stream   o  o  o     o          late, ahead: all of them, always
 waiting                                       w w     pending: all of them
@@ -11,23 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from psoup.answer.window import Reach
 from psoup.columns import Array
 from psoup.data.windows import WindowRange
 from psoup.model import Anchor, WindowClause
-from psoup.published.snapshot import Snapshot, StreamView
+from psoup.published.snapshot import StreamView
 
 
-class Completeness(NamedTuple):
-    """What an answer reflects. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
+class Part(NamedTuple):
+    """What an answer reflects of one source. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
 
-    `sequence`: all events up to it. `final`: no later tuple can change the answer. `late`, `ahead`: tuples of the
-    stream refused so far; `late_inside`, `ahead_inside`: those whose times lie in the window, None if that is not known
-    any more. `pending`: accepted, not yet released; `pending_inside`: those in the window. `truncated`: older tuples of
-    the window are gone. `errors`: values in WHERE that could not be computed, in the chunks of the window.
+    `final`: no later tuple can change it. `late`, `ahead`: tuples of the stream refused so far; `late_inside`,
+    `ahead_inside`: those whose times lie in the window, None if that is not known any more. `pending`: accepted, not
+    yet released; `pending_inside`: those in the window. `truncated`: older tuples of the window are gone.
     """
 
-    sequence: int
-    now: int | None
     watermark: int | None
     begin: int | None
     end: int | None
@@ -36,35 +34,41 @@ class Completeness(NamedTuple):
     ahead: int
     pending: int
     truncated: bool
-    errors: int
     window_kind: str
     late_inside: int | None = 0
     ahead_inside: int | None = 0
     pending_inside: int = 0
 
 
-def completeness(
-    snapshot: Snapshot,
-    view: StreamView,
-    window: WindowClause,
-    found: WindowRange,
-    *,
-    current: int | None,
-    now: int | None,
-    errors: int,
-) -> Completeness:
-    """Of the answer over `found`, which is `window` at `now`; retention counts from `current`."""
+class Completeness(NamedTuple):
+    """What an answer reflects: all events up to `sequence`; of each source, in the order of FROM, a part.
+
+    `errors`: values in WHERE that could not be computed, in the chunks of the windows.
+    """
+
+    sequence: int
+    now: int | None
+    errors: int
+    sources: tuple[Part, ...]
+
+    @property
+    def final(self) -> bool:
+        """Whether no later tuple can change the answer."""
+        return all(part.final for part in self.sources)
+
+
+def part_of(reach: Reach) -> Part:
+    """Of what an answer sees of one source."""
+    view, found = reach.view, reach.range
     watermark = view.watermark if view.spec.event_time else view.last_time
     late, ahead, pending = view.late, view.ahead, view.pending
     inside: tuple[int | None, int | None, int] = (0, 0, 0)
     if late.count or ahead.count or pending:
-        begin = _begin(view, window, found, current)
-        end = _end(view, window, found)
+        begin = _begin(reach)
+        end = _end(view, reach.window, found)
         waiting = 0 if end is None else sum(_between(run, begin, end) for run in view.waiting)
         inside = (late.within(begin, end), ahead.within(begin, end), waiting)
-    return Completeness(
-        sequence=snapshot.sequence,
-        now=now,
+    return Part(
         watermark=watermark,
         begin=found.begin,
         end=found.end,
@@ -73,16 +77,16 @@ def completeness(
         ahead=ahead.count,
         pending=pending,
         truncated=found.truncated,
-        errors=errors,
-        window_kind=window.kind,
+        window_kind=reach.window.kind,
         late_inside=inside[0],
         ahead_inside=inside[1],
         pending_inside=inside[2],
     )
 
 
-def _begin(view: StreamView, window: WindowClause, found: WindowRange, current: int | None) -> int | None:
+def _begin(reach: Reach) -> int | None:
     """The first time that a tuple of the window could have: that of its first tuple where rows are counted."""
+    view, window, found = reach.view, reach.window, reach.range
     retention = view.spec.retention
     begin = found.begin
     by_rows = window.by_rows and window.begin.anchor is Anchor.NOW
@@ -90,8 +94,8 @@ def _begin(view: StreamView, window: WindowClause, found: WindowRange, current: 
     if by_rows and found.low < found.high:
         first = view.timeline().time_of(found.low)
         begin = first if begin is None else max(begin, first)
-    if retention.duration is not None and current is not None:
-        edge = current - retention.duration
+    if retention.duration is not None and reach.current is not None:
+        edge = reach.current - retention.duration
         begin = edge if begin is None else max(begin, edge)
     return begin
 

@@ -12,19 +12,22 @@ from psoup.answer.archive_work import ArchiveWork
 from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.coverage import Span, form_of, spans
 from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
+from psoup.answer.window import instant, reach
 from psoup.clauses.quarantine import Reason
 from psoup.columns import key_float
 from psoup.config import TextLimits
-from psoup.data.windows import WindowRange, apply_window
+from psoup.data.windows import WindowRange
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.search import Search
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
 from psoup.plan.factors import Factor, Term
+from psoup.plan.nodes import walk
+from psoup.plan.patterns import Pattern
+from psoup.plan.window_text import describe_window
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
-from psoup.sql import describe_window
 from psoup.wording import counted, verb
 
 
@@ -38,6 +41,15 @@ class FactorExplanation:
     text: str
     kind: str
     derived: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """A node of the plan; its inputs are steps below it, one deeper. `pattern`: how its rows come and leave."""
+
+    depth: int
+    text: str
+    pattern: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,7 @@ class Explanation:
     problem: str
     counted: bool
     cost: QueryCost
+    plan: tuple[PlanStep, ...]
     outside: tuple[str, ...] = ()
     """Why the query is not in the index, if it is not: what it computes, and what that has done."""
 
@@ -98,6 +111,7 @@ class Explanation:
         for number, factor in enumerate(self.factors, 1):
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
             lines.extend(f"           derived attribute: {text}" for text in factor.derived)
+        lines += self._plan_lines()
         least = "" if self.counted and not self.outside else "at least "
         lines.append(
             f"  window holds {counted(self.tuples_in_window, 'tuple')}, {least}{self.matches_in_window:,}"
@@ -114,6 +128,16 @@ class Explanation:
     def refused(self) -> bool:
         """Whether an invocation would have to evaluate more on disk than it may."""
         return bool(self.problem)
+
+    def _plan_lines(self) -> list[str]:
+        """The plan from its last step to the first, and how the rows of the answer come and leave."""
+        lines = []
+        for number, step in enumerate(self.plan):
+            text = step.text if len(step.text) <= _STEP else f"{step.text[:_STEP]}…"
+            head = "plan  " if not number else ""
+            lines.append(f"  {head:9}{'  ' * step.depth}{text} [{step.pattern}]")
+        pattern = Pattern[self.plan[0].pattern.upper()]
+        return [*lines, f"  updates  {pattern.title}: {pattern.meaning}"]
 
     def _archive_lines(self, name: str) -> list[str]:
         if not self.chunks_archived:
@@ -151,6 +175,9 @@ _MOMENT_S = 0.5
 _WORTH_A_JOB_S = 0.1
 """What takes less to evaluate is no reason to start Spark."""
 
+_STEP = 160
+"""Characters of a step of the plan that are shown."""
+
 _SHOWN = 8
 """Parts that are not covered of which the text tells."""
 
@@ -160,14 +187,13 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
     record = snapshot.query(query_id, tenant)
     view = snapshot.by_id[record.stream_id]
     clause = snapshot.clause(record.sqc_id)
-    current = view.now(now)
     window = record.query.window
-    found = apply_window(window, view.timeline(), view.spec.retention, current, current)
+    current = view.now(now)
+    found = reach(view, window, current, instant((current,))).range
     begin, end = _ends(window, view, found)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
-    work = _to_evaluate(view, clause, unknown, found)
-    on_disk = _on_disk(work, snapshot.config.archive_rows, budget)
+    on_disk = _on_disk(_to_evaluate(view, clause, unknown, found), snapshot.config.archive_rows, budget)
     outside = view.outside.reasons(clause.sqc_id, clause.attributes)
     left_out = _not_counted(forms, outside) if on_disk["counted"] else set(unknown)
     parts = _parts(view, clause, found, left_out, budget, snapshot.config.texts)
@@ -195,6 +221,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         uncovered=spans(view.chunks[k] for k in unknown),
         **on_disk,
         cost=query_cost(snapshot, query_id, tenant=tenant),
+        plan=tuple(PlanStep(depth, node.label, node.pattern.name.lower()) for depth, node in walk(record.query.plan)),
         outside=tuple(map(str, outside)),
     )
 

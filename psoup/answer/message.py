@@ -26,7 +26,7 @@ from psoup.invariants import ensure
 from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType
-from psoup.plan.standing import Output
+from psoup.plan.nodes import Output
 
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
 """Bytes of a value, about: that of a text is a guess."""

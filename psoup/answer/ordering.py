@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from psoup.columns import Array, Column
 from psoup.kernels.order import digit_pass, mark_changes
 from psoup.model import TEXT, Kind
-from psoup.plan.standing import OrderKey
+from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _FEW = 8_192

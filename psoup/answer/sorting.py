@@ -18,7 +18,7 @@ from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.columns import Array, Column, concat_columns
 from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import Expr
-from psoup.plan.standing import StandingQuery
+from psoup.plan.nodes import OrderKey
 from psoup.reading import ReadBudget
 
 _REDUCED_FROM = 262_144
@@ -28,15 +28,24 @@ _GROWN = 4
 
 
 class Sorting:
-    """Of one answer. `wanted`: the expressions to evaluate for each group; `close` gives everything back."""
+    """Of one answer: its rows told apart by `distinct` (() keeps all), sorted by `order`, and the first `limit`.
 
-    def __init__(self, query: StandingQuery, budget: ReadBudget, most_rows: int) -> None:
-        self._query = query
+    `wanted`: the expressions to evaluate for each group; `close` gives everything back.
+    """
+
+    def __init__(
+        self,
+        distinct: Sequence[Expr],
+        order: Sequence[OrderKey],
+        limit: int | None,
+        budget: ReadBudget,
+        most_rows: int,
+    ) -> None:
+        self._order, self._limit = order, limit
         self._budget = budget
         self._most_rows = most_rows
-        told_apart = [output.expr for output in query.select] if query.distinct else []
-        self.wanted: list[Expr] = list(dict.fromkeys(chain(told_apart, (key.expr for key in query.order))))
-        self._told_apart = len(dict.fromkeys(told_apart))
+        self.wanted: list[Expr] = list(dict.fromkeys(chain(distinct, (key.expr for key in order))))
+        self._told_apart = len(dict.fromkeys(distinct))
         self._groups: list[tuple[Array, list[Column]]] = []
         self._rows = 0
         self._of_use = 0
@@ -73,7 +82,7 @@ class Sorting:
         ids, keys = self._joined()
         with_sort = 8 * self._rows * (len(keys) + 1)
         self._hold(with_sort)
-        rows = self._arranged(keys, self._query.limit)
+        rows = self._arranged(keys, self._limit)
         sorted_ids: Array = ids[rows]
         self._groups = []
         self._give_back(self._held)
@@ -88,17 +97,17 @@ class Sorting:
     @property
     def reducible(self) -> bool:
         """Whether a row may turn out not to be in the answer."""
-        return self._query.distinct or self._query.limit is not None
+        return self._told_apart > 0 or self._limit is not None
 
     def _arranged(self, keys: list[Column], limit: int | None) -> Array:
         """The rows of the answer in its order, among those that are held."""
-        query, kept = self._query, None
-        if query.distinct:
+        kept = None
+        if self._told_apart:
             kept = distinct_rows(keys[: self._told_apart], self._budget)
             keys = [column.take(kept) for column in keys]
-        if query.order:
-            places = [self.wanted.index(key.expr) for key in query.order]
-            rows: Array = sorted_rows([keys[k] for k in places], query.order, self._budget)[:limit]
+        if self._order:
+            places = [self.wanted.index(key.expr) for key in self._order]
+            rows: Array = sorted_rows([keys[k] for k in places], self._order, self._budget)[:limit]
         else:
             rows = np.arange(len(keys[0]))[:limit]
         return rows if kept is None else kept[rows]
@@ -108,7 +117,7 @@ class Sorting:
         ids, keys = self._joined()
         self._give_back(self._held)
         kept: Array = np.zeros(len(ids), np.bool_)
-        kept[self._arranged(keys, self._query.limit)] = True
+        kept[self._arranged(keys, self._limit)] = True
         rows = np.flatnonzero(kept)
         ids, keys = ids[rows], [column.take(rows) for column in keys]
         self._groups, self._rows, self._of_use = [(ids, keys)], len(rows), len(rows)

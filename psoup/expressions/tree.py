@@ -38,14 +38,18 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class AttributeRef:
-    """A column of the stream by its position in the schema; -1 is `_id` (BIGINT), -2 is `_time` (TIMESTAMP)."""
+    """A column of a source by its position in the schema; -1 is `_id` (BIGINT), -2 is `_time` (TIMESTAMP).
+
+    `source` is the source's place in FROM.
+    """
 
     type: DataType
     index: int
     name: str
+    source: int = 0
 
     def __hash__(self) -> int:
-        return hash((self.index, self.name))
+        return hash((self.index, self.name))  # few differ in the source alone, and hashes are asked for often
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +91,8 @@ def attributes_of(expr: Expr) -> frozenset[int]:
     if isinstance(expr, Call):
         return frozenset().union(*(attributes_of(arg) for arg in expr.args))
     return frozenset()
+
+
+def reads_now(expr: Expr) -> bool:
+    """Whether the value of `expr` depends on NOW. O(size of the tree)."""
+    return isinstance(expr, Now) or (isinstance(expr, Call) and any(map(reads_now, expr.args)))

@@ -43,7 +43,8 @@ def expr_text(expr: Expr) -> str:
     if isinstance(expr, Literal):
         return literal_text(expr)
     if isinstance(expr, AttributeRef):
-        return _name(expr.name)
+        name = exact_name(expr.name.lower())
+        return f"{expr.source}.{name}" if expr.source else name  # no name begins with a digit
     if isinstance(expr, Now):
         return "NOW"
     texts = [expr_text(arg) for arg in expr.args]
@@ -185,6 +186,6 @@ def _decodes(key: bytes) -> bool:
         return False
 
 
-def _name(name: str) -> str:
-    folded = name.lower()
-    return folded if folded.isidentifier() and folded.isascii() else quoted(folded)
+def exact_name(name: str) -> str:
+    """A name in its own case, in quotes where it needs them."""
+    return name if name.isidentifier() and name.isascii() else quoted(name)

@@ -63,7 +63,7 @@ class ClauseRecord:
     @property
     def factors(self) -> tuple[Factor, ...]:
         """What a tuple must satisfy."""
-        return self.queries[self.row].factors
+        return self.queries[self.row].selections[0].factors
 
 
 Numbers = Array | range

@@ -27,7 +27,7 @@ from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import NotFound
 from psoup.invariants import corrupt
-from psoup.model import Anchor, StreamSpec, WindowClause
+from psoup.model import StreamSpec
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.results.chunk_results import ChunkResults
@@ -120,21 +120,6 @@ class StreamView:
         """The chunk that holds `tuple_id`, which must be kept. O(log chunks)."""
         at = bisect_right(self.chunks, tuple_id, key=lambda entry: entry.data.first_id) - 1
         return self.chunks[at]
-
-    def in_memory(self, window: WindowClause, clock: int) -> bool:
-        """Whether `window` at the clock's time is surely answered without reading from disk. O(1)."""
-        now = self.now(clock)
-        if not self.archived or now is None:
-            return True
-        if window.begin.anchor is Anchor.START:
-            return False
-        if window.by_rows:
-            return self.next_id - (window.begin.rows or 0) >= self.hot_id
-        edge = self.chunks[self.archived - 1].data.last_time
-        return all(
-            (bound.at if bound.anchor is Anchor.ABSOLUTE else now - bound.offset) > edge
-            for bound in (window.begin, window.end)
-        )
 
     def _before(self, time: int) -> int:
         return self._search(time, "left")

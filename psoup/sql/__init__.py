@@ -3,7 +3,6 @@
 from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, alter_statement, create_statement
 from psoup.sql.statement import alter_stream, create_stream, is_create, prepare, standing_query, window_clause
 from psoup.sql.templates.template import Template
-from psoup.sql.windows import describe_duration, describe_window
 
 __all__ = [
     "MAX_ATTRIBUTES",
@@ -13,8 +12,6 @@ __all__ = [
     "alter_stream",
     "create_statement",
     "create_stream",
-    "describe_duration",
-    "describe_window",
     "is_create",
     "prepare",
     "standing_query",

@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from psoup.expressions.tree import Literal
 from psoup.model import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, decimal
+from psoup.plan.window_text import UNITS
 from psoup.sql.source import Place, StatementText, nearest
-from psoup.sql.types import UNITS, unit_name
+from psoup.sql.types import unit_name
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200}
 _INT64 = 2**63

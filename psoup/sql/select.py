@@ -1,6 +1,6 @@
 """SELECT: from its syntax to a `StandingQuery`.
 
-    FROM (one stream) -> WHERE (factors) -> SELECT list -> ORDER BY, LIMIT, DISTINCT -> BEGIN and END
+    FROM (one stream) -> WHERE (factors) -> SELECT list -> ORDER BY, LIMIT -> BEGIN and END -> the plan
 
 `*` is expanded here, so a registered query does not change when a stream's schema does.
 """
@@ -14,7 +14,8 @@ from sqlglot import exp
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.model import BIGINT, RESERVED_NAMES, StreamSpec
 from psoup.plan.canonical import factor_text
-from psoup.plan.standing import OrderKey, Output, StandingQuery
+from psoup.plan.nodes import Distinct, Limit, Node, OrderKey, Output, Project, Sort, Source
+from psoup.plan.standing import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.refusals import refuse_clauses, refuse_conjuncts, refuse_node, refuse_syntax
 from psoup.sql.source import StatementText, nearest
@@ -46,17 +47,24 @@ def bind_select(
         refuse_conjuncts(source, where.this)
     factors = factors_of(None if where is None else binder.condition(where.this))
     outputs = _outputs(source, select, binder)
-    return StandingQuery(
-        text=source.text,
-        stream=spec.name,
-        clause=clause_text(spec.name, [factor_text(factor) for factor in factors]),
-        select=outputs,
-        factors=factors,
-        distinct=distinct,
-        order=_order(source, select, binder, outputs, distinct),
-        limit=_limit(source, select.args.get("limit")),
-        window=window(source, select.args.get("begin"), select.args.get("end")),
-    )
+    keys = _order(source, select, binder, outputs, distinct)
+    limit = _limit(source, select.args.get("limit"))
+    origin = Source(0, spec, window(source, select.args.get("begin"), select.args.get("end")))
+    clause = clause_text(spec.name, [factor_text(factor) for factor in factors])
+    plan = _plan(origin, outputs, distinct, keys, limit)
+    return StandingQuery(source.text, (Selection(origin, clause, factors),), plan)
+
+
+def _plan(
+    origin: Source, outputs: tuple[Output, ...], distinct: bool, keys: tuple[OrderKey, ...], limit: int | None
+) -> Node:
+    """What is made of the tuples that satisfy WHERE, from the leaf up."""
+    plan: Node = Project(origin, outputs)
+    if distinct:
+        plan = Distinct(plan)
+    if keys:
+        plan = Sort(plan, keys)
+    return plan if limit is None else Limit(plan, limit)
 
 
 def clause_text(stream: str, factors: Sequence[str]) -> str:

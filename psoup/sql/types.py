@@ -17,7 +17,6 @@ from psoup.model import (
     DATE,
     DOUBLE,
     MAX_DECIMAL_PRECISION,
-    SECOND,
     TEXT,
     TIMESTAMP,
     DataType,
@@ -46,17 +45,6 @@ _TYPES: dict[exp.DType, DataType] = {
 _DECIMALS = frozenset({_T.DECIMAL})
 _WITH_LENGTH = frozenset({_T.VARCHAR, _T.CHAR, _T.TEXT})
 KNOWN = "BOOLEAN, BIGINT, DOUBLE, DECIMAL(p, s), TEXT, TIMESTAMP and DATE"
-
-UNITS: dict[str, int] = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": SECOND,
-    "MINUTE": 60 * SECOND,
-    "HOUR": 3_600 * SECOND,
-    "DAY": 86_400 * SECOND,
-    "WEEK": 7 * 86_400 * SECOND,
-}
-"""Microseconds in each unit of a fixed length; the names are singular."""
 
 
 def unit_name(word: str) -> str:

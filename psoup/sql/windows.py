@@ -1,4 +1,4 @@
-"""BEGIN and END: from their syntax to a `WindowClause`, and back to text.
+"""BEGIN and END: from their syntax to a `WindowClause`; back to text is `psoup.plan.window_text`.
 
     (START)  (NOW)  (NOW - 10)  (NOW - 15 MINUTES)  NOW - INTERVAL '1' DAY  (NOW - 100 ROWS)  TIMESTAMP '…'  1372636800
 
@@ -8,16 +8,16 @@ whether a bound lies within the retention is known only when the query is invoke
 
 from __future__ import annotations
 
-import datetime
 from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Literal
-from psoup.model import EPOCH, NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
+from psoup.model import NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
+from psoup.plan.window_text import UNITS
 from psoup.sql.source import Place, StatementText, nearest
-from psoup.sql.types import UNITS, unit_name
+from psoup.sql.types import unit_name
 
 MAX_TIME = 2**62
 """Bound of durations and times in microseconds, so that NOW - offset cannot leave int64."""
@@ -65,19 +65,6 @@ def row_count(source: StatementText, node: exp.Expr, what: str) -> int:
 def is_rows(node: exp.Expr) -> bool:
     """Whether a `dialect.Duration` counts rows."""
     return (node.args.get("unit") or "") in ("ROW", "ROWS")
-
-
-def describe_window(clause: WindowClause) -> str:
-    """The canonical text of a window: `BEGIN (NOW - 15 MINUTES) END (NOW)`. It reads back as the same window."""
-    return f"BEGIN {_describe(clause.begin)} END {_describe(clause.end)}"
-
-
-def describe_duration(micros: int) -> str:
-    """`90 SECONDS`, in the largest unit that divides it."""
-    for unit, size in reversed(UNITS.items()):
-        if micros % size == 0 and micros >= size:
-            return f"{micros // size} {unit}{'' if micros == size else 'S'}"
-    return "0 SECONDS"
 
 
 def _bound(source: StatementText, node: exp.Expr) -> Bound:
@@ -128,16 +115,3 @@ def _check(source: StatementText, clause: WindowClause, begin_at: Place, end_at:
         raise source.error("END comes before BEGIN", end_at, hint="swap the bounds")
     if begin.anchor is end.anchor is Anchor.ABSOLUTE and begin.at > end.at:
         raise source.error("END comes before BEGIN", end_at, hint="swap the bounds")
-
-
-def _describe(bound: Bound) -> str:
-    if bound.anchor is Anchor.START:
-        return "(START)"
-    if bound.anchor is Anchor.NOW:
-        if bound.rows is not None:
-            return f"(NOW - {bound.rows} ROWS)"
-        return f"(NOW - {describe_duration(bound.offset)})" if bound.offset else "(NOW)"
-    try:
-        return f"(TIMESTAMP '{(EPOCH + datetime.timedelta(microseconds=bound.at)).isoformat(sep=' ')}')"
-    except OverflowError:
-        return f"({Decimal(bound.at) / SECOND:f})"

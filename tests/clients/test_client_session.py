@@ -21,6 +21,7 @@ from psoup_client import (
     NotFound,
     NotSupported,
     OutOfRange,
+    PlanStep,
     Unavailable,
 )
 from psoup_testing.serving import Serving
@@ -194,7 +195,13 @@ def test_matches_explain_info_and_waiting(client: Client, make_stream: MakeStrea
     assert client.matches(name, 1) == [low.id, high.id]
     assert client.matches(name, 2) == [high.id]
     assert name in str(low.explain())
-    assert low.explain().details
+    explanation = low.explain()
+    assert explanation.details
+    window = "BEGIN (START) END (NOW)"
+    assert explanation.plan == [
+        PlanStep(0, "Project _id, a", "monotonic"),
+        PlanStep(1, f"Source {name} {window}", "monotonic"),
+    ]
     info = client.info()
     assert info.state == "serving"
     assert not info.durable

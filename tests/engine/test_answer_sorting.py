@@ -18,7 +18,7 @@ from psoup.errors import ResourceExhausted
 from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
-from psoup.plan.standing import OrderKey
+from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget, ReadEnded
 from psoup_service.host.allowance import SharedBytes
 

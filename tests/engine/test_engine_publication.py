@@ -21,10 +21,12 @@ from psoup.events.commands import CreateStream, Push, Register
 from psoup.events.events import Pushed, RefusedTuples, Registered
 from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
-from psoup.model import BIGINT
+from psoup.model import BIGINT, WindowClause
 from psoup.plan.factors import Factor, Interval, Term
-from psoup.plan.standing import Output, StandingQuery
+from psoup.plan.nodes import Output, Project, Source
+from psoup.plan.standing import Selection, StandingQuery
 from psoup.published.snapshot import Snapshot
+from psoup.sql import create_stream
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.calls import calls_of
 from psoup_testing.duel import rows_of
@@ -178,7 +180,8 @@ def standing(sequence: int, low: int, high: int) -> Registered:
     """A registered query `low <= a < high`, made without its text."""
     factor = Factor((Term(A, (Interval(low, high),)),))
     text = f"SELECT a FROM s WHERE a BETWEEN {low} AND {high - 1}"
-    query = StandingQuery(text, "s", text, (Output("a", A),), (factor,))
+    source = Source(0, create_stream("CREATE STREAM s (a BIGINT)"), WindowClause())
+    query = StandingQuery(text, (Selection(source, text, (factor,)),), Project(source, (Output("a", A),)))
     return Registered(sequence, "default", 1, sequence, query, "", 0)
 
 

@@ -77,7 +77,8 @@ def test_an_answer_tells_them_inside_its_window() -> None:
     push(37)
 
     def told(window: str | None = None, as_of: int | None = None) -> tuple[object, ...]:
-        said = soup.invoke(query, as_of=None if as_of is None else as_of * SECOND, window=window).completeness
+        answer = soup.invoke(query, as_of=None if as_of is None else as_of * SECOND, window=window)
+        (said,) = answer.completeness.sources
         return said.late, said.late_inside, said.ahead, said.ahead_inside, said.pending, said.pending_inside
 
     assert told() == (2, 0, 1, 0, 2, 0)  # [25, 35]

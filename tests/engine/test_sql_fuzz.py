@@ -13,7 +13,8 @@ import pytest
 from psoup.errors import SqlError
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
-from psoup.sql import create_stream, describe_window, is_create, standing_query, window_clause
+from psoup.plan.window_text import describe_window
+from psoup.sql import create_stream, is_create, standing_query, window_clause
 from psoup_testing.budget import Budget
 from psoup_testing.within import within
 

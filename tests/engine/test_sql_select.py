@@ -11,7 +11,8 @@ from sqlglot import exp
 from psoup.errors import NotSupported, SqlError
 from psoup.expressions.tree import AttributeRef, Call, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, StreamSpec, decimal
-from psoup.plan.standing import OrderKey, Output, StandingQuery
+from psoup.plan.nodes import Distinct, Limit, OrderKey, Output, Project, Sort, Source, walk
+from psoup.plan.standing import StandingQuery
 from psoup.sql import create_stream, standing_query
 
 SPEC = create_stream("CREATE STREAM Trades (price DECIMAL(8,2), vol BIGINT, sym TEXT, x DOUBLE, t TIMESTAMP, d DATE)")
@@ -41,7 +42,7 @@ def test_pseudo_columns() -> None:
     query = bind("SELECT _ID, _time, _id + 1 AS next FROM trades ORDER BY _time DESC, _id")
     assert query.select[0] == Output("_id", AttributeRef(BIGINT, -1, "_id"))
     assert query.select[1] == Output("_time", AttributeRef(TIMESTAMP, -2, "_time"))
-    assert [key.expr for key in query.order] == [query.select[1].expr, query.select[0].expr]
+    assert [key.expr for key in query.plan.order][:2] == [query.select[1].expr, query.select[0].expr]
 
 
 def test_unnamed_expressions_are_named_by_their_text() -> None:
@@ -133,21 +134,23 @@ def test_constants_are_folded_and_now_is_not() -> None:
 def test_order_by_names_aliases_positions_and_expressions() -> None:
     query = bind("SELECT vol AS v, price FROM trades ORDER BY v DESC, 2, sym NULLS FIRST, x + 1 DESC NULLS FIRST")
     x = AttributeRef(DOUBLE, 3, "x")
-    assert query.order[:3] == (OrderKey(VOL, descending=True), OrderKey(PRICE), OrderKey(SYM, nulls_first=True))
-    assert query.order[3] == OrderKey(Call(DOUBLE, "add", (x, Literal(DOUBLE, 1.0))), descending=True, nulls_first=True)
+    assert query.plan.order[:3] == (OrderKey(VOL, descending=True), OrderKey(PRICE), OrderKey(SYM, nulls_first=True))
+    last = OrderKey(Call(DOUBLE, "add", (x, Literal(DOUBLE, 1.0))), descending=True, nulls_first=True)
+    assert query.plan.order[3] == last
 
 
 def test_an_alias_goes_before_an_attribute_in_order_by_only() -> None:
     query = bind("SELECT price AS vol FROM trades WHERE vol > 1 ORDER BY vol, vol + 1")
-    assert query.order[0].expr == PRICE
+    assert query.plan.order[0].expr == PRICE
     assert query.clause == "FROM Trades WHERE vol >= 2"
-    assert bind("SELECT price AS cost FROM trades ORDER BY cost + 1").order[0].expr.type == decimal(9, 2)
+    assert bind("SELECT price AS cost FROM trades ORDER BY cost + 1").plan.order[0].expr.type == decimal(9, 2)
 
 
 def test_limit_and_distinct() -> None:
     query = bind("SELECT DISTINCT vol, vol + 1 AS w FROM trades ORDER BY vol + 1, w, 1 LIMIT 0")
-    assert (query.distinct, query.limit) == (True, 0)
-    assert (bind("SELECT vol FROM trades").distinct, bind("SELECT vol FROM trades").limit) == (False, None)
+    assert [type(node) for _, node in walk(query.plan)] == [Limit, Sort, Distinct, Project, Source]
+    assert isinstance(query.plan, Limit) and query.plan.rows == 0
+    assert [type(node) for _, node in walk(bind("SELECT vol FROM trades").plan)] == [Project, Source]
 
 
 def test_the_text_is_kept() -> None:
@@ -280,7 +283,7 @@ def test_words_of_other_dialects_are_ordinary_names(name: str) -> None:
     text = f"SELECT {name}, s.{name} + 1 AS c FROM s WHERE {name} > 3 AND abs({name}) < 9 ORDER BY {name} DESC"
     query = standing_query(text, lambda _: spec)
     assert query.select[0] == Output(name, AttributeRef(BIGINT, 0, name))
-    assert query.order == (OrderKey(AttributeRef(BIGINT, 0, name), descending=True),)
+    assert query.plan.order[0] == OrderKey(AttributeRef(BIGINT, 0, name), descending=True)
     assert standing_query(f"SELECT other AS {name} FROM s", lambda _: spec).select[0].name == name
 
 

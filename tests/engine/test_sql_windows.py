@@ -6,7 +6,8 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import NOW, SECOND, START, Anchor, Bound, StreamSpec, WindowClause
-from psoup.sql import create_stream, describe_duration, describe_window, standing_query, window_clause
+from psoup.plan.window_text import describe_duration, describe_window
+from psoup.sql import create_stream, standing_query, window_clause
 
 SPEC = create_stream("CREATE STREAM s (a INT, b BOOLEAN)")
 JULY = 1_372_636_800 * SECOND

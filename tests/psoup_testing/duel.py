@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.completeness import Completeness
+from psoup.answer.completeness import Part
 from psoup.answer.invoke import Answer
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -223,9 +223,10 @@ class Duel:
         expected = self.oracle.answer(standing.query, wanted.first, wanted.stop)
         problem = difference(expected, rows_of(answer))
         assert problem is None, f"{problem}\n{standing.query.sql()}\n{action}\n{wanted}"
-        said = answer.completeness
+        (said,) = answer.completeness.sources
         final = wanted.end is not None and self.model.watermark is not None and wanted.end < self.model.watermark
-        found = (said.now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
+        now = answer.completeness.now
+        found = (now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
         pending = len(self.model.accepted) - len(self.released())
         model = (
             wanted.now,
@@ -243,7 +244,7 @@ class Duel:
         )
         self.compared += 1
 
-    def _compare_inside(self, said: Completeness, wanted: tuple[int | None, ...], asked: str) -> None:
+    def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], asked: str) -> None:
         """How many refused and waiting tuples lie in the window; a log that forgets them may not know."""
         found = (said.late_inside, said.ahead_inside, said.pending_inside)
         pairs = zip(found, wanted, strict=True)

@@ -166,8 +166,8 @@ def _answer(soup: Soup, query_id: int, as_of: int | None, window: str | None) ->
         answer = soup.invoke(query_id, as_of, window, accept_truncation=True)
     except PSoupError as problem:
         return type(problem).__name__
-    known = answer.completeness
-    complete = [known.now, known.begin, known.end, known.final, known.late, known.ahead, known.pending]
+    (known,) = answer.completeness.sources
+    complete = [answer.completeness.now, known.begin, known.end, known.final, known.late, known.ahead, known.pending]
     rows = [[str(value) for value in row.values()] for row in answer.to_table().to_pylist()]
     return {"query": query_id, "complete": complete, "rows": rows}
 

@@ -132,7 +132,8 @@ class Player:
 def told(answer: Answer) -> object:
     """What an answer says that sizes, cuts and maintenance must not change: its rows, and how complete they are."""
     said = answer.completeness
-    complete = (said.now, said.begin, said.end, said.final, said.late, said.ahead, said.pending, said.truncated)
+    (part,) = said.sources
+    complete = (said.now, part.begin, part.end, part.final, part.late, part.ahead, part.pending, part.truncated)
     return normal_rows(rows_of(answer)), complete
 
 

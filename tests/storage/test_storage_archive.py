@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from psoup.answer import in_memory
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.archived import ArchivedChunk
@@ -356,7 +357,7 @@ def test_what_is_surely_in_memory_is_known_without_reading(soup: RestartingPSoup
         ("BEGIN (NOW - 9)", True),
         ("BEGIN TIMESTAMP '1960-01-01' END TIMESTAMP '2200-01-01'", False),
     ):
-        assert view.in_memory(window_clause(window), now) is expected, window
+        assert in_memory(view, window_clause(window), now) is expected, window
     assert soup.store.archive_reads == 0
 
 

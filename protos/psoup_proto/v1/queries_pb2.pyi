@@ -22,6 +22,38 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _UpdatePattern:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UpdatePatternEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UpdatePattern.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UPDATE_PATTERN_UNSPECIFIED: _UpdatePattern.ValueType  # 0
+    """Not set."""
+    UPDATE_PATTERN_MONOTONIC: _UpdatePattern.ValueType  # 1
+    """Rows only come."""
+    UPDATE_PATTERN_WEAKEST: _UpdatePattern.ValueType  # 2
+    """They leave in the order in which they came."""
+    UPDATE_PATTERN_WEAK: _UpdatePattern.ValueType  # 3
+    """They leave with the tuples that they are made of, in any order."""
+    UPDATE_PATTERN_STRICT: _UpdatePattern.ValueType  # 4
+    """They may leave or change at any time."""
+
+class UpdatePattern(_UpdatePattern, metaclass=_UpdatePatternEnumTypeWrapper):
+    """How the rows of a result come and leave; each may do what those before it do, and more (Golab and Özsu, SIGMOD 2005)."""
+
+UPDATE_PATTERN_UNSPECIFIED: UpdatePattern.ValueType  # 0
+"""Not set."""
+UPDATE_PATTERN_MONOTONIC: UpdatePattern.ValueType  # 1
+"""Rows only come."""
+UPDATE_PATTERN_WEAKEST: UpdatePattern.ValueType  # 2
+"""They leave in the order in which they came."""
+UPDATE_PATTERN_WEAK: UpdatePattern.ValueType  # 3
+"""They leave with the tuples that they are made of, in any order."""
+UPDATE_PATTERN_STRICT: UpdatePattern.ValueType  # 4
+"""They may leave or change at any time."""
+Global___UpdatePattern: _TypeAlias = UpdatePattern  # noqa: Y015
+
 class _CostOrder:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -450,6 +482,7 @@ class ExplainResponse(_message.Message):
 
     LINES_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For people, line by line."""
@@ -458,19 +491,54 @@ class ExplainResponse(_message.Message):
     def details(self) -> _struct_pb2.Struct:
         """The same for programs; the fields are not part of the contract."""
 
+    @_builtins.property
+    def plan(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlanStep]:
+        """What an answer makes of the tuples that satisfy WHERE: from the last step to the first."""
+
     def __init__(
         self,
         *,
         lines: _abc.Iterable[_builtins.str] | None = ...,
         details: _struct_pb2.Struct | None = ...,
+        plan: _abc.Iterable[Global___PlanStep] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["details", b"details"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "lines", b"lines"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "lines", b"lines", "plan", b"plan"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class PlanStep(_message.Message):
+    """A step of a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEPTH_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    UPDATE_PATTERN_FIELD_NUMBER: _builtins.int
+    depth: _builtins.int
+    """How deep it lies: its inputs are those below it that lie one deeper, up to the next that does not. The last is at 0."""
+    text: _builtins.str
+    """What it does, for people: "Sort price DESC"."""
+    update_pattern: Global___UpdatePattern.ValueType
+    """How its rows come and leave while time goes on. That of the first step is the answer's."""
+    def __init__(
+        self,
+        *,
+        depth: _builtins.int = ...,
+        text: _builtins.str = ...,
+        update_pattern: Global___UpdatePattern.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "text", b"text", "update_pattern", b"update_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanStep: _TypeAlias = PlanStep  # noqa: Y015
 
 @_typing.final
 class InvokeRequest(_message.Message):

@@ -4,7 +4,7 @@
     template.bind(("IBM", 7))     values ─> constants ─> factors and clause ─> StandingQuery
 
 What comes out is what `standing_query` makes of the text with the constants filled in, and that text is the query's.
-SELECT, ORDER BY, LIMIT and window are the same objects for all queries of a template.
+All queries of a template have one plan.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.kinds import TYPES
 from psoup.model import BIGINT, BOOLEAN, DATE, TEXT, DataType, Kind, StreamSpec
 from psoup.plan.canonical import factor_text
 from psoup.plan.many import ClauseColumns
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing import Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.guards import MAX_BYTES
 from psoup.sql.select import Lookup, bind_select, clause_text, stream_of
@@ -70,7 +70,8 @@ class Template:
             for p in range(len(holes.names))
         )
         self.window = frame.window
-        self._frame = frame
+        self.plan = frame.plan
+        self._source = frame.selections[0].source
         self._holes = holes
         self._expected = [(h.parameter, t, h.bare) for h, t in zip(holes.places, expected, strict=True)]
         self._pieces = tuple(texts_between(frame.text, holes))
@@ -91,9 +92,8 @@ class Template:
             texts, factors = self._where.factors(literals)
         except InvalidInput as problem:
             raise InvalidInput(f"{_of(query)}{problem.message}", reason=problem.reason, **_facts(query)) from problem
-        f = self._frame
-        clause = clause_text(f.stream, texts)
-        return StandingQuery(text, f.stream, clause, f.select, factors, f.distinct, f.order, f.limit, f.window)
+        selection = Selection(self._source, clause_text(self.stream, texts), factors)
+        return StandingQuery(text, (selection,), self.plan)
 
     def block(self, columns: Columns) -> BoundBlock | None:
         """The queries of columns of values, one for each parameter, in order; None if they need a look one by one.

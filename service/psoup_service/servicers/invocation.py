@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from psoup.answer import Answer, Snapshot, invoke
+from psoup.answer import Answer, Snapshot, in_memory, invoke
 from psoup.answer.archive_work import COVER
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.model import WindowClause
@@ -61,7 +61,7 @@ class _Wanted:
     def in_memory(self, snapshot: Snapshot) -> bool:
         """Whether the query's own window is answered without waiting for a disk."""
         record = snapshot.queries.get(self.query_id) if self.query_id >= 0 else None
-        return record is None or snapshot.by_id[record.stream_id].in_memory(record.query.window, self.now)
+        return record is None or in_memory(snapshot.by_id[record.stream_id], record.query.window, self.now)
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
         """Evaluate up to the matches; errors name the query as the client did."""

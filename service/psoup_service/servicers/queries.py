@@ -162,7 +162,9 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
             found = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
-            response = queries_pb2.ExplainResponse(lines=found.lines(request.query_id))
+            response = queries_pb2.ExplainResponse(
+                lines=found.lines(request.query_id), plan=map(convert.plan_step, found.plan)
+            )
             details = {**found.to_dict(), "query_id": request.query_id}
             details["uncovered"] = details["uncovered"][:_MAX_SPANS]
             response.details.update({name: _plain(value) for name, value in details.items()})

@@ -32,9 +32,9 @@ def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
     found = completeness(answer.completeness)
     parts: list[Any] = [answer.schema_message]
     size, count = len(answer.schema_message) + len(END_MARK), 0
-    query, matched = answer.record.query, answer.matched
+    matched = answer.matched
     answer.budget.found = matched
-    if matched > 8 * max_bytes and query.limit is None and not query.distinct:
+    if matched > 8 * max_bytes and answer.record.query.plan.keeps_rows:
         return queries_pb2.InvokeResponse(completeness=found, too_large=True)  # a row takes a bit at the least
     for part in answer.messages(max_bytes=max_bytes):
         size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)

@@ -14,11 +14,11 @@ import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.rpc import error_details_pb2
 
-from psoup.answer import Completeness, QueryRecord, StreamDescription
+from psoup.answer import Completeness, PlanStep, QueryRecord, StreamDescription
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
-from psoup.sql import describe_window
+from psoup.plan.window_text import describe_window
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of
@@ -128,23 +128,30 @@ def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
 
 def completeness(found: Completeness) -> types_pb2.Completeness:
     """What an answer contains."""
+    (source,) = found.sources
     return types_pb2.Completeness(
         sequence=found.sequence,
         now=timestamp(found.now),
-        watermark=timestamp(found.watermark),
-        begin=timestamp(found.begin),
-        end=timestamp(found.end),
-        final=found.final,
-        late=found.late,
-        ahead=found.ahead,
-        pending=found.pending,
-        truncated=found.truncated,
+        watermark=timestamp(source.watermark),
+        begin=timestamp(source.begin),
+        end=timestamp(source.end),
+        final=source.final,
+        late=source.late,
+        ahead=source.ahead,
+        pending=source.pending,
+        truncated=source.truncated,
         errors=found.errors,
-        window_kind=WINDOW_KINDS[found.window_kind],
-        late_in_window=found.late_inside,
-        ahead_in_window=found.ahead_inside,
-        pending_in_window=found.pending_inside,
+        window_kind=WINDOW_KINDS[source.window_kind],
+        late_in_window=source.late_inside,
+        ahead_in_window=source.ahead_inside,
+        pending_in_window=source.pending_inside,
     )
+
+
+def plan_step(step: PlanStep) -> queries_pb2.PlanStep:
+    """A step of a plan."""
+    pattern = queries_pb2.UpdatePattern.Value(f"UPDATE_PATTERN_{step.pattern.upper()}")
+    return queries_pb2.PlanStep(depth=step.depth, text=step.text, update_pattern=pattern)
 
 
 def failure(error: PSoupError) -> queries_pb2.Failure:

@@ -1,0 +1,253 @@
+"""What an answer makes of the tuples that satisfy WHERE: a tree of frozen nodes, which all queries of one form share.
+
+    Limit 10                               the first ten
+      Sort price DESC                      in another order
+        Distinct                           one of those that show the same
+          Project sym, price               what a row shows
+            Source trades BEGIN … END …    the tuples of a stream that are in its window and satisfy WHERE
+
+Rows are references to tuples all the way up, and columns are gathered last; so a Sort may order by what no row shows.
+No constant of WHERE is in a plan: what a query selects of a source is beside it, in its `Selection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, reads_now
+from psoup.model import BIGINT, ID_COLUMN, Anchor, DataType, StreamSpec, WindowClause
+from psoup.plan.canonical import exact_name, expr_text
+from psoup.plan.patterns import RULES, Operator, Pattern
+from psoup.plan.window_text import describe_window
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the SELECT list."""
+
+    name: str
+    expr: Expr
+
+    @property
+    def type(self) -> DataType:
+        """The column's type."""
+        return self.expr.type
+
+    def __str__(self) -> str:
+        expr, text = self.expr, expr_text(self.expr)
+        same = isinstance(expr, AttributeRef) and expr.name == self.name
+        return text if same else f"{text} AS {exact_name(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """One key of ORDER BY; NULLs come last unless `nulls_first`, in both directions."""
+
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool = False
+
+    def __str__(self) -> str:
+        return f"{expr_text(self.expr)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The stream at a place in FROM, and the window of it that the query sees."""
+
+    place: int
+    spec: StreamSpec
+    """As it was when the query was bound: columns that were added since are not the query's."""
+    window: WindowClause
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose rows it takes: none."""
+        return ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources below, in the order of FROM."""
+        return (self,)
+
+    @property
+    def schema(self) -> tuple[Output, ...]:
+        """What its rows show: the stream's columns."""
+        attributes = enumerate(self.spec.schema.attributes)
+        return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
+
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """What its rows come ordered by: that of arrival."""
+        return (OrderKey(AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, self.place)),)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return True
+
+    @property
+    def pattern(self) -> Pattern:
+        """How its rows come and leave."""
+        kept, begin = self.spec.retention, self.window.begin
+        forgets = kept.rows is not None or kept.duration is not None
+        return Pattern.WEAKEST if forgets or begin.anchor is Anchor.NOW else Pattern.MONOTONIC
+
+    @property
+    def label(self) -> str:
+        """The node without its inputs."""
+        return f"Source {exact_name(self.spec.name)} {describe_window(self.window)}"
+
+
+class _Above:
+    """What is true of every node over one input, unless the node says otherwise."""
+
+    __slots__ = ()
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose rows it takes."""
+        return (self.input,)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources below, in the order of FROM."""
+        return self.input.sources
+
+    @property
+    def schema(self) -> tuple[Output, ...]:
+        """What its rows show."""
+        return self.input.schema
+
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """What its rows come ordered by."""
+        return self.input.order
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return self.input.keeps_rows
+
+    @property
+    def operator(self) -> Operator:
+        """Which rule of update patterns is its own."""
+        return Operator.UNARY_WEAKEST
+
+    @property
+    def pattern(self) -> Pattern:
+        """How its rows come and leave."""
+        return RULES[self.operator]([self.input.pattern])
+
+
+@dataclass(frozen=True, slots=True)
+class Project(_Above):
+    """The SELECT list: what rows show. What shows NOW changes with it."""
+
+    input: Node
+    outputs: tuple[Output, ...]
+
+    @property
+    def schema(self) -> tuple[Output, ...]:
+        """What its rows show."""
+        return self.outputs
+
+    @property
+    def operator(self) -> Operator:
+        """Which rule of update patterns is its own."""
+        changing = any(reads_now(output.expr) for output in self.outputs)
+        return Operator.STRICT if changing else Operator.UNARY_WEAKEST
+
+    @property
+    def label(self) -> str:
+        """The node without its inputs."""
+        return f"Project {', '.join(map(str, self.outputs))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(_Above):
+    """Of rows that show the same the first one, in the order of the input."""
+
+    input: Node
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return False
+
+    @property
+    def operator(self) -> Operator:
+        """Which rule of update patterns is its own."""
+        return Operator.WEAK
+
+    @property
+    def label(self) -> str:
+        """The node without its inputs."""
+        return "Distinct"
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(_Above):
+    """The same rows by some keys; rows with equal keys stay in the order of the input."""
+
+    input: Node
+    keys: tuple[OrderKey, ...]
+
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """What its rows come ordered by."""
+        return (*self.keys, *self.input.order)
+
+    @property
+    def label(self) -> str:
+        """The node without its inputs."""
+        return f"Sort {', '.join(map(str, self.keys))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(_Above):
+    """The first rows of the input. None is pushed out by a later one if they come in order of arrival."""
+
+    input: Node
+    rows: int
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether every row of the sources is one of its rows."""
+        return False
+
+    @property
+    def operator(self) -> Operator:
+        """Which rule of update patterns is its own."""
+        return Operator.UNARY_WEAKEST if _by_arrival(self.input) else Operator.STRICT
+
+    @property
+    def label(self) -> str:
+        """The node without its inputs."""
+        return f"Limit {self.rows}"
+
+
+Node = Source | Project | Distinct | Sort | Limit
+
+
+def plan_text(plan: Node) -> str:
+    """The canonical text of a plan: plans over the same streams are equal if, and only if, their texts are."""
+    inputs = ", ".join(map(plan_text, plan.inputs))
+    return f"{plan.label} ({inputs})" if inputs else plan.label
+
+
+def walk(plan: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
+    """All nodes with their depth, each before its inputs."""
+    yield depth, plan
+    for node in plan.inputs:
+        yield from walk(node, depth + 1)
+
+
+def _by_arrival(node: Node) -> bool:
+    """Whether rows come in the order in which their tuples came."""
+    first = node.order[0]
+    by_time = isinstance(first.expr, AttributeRef) and first.expr.index in (ID_INDEX, TIME_INDEX)
+    return by_time and not first.descending and len(node.sources) == 1

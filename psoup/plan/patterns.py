@@ -1,0 +1,71 @@
+"""Update patterns: how rows come into the result of an operator, and leave it (Golab and Özsu, SIGMOD 2005).
+
+    monotonic ──> weakest ──> weak ──> strict          each may do what those before it do, and more
+
+    what goes in ──> RULES[kind of operator] ──> what comes out
+
+The paper labels the leaves (windows) as weakest; a window that only grows is monotonic here. It calls a pattern weak if
+the time at which a row leaves is known when it comes. Of a window of the last n rows nobody knows that, but its rows
+leave in the order in which they came; so a weak row is here one that leaves with the tuples it is made of, whenever.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+
+
+class Pattern(enum.IntEnum):
+    """The simplest first: what combines two inputs has the greater one at least."""
+
+    MONOTONIC = 0
+    WEAKEST = 1
+    WEAK = 2
+    STRICT = 3
+
+    @property
+    def title(self) -> str:
+        """The paper's name."""
+        return "monotonic" if self is Pattern.MONOTONIC else f"{self.name.lower()} non-monotonic"
+
+    @property
+    def meaning(self) -> str:
+        """In plain words, of the rows of an answer."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Pattern.MONOTONIC: "rows only come; none ever leaves",
+    Pattern.WEAKEST: "rows leave in the order in which they came",
+    Pattern.WEAK: "a row leaves with the tuples that it is made of, not always in the order in which rows came",
+    Pattern.STRICT: "a row may leave or change at any time, as others push it out or NOW goes on",
+}
+
+
+class Operator(enum.Enum):
+    """The kinds of operators that the rules tell apart."""
+
+    UNARY_WEAKEST = "selection, projection, join with a relation that is not retroactive"
+    BINARY_WEAKEST = "merge-union"
+    WEAK = "join, duplicate elimination, intersection"
+    GROUP_BY = "aggregates by group"
+    STRICT = "negation, join with a relation, the first rows of another order than that of arrival"
+
+
+Rule = Callable[[Sequence[Pattern]], Pattern]
+
+
+def _weak(inputs: Sequence[Pattern]) -> Pattern:
+    """Nothing leaves where nothing leaves the inputs: the paper leaves such queries out."""
+    worst = max(inputs)
+    return worst if worst is Pattern.MONOTONIC else max(worst, Pattern.WEAK)
+
+
+RULES: Mapping[Operator, Rule] = {
+    Operator.UNARY_WEAKEST: lambda inputs: inputs[0],
+    Operator.BINARY_WEAKEST: max,
+    Operator.WEAK: _weak,
+    Operator.GROUP_BY: lambda inputs: Pattern.WEAK,
+    Operator.STRICT: lambda inputs: Pattern.STRICT,
+}
+"""The five rules of section 5.2, in its order."""
