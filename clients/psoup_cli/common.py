@@ -1,4 +1,4 @@
-"""What all commands share: the options of a client command, and errors as exit codes.
+"""Options of every client command, and errors as exit codes.
 
 0 ok   1 error   2 usage   3 unavailable   4 not found   5 conflict   130 interrupted
 """

@@ -24,7 +24,7 @@ _SQL_TYPES = {"int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN", "date32[
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
-    """Some rows, and the bytes that they were read from."""
+    """Rows, and the bytes that they were read from."""
 
     table: pa.Table
     records: Records

@@ -1,4 +1,4 @@
-"""Where the records of a CSV begin and end, so that it is read in pieces, and an error names the line of the file.
+"""Bounds of the records of a CSV, so that it is read in pieces, and an error names the line of the file.
 
     1  id,note                 blocks of bytes ──> pieces of whole records ──> Arrow, piece by piece
     2  1,"two
@@ -45,7 +45,7 @@ class Records:
     offset: int
 
     def starts(self) -> Array:
-        """Where each record begins, blank lines left out. O(bytes)."""
+        """Find where each record begins, blank lines left out. O(bytes)."""
         ends = _outside(self.data, *_quoted(self.data, self.line))
         first = np.concatenate([[0], ends + 1])
         stop = np.concatenate([ends, [len(self.data)]])
@@ -89,7 +89,7 @@ def read_records(read: Callable[[int], bytes]) -> Iterator[Records]:
 
 
 def _end(data: bytes, line: int, header: bool, *, last: bool) -> int:
-    """Where the last whole record of `data` ends, or the first one, if that is the header; 0 if none does."""
+    """Find where the last whole record of `data` ends, or the first one, if that is the header; 0 if none does."""
     if not header and b'"' not in data and (last or b"\n" in data):
         return len(data) if last else data.rindex(b"\n") + 1
     starts, stops = _quoted(data, line)
@@ -106,7 +106,7 @@ def _end(data: bytes, line: int, header: bool, *, last: bool) -> int:
 
 
 def _quoted(data: bytes, line: int) -> tuple[Array, Array]:
-    """Where quoted fields begin and where they stop; one that is open stops after the end of `data`."""
+    """Find where quoted fields begin and stop; one that is open stops after the end of `data`."""
     if b'"' not in data:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     raw = np.frombuffer(data, np.uint8)
@@ -151,7 +151,7 @@ def _refuse_open(data: bytes, line: int, starts: Array, stops: Array, last: bool
 
 
 def _outside(data: bytes, starts: Array, stops: Array) -> Array:
-    """Where line feeds are that end a record."""
+    """Find the line feeds that end a record."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
     if not len(starts):
         return ends

@@ -98,7 +98,7 @@ def _csv_line(records: Records, row: int) -> str:
 
 
 def _what_has_come(file: Any, size: int) -> bytes:
-    """Some bytes of a pipe: as many as there are, up to `size`; none at its end."""
+    """Read the bytes that a pipe has now, up to `size`; none at its end."""
     parts, count = [file.read1(size)], 0
     while parts[-1] and (count := count + len(parts[-1])) < size and _ready(file):
         parts.append(file.read1(size - count))

@@ -1,4 +1,4 @@
-"""How rows leave on standard output: tables for people, JSON lines, CSV or Arrow for programs."""
+"""Rows on standard output: tables for people, JSON lines, CSV or Arrow for programs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def numeric(schema: pa.Schema) -> list[bool]:
-    """Which columns hold numbers."""
+    """Tell which columns hold numbers."""
     t = pa.types
     return [t.is_integer(f.type) or t.is_floating(f.type) or t.is_decimal(f.type) for f in schema]
 

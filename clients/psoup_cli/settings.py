@@ -1,4 +1,4 @@
-"""Where the client commands get address and timeout from.
+"""Sources of the address and the timeout of client commands.
 
     address   --address > PSOUP_ADDRESS > [client] address of psoup.toml > where `psoup serve` would listen here
     timeout   --timeout > PSOUP_TIMEOUT > [client] timeout_seconds of psoup.toml > 30 seconds
@@ -29,7 +29,7 @@ KEYS = ("address", "timeout_seconds")
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What a client command uses."""
+    """Settings of a client command."""
 
     address: str
     """"host:port" of the service, or "unix:" and the path of its socket."""
@@ -74,7 +74,7 @@ def _variable(name: str) -> tuple[str, Any]:
 
 
 def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
-    """Where a service started here would listen, if anything says so."""
+    """Return where a service started here would listen, if a setting says so."""
     socket = _first(_variable("PSOUP_SOCKET"), (path, table.get("socket") or None))
     if socket is not None:
         return socket[0], f"unix:{socket[1]}"

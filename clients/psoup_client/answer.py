@@ -1,4 +1,4 @@
-"""What an invocation gives back: rows, and how complete they are.
+"""Answers of invocations: rows, and how complete they are.
 
 Answer         the whole answer in memory
 AnswerStream   the same piece by piece, for answers that are too large for memory
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """What an answer does and does not contain.
+    """Completeness of an answer: what it contains and what not.
 
     `sequence`: the last event that the answer reflects. `begin`, `end`: the closed window; None is unbounded or, for a
     window that counts rows, empty. `final`: no tuple can get into the window any more. `late`, `ahead`: tuples of the
@@ -143,7 +143,7 @@ class Answer:
 
     @property
     def completeness(self) -> Completeness:
-        """What the rows do and do not contain."""
+        """How complete the rows are."""
         if not isinstance(self._completeness, Completeness):  # most callers never ask, and times take a while to make
             self._completeness = Completeness.of(self._completeness)
         return self._completeness

@@ -1,4 +1,4 @@
-"""What queries cost, and what the service's memory holds, as the client sees them."""
+"""Costs of queries, and the bill of the service's memory, as the client sees them."""
 
 from __future__ import annotations
 

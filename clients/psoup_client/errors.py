@@ -1,4 +1,4 @@
-"""What can go wrong in a client, one class for each thing the caller can do about it.
+"""Errors of a client: one class for each thing that the caller can do about it.
 
     PSoupError
     ├── InvalidRequest          change the request and send it again
@@ -141,7 +141,7 @@ class Unavailable(PSoupError):
 
 
 class DeadlineExceeded(PSoupError):
-    """No reply within the deadline. Unknown whether a change was made; the SDK's own calls can all be repeated."""
+    """No reply came within the deadline. A change may have been made or not; all calls of the SDK can be repeated."""
 
     reason = "DEADLINE_EXCEEDED"
 

@@ -1,4 +1,4 @@
-"""How a client reaches its service: the channel, its credentials, and how often a lost call is tried again.
+"""Options of a client: its channel, its credentials, and how often a lost call is tried again.
 
     Client(address, options=ClientOptions(
         credentials=grpc.ssl_channel_credentials(certificate),      TLS; without credentials nothing is encrypted
@@ -29,7 +29,7 @@ MIN_PAUSE_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryOptions:
-    """How a call is repeated when the service is unavailable. Every repeated call is one that does no harm twice.
+    """Repetition of calls while the service is unavailable. Only calls that do no harm twice are repeated.
 
     A unary call is tried `attempts` times; each attempt is made by gRPC, up to `channel_attempts` times. Streamed
     answers have only gRPC's attempts. A `Producer` repeats for as long as `patience_seconds` says. A service that asks
@@ -78,7 +78,7 @@ class RetryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What a `Client` may be given beside an address and a timeout; clients may share one."""
+    """Options of a `Client` beside its address and timeout; clients may share them."""
 
     credentials: grpc.ChannelCredentials | None = None
     """What secures the channel, as gRPC makes it: `grpc.ssl_channel_credentials(…)` for TLS, composed with call

@@ -1,4 +1,4 @@
-"""How long to go on trying: pauses that double, and an end."""
+"""Patience with a service that is away: pauses that double, and an end."""
 
 from __future__ import annotations
 

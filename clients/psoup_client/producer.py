@@ -275,7 +275,7 @@ class Producer:
 
 
 class _SentRequests:
-    """What one call sends: an iterator that gRPC drains in a thread of its own, until it is stopped."""
+    """Requests of one call: an iterator that gRPC drains in a thread of its own, until it is stopped."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer

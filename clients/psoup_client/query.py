@@ -53,7 +53,7 @@ class Query:
 
     @property
     def info(self) -> QueryInfo:
-        """What the service said when the object was made; of a query among many, when it is first asked for."""
+        """Facts of the query, of when the object was made; of a query among many, of when they are first asked for."""
         if self._info is None:
             self._info = fetch_info(self._client, self._id)
         return self._info

@@ -1,4 +1,4 @@
-"""What UTF-8 cannot say, said as an error of the SDK: protobuf's own names neither the text nor a way out."""
+"""Refusal of text that UTF-8 cannot hold: the error of protobuf itself names neither the text nor a way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages of the SDK and of the commands say counts."""
+"""Counts in messages of the SDK and of the commands."""
 
 from __future__ import annotations
 

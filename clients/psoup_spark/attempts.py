@@ -27,7 +27,7 @@ _BUSY = {errno.EWOULDBLOCK, errno.EACCES}
 
 
 def prefix(kind: str, *names: str) -> str:
-    """How the directories of a job begin: the same for the same names."""
+    """Return how the names of a job's directories begin: the same for the same names."""
     return f"{kind}-{hashlib.blake2b(' '.join(names).encode(), digest_size=8).hexdigest()}"
 
 
@@ -55,7 +55,7 @@ def sweep(folder: str, job: str) -> None:
 
 @contextmanager
 def _alone(place: Path, job: str, what: str) -> Iterator[None]:
-    """No other run of the job, where there are locks; what dead ones have left is gone then."""
+    """Exclude other runs of the job, where the file system has locks, and remove what dead runs have left."""
     lock = _take(place / f"{job}.lock", what)
     if lock is None:
         yield

@@ -50,7 +50,7 @@ def register(spark: SparkSession) -> None:
 
 
 class PSoupSource(DataSource):
-    """What the options name; see the module. Runs in the driver."""
+    """Source or target that the options name; see the module. Runs in the driver."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -81,7 +81,7 @@ class PSoupSource(DataSource):
         return StructType([known.get(name) or pseudo[name] for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of an answer, or of a stream in partitions."""
+        """Return a reader of an answer, or of a stream in partitions."""
         reading = self._reading(schema)
         if self._query:
             return AnswerReader(reading, self._window, schema)
@@ -90,7 +90,7 @@ class PSoupSource(DataSource):
         return StreamReader(reading, self._stream, schema, int(self.options.get("partitions", "0")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Of what the watermark passes."""
+        """Return a reader of what the watermark passes."""
         reading, stream = self._reading(schema), self._stream
         if self._query:
             with Client(self._address) as client:
@@ -98,7 +98,7 @@ class PSoupSource(DataSource):
         return GrowingReader(reading, stream, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Of one batch; raises InvalidRequest for mode("overwrite")."""
+        """Return a writer of one batch; raises InvalidRequest for mode("overwrite")."""
         if overwrite:
             raise InvalidRequest('streams are appended to: write with .mode("append")')
         if self._query:
@@ -153,7 +153,7 @@ class StreamReader(DataSourceReader):
         self._reading, self._stream, self._schema, self._partitions = reading, stream, _arrow(schema), partitions
 
     def partitions(self) -> Sequence[InputPartition]:
-        """As many as asked for, by default one for each chunk's worth of tuples, at most 64."""
+        """Return as many partitions as asked for; by default one for a chunk's worth of tuples, at most 64."""
         with Client(self._reading.address) as client:
             chunks = -(-client.describe(self._stream).tuples // CHUNK_ROWS)
             parts = self._partitions or min(max(chunks, 1), MOST_PARTITIONS)

@@ -37,7 +37,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _sentence(problem: PySparkException | Py4JJavaError) -> str:
-    """What is wrong; of a job that was aborted, the exception that was raised where it ran."""
+    """Say what is wrong: for a job that was aborted, the exception that was raised where it ran."""
     text = str(problem.java_exception.getMessage() if isinstance(problem, Py4JJavaError) else problem)
     text = _ABORTED.split(text.split(_PREAMBLE, 1)[-1], maxsplit=1)[-1].split(" SQLSTATE")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]

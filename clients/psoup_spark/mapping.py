@@ -141,7 +141,7 @@ def _instant(frame: DataFrame, attribute: Attribute, source: Column, source_type
 
 
 def _problem(attribute: Attribute, source: Column, value: Column, source_type: DataType) -> Column:
-    """Why a value does not fit; NULL if it does."""
+    """Say why a value does not fit; NULL if it does."""
     wrong = source.isNotNull() & value.isNull()
     if attribute.type.kind in (Kind.BIGINT, Kind.DECIMAL) and isinstance(source_type, FractionalType):
         wrong = wrong | ~value.try_cast(source_type).eqNullSafe(source)

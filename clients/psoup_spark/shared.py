@@ -1,4 +1,4 @@
-"""Where a standing job writes: one directory for each batch, on storage that workers, driver and services share.
+"""Folder of a standing job: a directory for each batch, on storage that workers, driver and services share.
 
     SHARED/join-<query>-000000007/             whole: chunks, what queries matched, manifest; attached, then removed
     SHARED/join-<query>-000000007.5f0e2a.new/  of an attempt that is under way, or died

@@ -24,7 +24,7 @@ _LIMITS = {"maxbytespertrigger", "maxfilespertrigger"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What to read. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1 minute"."""
+    """A source to read. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1 minute"."""
 
     format: str = "parquet"
     path: str | None = None

@@ -1,4 +1,4 @@
-"""How far a job is, told while it runs: what its workers have written, seen from the driver.
+"""Progress of a job while it runs: what its workers have written, seen from the driver.
 
     Watch   every half a second ──> Progress(phase, rows of total, chunks) ──> the command that shows it
 
@@ -45,7 +45,7 @@ class Watch:
         """Rows and chunks so far; any thread."""
 
     def now(self) -> Progress:
-        """How far it is."""
+        """Return how far the job is."""
         rows, chunks = self.written()
         phase = "evaluating" if self.phase == "sorting" and chunks else self.phase
         return replace(Progress(phase, rows, self.total, chunks), tasks=self._tasks())

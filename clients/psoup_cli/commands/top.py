@@ -20,7 +20,7 @@ _AGAIN_SECONDS = 2.0
 
 
 class Order(enum.StrEnum):
-    """By what queries are ordered."""
+    """Orders of queries by cost."""
 
     CPU = "cpu"
     CANDIDATES = "candidates"

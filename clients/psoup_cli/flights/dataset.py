@@ -24,7 +24,7 @@ def create_statement(stream: str) -> str:
 
 
 def load() -> pa.Table:
-    """All 336,776 flights in the order of departure."""
+    """Read all 336,776 flights in the order of departure."""
     import pyarrow.parquet as pq
 
     with as_file(files("psoup_cli").joinpath("data", "flights.parquet")) as path:

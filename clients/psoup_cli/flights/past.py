@@ -40,7 +40,7 @@ class PastStory(Story):
     """One run of it against the service at `address`, which has a data directory that Spark reaches."""
 
     def run(self) -> None:
-        """All of it; raises PSoupError when the service fails it, NoJava, NoSpark."""
+        """Run the whole story; raises PSoupError when the service fails, NoJava, NoSpark."""
         psoup_spark = spark_module()
         say(self._console, "Starting Spark in this process ...")
         spark = psoup_spark.session()

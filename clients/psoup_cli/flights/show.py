@@ -1,4 +1,4 @@
-"""How the demo prints: answers as small tables, times as New York's clocks show them."""
+"""Printing of the demo: answers as small tables, times as New York's clocks show them."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Story:
         self.shown: list[Shown] = []
 
     def run(self) -> None:
-        """All of it; raises PSoupError when the service fails it."""
+        """Run the whole story; raises PSoupError when the service fails."""
         with Client(self._address) as airports:
             self.stream = self._create(airports)
             asking = Client(self._address)

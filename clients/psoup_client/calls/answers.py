@@ -107,7 +107,7 @@ class AnswerCalls(Session):
 
 
 def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    """Each ID with what the service says of it, in order; the next call is under way while the caller looks."""
+    """Give each ID with its outcome, in order; the next call is under way while the caller looks at them."""
     asked: deque[str] = deque(islice(query_ids, _BLOCK))
     with ThreadPoolExecutor(1, "psoup-invoke") as thread:
         coming = thread.submit(invoke, tuple(asked)) if asked else None

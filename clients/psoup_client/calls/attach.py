@@ -22,10 +22,10 @@ TIMEOUT = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class AttachSite:
-    """Where a job writes (`folder`, on the service's machine), and what: tuples up to `bound`, None if any.
+    """Site of a job: its `folder` on the service's machine, for tuples with times up to `bound` (None: any).
 
-    With a number `batch` it is the next batch of a standing job: tuples from `watermark` on, None if any; `last` is the
-    number of the job's last batch there, None without one.
+    With a number `batch` the site is for the next batch of a standing job: tuples from `watermark` on (None: any);
+    `last` is the number of the last batch of that job which is attached, None without one.
     """
 
     stream: str
@@ -42,7 +42,7 @@ class AttachSite:
 
 @dataclass(frozen=True, slots=True)
 class AttachResult:
-    """What was attached. `first_time`: where history of another job must end; `duplicate`: the job was there before."""
+    """Outcome of attaching. `first_time`: history of another job ends there; `duplicate`: it was attached before."""
 
     sequence: int
     duplicate: bool

@@ -1,4 +1,4 @@
-"""How far a job of Spark is, on standard error, if that is a terminal."""
+"""Progress of a job of Spark, on standard error, if that is a terminal."""
 
 from __future__ import annotations
 

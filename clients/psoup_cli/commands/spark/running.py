@@ -1,4 +1,4 @@
-"""What the commands of Spark share: the session, and running a query until it ends. PySpark is imported on demand."""
+"""Session and run of a streaming query, for all commands of Spark. PySpark is imported on demand."""
 
 from __future__ import annotations
 
