@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from math import gcd
 
@@ -51,6 +51,64 @@ class TextLimits:
 def _texts(value: int, together: int) -> TextLimits:
     """Made once for each pair of sizes: every invocation asks."""
     return TextLimits(value, together)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of the engine's structures that nobody sets in production. Tests shrink them, to meet many pages and packs.
+
+    Each is at least 1.
+    """
+
+    page: int = 512
+    """Records in a page of the published maps (`psoup.published.paged`); one is copied for a change."""
+
+    owner_page: int = 4_096
+    """Queries in a page of admission's map from queries to streams."""
+
+    few_members: int = 64
+    """Queries of a clause that are kept as a tuple; more become a map in pages."""
+
+    most_packs: int = 4
+    """Packs of a chunk's results; when there are more, they become one."""
+
+    tier: int = 16
+    """Runs of like size that are merged at once. Merging two by two cost more than the join itself."""
+
+    large_run: int = 4_096
+    """Pairs of a run from which on twice as many are kept side by side: shards make two or more of a piece, and all
+    runs of a chunk are merged at once when it is sealed, by whoever does that."""
+
+    merge_ratio: int = 8
+    """A part of the predicate index takes part in a merge when it is at most this many times larger than the later
+    parts together."""
+
+    most_parts: int = 4
+    """Frozen parts of the index before the delta is allowed to grow instead: each costs a pass over the tuples."""
+
+    waiting_runs: int = 32
+    """Pushes in a reorder buffer after which the latest are joined."""
+
+    join_ratio: int = 4
+    """A run of waiting tuples is joined with the later ones if it is at most this many times as long as they are."""
+
+    compact_from: int = 64
+    """Clauses that must have gone since a chunk was last compacted; an eighth of the live ones, if these are many."""
+
+    tidy_from: int = 64
+    """Dead slots that are worth rebuilding the open results, if they are also more than the live clauses."""
+
+    cover_at_once: int = 8_192
+    """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
+
+    cover_pairs: int = 32_768
+    """Pairs of a clause and a chunk in one task: some tenths of a second, for which other maintenance waits."""
+
+    def __post_init__(self) -> None:
+        """Raise InvalidInput for a size below 1."""
+        wrong = [f"{own.name} is {getattr(self, own.name)}" for own in fields(self) if getattr(self, own.name) < 1]
+        if wrong:
+            raise InvalidInput(f"{', '.join(wrong)}; each size is at least 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +205,9 @@ class EngineConfig:
 
     producer_rest: int = 60 * SECOND
     """Microseconds that a producer must have been silent to be forgotten for a new one."""
+
+    shape: Shape = field(default=Shape(), repr=False)
+    """Sizes of structures inside."""
 
     @property
     def block_words(self) -> int:

@@ -77,7 +77,7 @@ class Admission:
         self._sequence = sequence
         self._tenants: dict[str, Tenant] = {}
         self._streams: dict[int, KnownStream] = {}
-        self._queries = Owners()
+        self._queries = Owners(config.shape.owner_page)
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)

@@ -13,16 +13,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from psoup.columns import Array
+from psoup.config import Shape
 from psoup.invariants import ensure
 
-_PAGE = 4_096
 _NOBODY = -1
 
 
 class Owners:
     """A map query ID -> stream ID."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: int = Shape().owner_page) -> None:
+        self._page = page
         self._pages: dict[int, Array] = {}
         self._counts: dict[int, int] = {}
         """Queries on each page."""
@@ -39,8 +40,8 @@ class Owners:
 
     def get(self, query_id: int) -> int | None:
         """The stream ID of a query that stands, or None. O(1)."""
-        page = self._pages.get(query_id // _PAGE)
-        stream_id = _NOBODY if page is None else int(page[query_id % _PAGE])
+        page = self._pages.get(query_id // self._page)
+        stream_id = _NOBODY if page is None else int(page[query_id % self._page])
         return None if stream_id == _NOBODY else stream_id
 
     def standing(self, first_id: int, count: int) -> int:
@@ -53,10 +54,10 @@ class Owners:
 
     def _parts(self, first_id: int, count: int) -> Iterator[Array]:
         """What the pages that are there say of these queries."""
-        for number in range(first_id // _PAGE, (first_id + count - 1) // _PAGE + 1):
+        for number in range(first_id // self._page, (first_id + count - 1) // self._page + 1):
             page = self._pages.get(number)
             if page is not None:
-                yield page[max(first_id - number * _PAGE, 0) : first_id + count - number * _PAGE]
+                yield page[max(first_id - number * self._page, 0) : first_id + count - number * self._page]
 
     def count(self, stream_id: int) -> int:
         """How many queries are on a stream. O(1)."""
@@ -67,11 +68,11 @@ class Owners:
         self._streams[stream_id] = self.count(stream_id) + count
         end = first_id + count
         while first_id < end:
-            number, start = divmod(first_id, _PAGE)
-            stop = min(start + end - first_id, _PAGE)
+            number, start = divmod(first_id, self._page)
+            stop = min(start + end - first_id, self._page)
             page = self._pages.get(number)
             if page is None:
-                page = self._pages[number] = np.full(_PAGE, _NOBODY, np.int64)
+                page = self._pages[number] = np.full(self._page, _NOBODY, np.int64)
             page[start:stop] = stream_id
             self._counts[number] = self._counts.get(number, 0) + stop - start
             first_id += stop - start
@@ -86,7 +87,7 @@ class Owners:
 
     def remove(self, query_id: int) -> None:
         """A query is gone; it must be there. O(1)."""
-        number, at = divmod(query_id, _PAGE)
+        number, at = divmod(query_id, self._page)
         page = self._pages[number]
         stream_id = int(page[at])
         ensure(stream_id != _NOBODY, self, "a query is removed that is not there", query=query_id)
@@ -101,14 +102,14 @@ class Owners:
     def of_stream(self, stream_id: int) -> Iterator[int]:
         """The IDs of a stream's queries, ascending. O(pages)."""
         for number in sorted(self._pages):
-            yield from (np.flatnonzero(self._pages[number] == stream_id) + number * _PAGE).tolist()
+            yield from (np.flatnonzero(self._pages[number] == stream_id) + number * self._page).tolist()
 
     def items(self) -> Iterator[tuple[int, int]]:
         """(query ID, stream ID) of all queries, ascending."""
         for number in sorted(self._pages):
             page = self._pages[number]
             for at in np.flatnonzero(page != _NOBODY).tolist():
-                yield number * _PAGE + at, int(page[at])
+                yield number * self._page + at, int(page[at])
 
     def check(self) -> None:
         """The counts are those of the pages."""

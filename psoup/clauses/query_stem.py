@@ -38,12 +38,6 @@ from psoup.model import Schema
 from psoup.plan.factors import Factor, Term
 from psoup.plan.many import ClauseColumns
 
-_MERGE_RATIO = 8
-"""A part takes part in a merge when it is at most this many times larger than the later parts together."""
-
-_MAX_PARTS = 4
-"""Frozen parts before the delta is allowed to grow instead: each costs a pass over the tuples."""
-
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
@@ -188,7 +182,7 @@ class QuerySteM:
 
     def _append(self, part: Part) -> None:
         self._parts.append(part)
-        if len(self._parts) > 2 * _MAX_PARTS:  # maintenance has not kept up
+        if len(self._parts) > 2 * self._config.shape.most_parts:  # maintenance has not kept up
             task = self.merge_task()
             self.install(task.compute())
 
@@ -299,7 +293,7 @@ class QuerySteM:
 
         O(delta), and a byte copied for each clause that is merged.
         """
-        if len(self._delta) and (len(self._parts) < _MAX_PARTS or everything):
+        if len(self._delta) and (len(self._parts) < self._config.shape.most_parts or everything):
             self._parts.append(self._delta.part())
             self._delta = Delta(self._layout)
         first = 0 if everything or self._mostly_dead() else self._first_to_merge()
@@ -309,10 +303,10 @@ class QuerySteM:
     def _first_to_merge(self) -> int:
         """Parts from here on are merged: each at most some times larger than the later ones together."""
         first = max(len(self._parts) - 1, 0)
-        if len(self._parts) >= _MAX_PARTS:
+        if len(self._parts) >= self._config.shape.most_parts:
             first -= 1
         total = sum(len(part.index) for part in self._parts[first:])
-        while first > 0 and len(self._parts[first - 1].index) <= _MERGE_RATIO * total:
+        while first > 0 and len(self._parts[first - 1].index) <= self._config.shape.merge_ratio * total:
             first -= 1
             total += len(self._parts[first].index)
         return first

@@ -12,20 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from psoup.columns import Array, Batch, concat_batches
+from psoup.config import Shape
 from psoup.data.widening import widen_batch
 from psoup.invariants import corrupt, ensure
 from psoup.kernels.order import order_keys
 from psoup.model import Schema
 
-_MAX_RUNS = 32
-_JOIN_RATIO = 4
-"""A run is joined with the later ones if it is at most this many times as long as they are together."""
-
 
 class ReorderBuffer:
     """Runs of tuples, each in stream order, oldest push first. O(n log n) per tuple over its stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape = Shape()) -> None:
+        self._shape = shape
         self._runs: list[Batch] = []
         self._count = 0
 
@@ -38,7 +36,7 @@ class ReorderBuffer:
             return
         self._count += len(batch)
         self._runs.append(_sorted(batch))
-        if len(self._runs) > _MAX_RUNS:
+        if len(self._runs) > self._shape.waiting_runs:
             self._join_latest()
 
     def release(self, watermark: int) -> Batch | None:
@@ -64,7 +62,7 @@ class ReorderBuffer:
     def _join_latest(self) -> None:
         first = len(self._runs) - 1
         total = len(self._runs[first])
-        while first and len(self._runs[first - 1]) <= _JOIN_RATIO * total:
+        while first and len(self._runs[first - 1]) <= self._shape.join_ratio * total:
             first -= 1
             total += len(self._runs[first])
         if len(self._runs) - first > 1:

@@ -82,7 +82,7 @@ class Engine:
         self._streams: dict[int, StreamState] = {}
         self._archiving: dict[int, StreamState] = {}
         """Streams that have an archive."""
-        self._registry = Registry()
+        self._registry = Registry(config.shape)
         self._verification = Verification(verify, self._registry)
         self._precautions = Precautions()
         self._news: list[LeftIndex] = []

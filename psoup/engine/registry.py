@@ -17,6 +17,7 @@ import numpy as np
 
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.columns import Array
+from psoup.config import Shape
 from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import Registered, RegisteredMany
@@ -35,10 +36,11 @@ Streams = Mapping[int, StreamState]
 class Registry:
     """Queries and clauses of all streams, by their IDs."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape = Shape()) -> None:
         self.next_sqc = 1
-        self._queries: Editor[QueryRecord] = PagedMap[QueryRecord]().edit()
-        self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord]().edit()
+        self._shape = shape
+        self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
+        self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
 
     def freeze(self) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord]]:
         """Queries and clauses for a reader."""
@@ -153,7 +155,7 @@ class Registry:
         members = _grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])
-            own = add((), members.pop(sqc_id))
+            own = add((), members.pop(sqc_id), self._shape)
             self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, own, (queries[row],)))
         self._add_members(members)
         for query_id, sqc_id, query in zip(ids.tolist(), sqc_ids.tolist(), queries, strict=True):
@@ -201,7 +203,7 @@ class Registry:
             if clause is None:
                 raise corrupt(self, "queries join a clause that is not there", clause=sqc_id, queries=query_ids)
             self._take_from_block(sqc_id)
-            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids)))
+            self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids, self._shape)))
 
     def _take_from_block(self, sqc_id: int) -> None:
         """A clause that is shared is a record."""

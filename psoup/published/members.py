@@ -1,27 +1,26 @@
 """The queries that share a clause: a tuple while they are few, as they mostly are, else a map that shares its pages.
 
-add((7,), [9])  ->  (7, 9)          past FEW: PagedMap, so that one more does not copy a million
+add((7,), [9])  ->  (7, 9)          past `few`: PagedMap, so that one more does not copy a million
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from psoup.config import Shape
 from psoup.published.paged import PagedMap
-
-FEW = 64
 
 Members = tuple[int, ...] | PagedMap[bool]
 """Query IDs, ascending; never changes. `len` counts them."""
 
 
-def add(members: Members, query_ids: Sequence[int]) -> Members:
+def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:
     """With further IDs, ascending and above all others. O(k), and a page."""
     if isinstance(members, tuple):
-        if len(members) + len(query_ids) <= FEW:
+        if len(members) + len(query_ids) <= shape.few_members:
             return (*members, *query_ids)
         query_ids = (*members, *query_ids)
-        members = PagedMap()
+        members = PagedMap(page=shape.page)
     edited = members.edit()
     for query_id in query_ids:
         edited.set(query_id, True)
@@ -29,7 +28,7 @@ def add(members: Members, query_ids: Sequence[int]) -> Members:
 
 
 def remove(members: Members, query_id: int) -> Members:
-    """Without one ID, which must be there. O(FEW), or a page."""
+    """Without one ID, which must be there. O(members of a tuple), or a page."""
     if isinstance(members, tuple):
         return tuple(known for known in members if known != query_id)
     edited = members.edit()

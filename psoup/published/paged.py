@@ -1,6 +1,6 @@
 """A map from IDs to records that readers can keep while the writer goes on: copy-on-write, page by page.
 
-    PagedMap ─┬ directory {page number: page} ── page {id: record}, up to 512 of them
+    PagedMap ─┬ directory {page number: page} ── page {id: record}, up to 512 of them (`Shape.page`)
               └ blocks, by their least ID: many records as columns, that are made when somebody asks
 
 A published map never changes. An `Editor` copies the directory once and each page it touches once, so a run of
@@ -16,12 +16,13 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
+from psoup.config import Shape
 from psoup.invariants import ensure
 
 V = TypeVar("V")
 W = TypeVar("W", covariant=True)
 
-_PAGE = 512
+_PAGE = Shape().page
 _FIRST_OF = attrgetter("first")
 
 
@@ -64,11 +65,16 @@ class KeyedBlock(Protocol[W]):
 class PagedMap(Generic[V]):
     """An immutable map int -> V. Lookup O(1), O(log blocks) in a block; iteration in key order."""
 
-    __slots__ = ("_count", "_pages", "blocks")
+    __slots__ = ("_count", "_page", "_pages", "blocks")
 
     def __init__(
-        self, pages: dict[int, dict[int, V]] | None = None, count: int = 0, blocks: tuple[KeyedBlock[V], ...] = ()
+        self,
+        pages: dict[int, dict[int, V]] | None = None,
+        count: int = 0,
+        blocks: tuple[KeyedBlock[V], ...] = (),
+        page: int = _PAGE,
     ) -> None:
+        self._page = page
         self._pages: dict[int, dict[int, V]] = {} if pages is None else pages
         self._count = count
         self.blocks = blocks
@@ -81,7 +87,7 @@ class PagedMap(Generic[V]):
 
     def get(self, key: int) -> V | None:
         """The record of `key`, or None."""
-        page = self._pages.get(key // _PAGE)
+        page = self._pages.get(key // self._page)
         found = None if page is None else page.get(key)
         return found if found is not None or not self.blocks else _in_blocks(self.blocks, key)
 
@@ -97,7 +103,7 @@ class PagedMap(Generic[V]):
         )
 
     def _single(self, start: int) -> Iterator[tuple[int, V]]:
-        first = start // _PAGE
+        first = start // self._page
         for number in sorted(n for n in self._pages if n >= first):
             page = self._pages[number]
             for key in sorted(page):
@@ -110,14 +116,14 @@ class PagedMap(Generic[V]):
 
     def edit(self) -> Editor[V]:
         """A writer's handle; this map stays as it is."""
-        return Editor(self._pages, self._count, self.blocks)
+        return Editor(self._pages, self._count, self.blocks, self._page)
 
     def check(self) -> None:
         """Keys lie in their pages and in one place, blocks one behind the other, and the count is right. O(size)."""
         held = sum(map(len, self._pages.values()))
         ensure(self._count == held, self, "records are miscounted", counted=self._count, held=held)
         for number, page in self._pages.items():
-            strays = [key for key in page if key // _PAGE != number]
+            strays = [key for key in page if key // self._page != number]
             ensure(
                 len(page) > 0 and not strays, self, "a page is empty, or has keys of others", page=number, keys=strays
             )
@@ -126,7 +132,7 @@ class PagedMap(Generic[V]):
             block.check()
             keys = [key for key, _ in block.items(0)]
             ensure(end < keys[0], self, "blocks lie across one another", end=end, first=keys[0])
-            twice = [key for key in keys if key in self._pages.get(key // _PAGE, ())]
+            twice = [key for key in keys if key in self._pages.get(key // self._page, ())]
             ensure(not twice, self, "keys are both in a page and in a block", keys=twice)
             end = keys[-1]
 
@@ -139,9 +145,22 @@ def _in_blocks(blocks: Any, key: int) -> Any:
 class Editor(Generic[V]):
     """Changes on their way into the next PagedMap; used by one thread."""
 
-    __slots__ = ("_blocks", "_count", "_directory_owned", "_frozen", "_owned", "_owned_blocks", "_pages", "_published")
+    __slots__ = (
+        "_blocks",
+        "_count",
+        "_directory_owned",
+        "_frozen",
+        "_owned",
+        "_owned_blocks",
+        "_page",
+        "_pages",
+        "_published",
+    )
 
-    def __init__(self, pages: dict[int, dict[int, V]], count: int, blocks: tuple[KeyedBlock[V], ...] = ()) -> None:
+    def __init__(
+        self, pages: dict[int, dict[int, V]], count: int, blocks: tuple[KeyedBlock[V], ...] = (), page: int = _PAGE
+    ) -> None:
+        self._page = page
         self._pages = pages
         self._count = count
         self._blocks: list[KeyedBlock[V]] = list(blocks)
@@ -151,20 +170,20 @@ class Editor(Generic[V]):
         self._owned: set[int] = set()
         self._owned_blocks: set[int] = set()
         """Those of which nobody else has seen this state, by identity."""
-        self._published = PagedMap(pages, count, blocks)
+        self._published = PagedMap(pages, count, blocks, page)
 
     def __len__(self) -> int:
         return self._count + sum(map(len, self._blocks))
 
     def get(self, key: int) -> V | None:
         """The record of `key` with the changes so far, or None."""
-        page = self._pages.get(key // _PAGE)
+        page = self._pages.get(key // self._page)
         found = None if page is None else page.get(key)
         return found if found is not None or not self._blocks else _in_blocks(self._blocks, key)
 
     def set(self, key: int, value: V) -> None:
         """Add or replace. O(page) the first time a page is touched, then O(1). A key of a block is removed first."""
-        page = self._own(key // _PAGE)
+        page = self._own(key // self._page)
         self._count += key not in page
         page[key] = value
 
@@ -182,7 +201,7 @@ class Editor(Generic[V]):
 
     def remove(self, key: int) -> None:
         """Take `key` out; KeyError if it is not there."""
-        number = key // _PAGE
+        number = key // self._page
         if key not in self._pages.get(number, ()):
             self._remove_from_block(key)
             return
@@ -200,12 +219,12 @@ class Editor(Generic[V]):
         self._owned_blocks.clear()
         if self._frozen is None:
             self._frozen = tuple(self._blocks)
-        self._published = PagedMap(self._pages, self._count, self._frozen)
+        self._published = PagedMap(self._pages, self._count, self._frozen, self._page)
         return self._published
 
     def check(self) -> None:
         """The map as it is now is sound, and what was published has not changed: no page is written in place."""
-        PagedMap(self._pages, self._count, tuple(self._blocks)).check()
+        PagedMap(self._pages, self._count, tuple(self._blocks), self._page).check()
         self._published.check()
         shared = {id(page) for page in self._published.pages()}
         own = {number for number, page in self._pages.items() if id(page) not in shared}

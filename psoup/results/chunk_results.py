@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from psoup.columns import Array
+from psoup.config import Shape
 from psoup.invariants import ensure
 from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
@@ -25,7 +26,7 @@ from psoup.results.sealed import Pack, merge_packs
 ALL = 2**62
 """A `covered_before` above every SQC ID: the open chunk covers all clauses."""
 
-_MAX_PACKS = 4
+_MOST_PACKS = Shape().most_packs
 _NO_ERRORS: Mapping[int, int] = MappingProxyType({})
 
 
@@ -85,14 +86,14 @@ class ChunkResults:
                 return "list" if pack.is_list(at) else "bitmap"
         return "empty"
 
-    def sealed(self, pack: Pack) -> ChunkResults:
+    def sealed(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
         """The open form replaced by `pack`, beside what was covered since."""
-        return replace(self, open=None, charged=0).with_pack(pack)
+        return replace(self, open=None, charged=0).with_pack(pack, most_packs)
 
-    def with_pack(self, pack: Pack) -> ChunkResults:
-        """One more pack; many become one."""
+    def with_pack(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
+        """One more pack; more than `most_packs` become one."""
         packs = [*self.packs, pack] if len(pack.ids) else [*self.packs]
-        if len(packs) > _MAX_PACKS:
+        if len(packs) > most_packs:
             packs = [merge_packs(packs)]
         return replace(self, packs=tuple(packs))
 
@@ -103,6 +104,7 @@ class ChunkResults:
         before: int,
         errors: Mapping[int, int],
         except_for: Array = NO_GAPS.ids,
+        most_packs: int = _MOST_PACKS,
     ) -> ChunkResults:
         """`sqc_ids` evaluated, which leaves none uncovered below `before` but `except_for` (SQC IDs, int64[k]).
 
@@ -114,7 +116,8 @@ class ChunkResults:
         merged = MappingProxyType({**self.errors, **errors})
         mark = max(self.covered_before, before)
         gaps = self.gaps.joined(except_for, 0)
-        return replace(self.with_pack(pack), covered_before=mark, late=late, errors=merged, evicted=False, gaps=gaps)
+        packed = self.with_pack(pack, most_packs)
+        return replace(packed, covered_before=mark, late=late, errors=merged, evicted=False, gaps=gaps)
 
     def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
         """No columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""

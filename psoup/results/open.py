@@ -29,11 +29,6 @@ from psoup.results.room import RowRoom
 from psoup.results.runs import Run, grouped, together
 
 _FIRST_ROWS = 16
-_TIER = 16
-"""Runs of like size that are merged at once, a power of two. Merging two by two cost more than the join itself."""
-_LARGE_RUN = 4_096
-"""Pairs of a run from which on twice as many are kept side by side: shards make two or more of a piece, and all runs
-of a chunk are merged at once when it is sealed, by whoever does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +64,6 @@ class OpenView:
         for part in parts:  # some may be in both, and lie anywhere: as bits they come in order, and once
             offsets_to_bits(part.astype(np.uint16), words)
         return found[: bits_to_offsets(words, start, stop, found)]
-
-    def sqc_ids_at(self, offset: int) -> Array:
-        """The SQC IDs that matched the tuple at `offset`, int64, in no order. O(slots + runs)."""
-        rows = self.row_of_slot
-        with_row = np.flatnonzero((rows >= 0) & (rows < self.count))
-        block, word = divmod(offset >> 6, self.rows.shape[2])
-        bit = (self.rows[block, rows[with_row], word] >> np.uint64(offset & 63)) & np.uint64(1)
-        matched: Array = np.zeros(len(self.sqc_of_slot), np.bool_)
-        matched[with_row[bit.astype(np.bool_)]] = True
-        for run in self.runs:
-            matched[run.slots[run.offsets == offset]] = True
-        return self.sqc_of_slot[np.flatnonzero(matched)]
 
     def form(self, slot: int) -> str:
         """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
@@ -141,13 +124,14 @@ class OpenResults:
         if not len(run.slots):
             return
         # Before, not after: the last piece of a chunk leaves its runs to be merged by whoever seals the chunk.
-        while len(self.runs) >= _TIER:
+        tier, large = self._config.shape.tier, self._config.shape.large_run
+        while len(self.runs) >= tier:
             last = len(self.runs[-1].slots)
-            width = _TIER if last < _LARGE_RUN else 2 * _TIER
-            if len(self.runs) < width or len(self.runs[-width].slots) > _TIER * last:
+            width = tier if last < large else 2 * tier
+            if len(self.runs) < width or len(self.runs[-width].slots) > tier * last:
                 break
-            tier, self.runs[-width:] = self.runs[-width:], []
-            merged = self._promote(together(tier))
+            alike, self.runs[-width:] = self.runs[-width:], []
+            merged = self._promote(together(alike))
             if len(merged.slots):
                 self.runs.append(merged)
         self.runs.append(run)

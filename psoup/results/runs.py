@@ -17,7 +17,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.invariants import ensure
-from psoup.kernels.runs import BUCKETS, count_pairs, find_pairs, group_pairs, put_together
+from psoup.kernels.runs import BUCKETS, count_pairs, group_pairs, put_together
 
 ONE_BLOCK = 1 << 16
 """Pairs of a block, at most: what the second cache holds, and what was read of it once."""
@@ -29,11 +29,6 @@ class Run(NamedTuple):
     slots: Array
     offsets: Array
     starts: Array
-
-    def find(self, slot: int, start: int, stop: int) -> Array:
-        """Offsets of a slot in [start, stop), ascending, int64. O(blocks * pairs of a bucket)."""
-        found = np.empty(max(min(stop - start, len(self.slots)), 0), np.int64)
-        return found[: find_pairs(self.slots, self.offsets, self.starts, slot, start, stop, found)]
 
     def count(self, slot: int) -> int:
         """How many pairs a slot has."""

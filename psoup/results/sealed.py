@@ -61,16 +61,6 @@ class Pack:
         found = np.empty(min(stop - start, count), np.int64)
         return found[: bits_to_offsets(self.bitmaps[~place], start, stop, found)]
 
-    def ids_at(self, offset: int) -> Array:
-        """The SQC IDs that matched the tuple at `offset`, in no order. O(matches of the chunk)."""
-        is_list = self.place >= 0
-        by_start = np.flatnonzero(is_list)[order_of(self.place[is_list])]
-        hits = np.flatnonzero(self.lists == offset)
-        owners = self.ids[by_start][np.searchsorted(self.place[by_start], hits, side="right") - 1]
-        rows = ~self.place[~is_list]
-        bit = (self.bitmaps[rows, offset >> 6] >> np.uint64(offset & 63)) & np.uint64(1)
-        return np.concatenate([owners, self.ids[~is_list][bit.astype(np.bool_)]])
-
     def bitmap(self, at: int, length: int) -> frozenbitarray:
         """The column as a bitarray of `length` bits; a bitmap column is shared, not copied."""
         place = int(self.place[at])
@@ -110,12 +100,6 @@ class Pack:
                 clause=clause,
                 count=count,
             )
-
-
-def empty_pack(words: int) -> Pack:
-    """A pack without columns."""
-    none = np.zeros(0, np.int64)
-    return Pack(none, np.zeros(0, np.int32), none, np.zeros(0, np.uint16), np.zeros((0, words), np.uint64))
 
 
 def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | None = None) -> Pack:

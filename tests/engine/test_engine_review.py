@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from psoup.admission.budget import TEXT_BYTES
 from psoup.answer.describe import describe_stream
 from psoup.columns import Batch, Column, concat_batches
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, Shape
 from psoup.data import reorder
 from psoup.data.reorder import ReorderBuffer
 from psoup.errors import InvalidInput, ResourceExhausted
@@ -171,9 +172,8 @@ def test_maintenance_of_one_stream_does_not_wait_for_that_of_another() -> None:
     assert served == {1, 2}
 
 
-def test_many_clauses_are_covered_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psoup.engine.maintenance.cover.COVER_AT_ONCE", 7)
-    soup = made()
+def test_many_clauses_are_covered_in_parts() -> None:
+    soup = made(replace(SMALL, shape=Shape(cover_at_once=7)))
     soup.push("s", table(range(130)))
     queries = [soup.register(f"SELECT a FROM s WHERE a % 9 < {n % 9} AND a > {n}") for n in range(20)]
     answers = [soup.invoke(query).to_table() for query in queries]

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from psoup.config import Shape
 from psoup.errors import PSoupError
 from psoup.model import Schema
 from psoup.wording import quoted_text
@@ -140,6 +141,9 @@ class EngineMachine(RuleBasedStateMachine):
         if psoup.engine.config.results_bytes < 1 << 30:  # it may have displaced results of other queries
             assert psoup.engine.bill()["sealed_results_bytes"] <= before["sealed_results_bytes"]
             changed.pop("sealed_results_bytes", None)
+        if psoup.engine.config.shape.tier < Shape().tier:  # the one that went has had two runs merged
+            assert after["open_results_bytes"] <= before["open_results_bytes"]
+            changed.pop("open_results_bytes", None)
         names = changed.pop("clause_names_bytes", (0, 0))  # tables that grow, and shrink when few places are used
         assert not changed, f"(before, after): {changed}"
         assert names[1] <= 2 * names[0], f"(before, after): {names}"

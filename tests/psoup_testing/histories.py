@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from psoup.config import EngineConfig
+from psoup.config import EngineConfig, Shape
 from psoup.model import TIMESTAMP, Attribute, Schema
 from psoup_testing.expressions import Maker, Scope
 from psoup_testing.model import Declaration, Row
@@ -117,11 +117,30 @@ class History:
         return "\n".join(lines)
 
 
+TINY = Shape(
+    page=2,
+    owner_page=4,
+    few_members=2,
+    most_packs=1,
+    tier=2,
+    large_run=8,
+    merge_ratio=2,
+    most_parts=2,
+    waiting_runs=2,
+    compact_from=1,
+    tidy_from=1,
+    cover_at_once=2,
+    cover_pairs=4,
+)
+"""So small that some queries and tuples are many pages, packs, runs and parts."""
+
+
 def draw_config(make: Maker) -> EngineConfig:
     """Sizes that force every path: chunks of 64, all dense or all sparse, lists or bitmaps, no memory for results."""
+    chunk_rows, piece_rows = make.pick((64, 128)), make.pick((4096, 16, 7))
     return EngineConfig(
-        chunk_rows=make.pick((64, 128)),
-        piece_rows=make.pick((4096, 16, 7)),
+        chunk_rows=chunk_rows,
+        piece_rows=piece_rows,
         block_rows=make.pick((4096, 64)),
         list_limit=make.pick((1024, 0, 4)),
         dense_share=make.pick((64, 1, 1_000_000, 4)),
@@ -130,6 +149,7 @@ def draw_config(make: Maker) -> EngineConfig:
         delta_queries=make.pick((1024, 1, 2)),
         results_bytes=make.pick((1 << 30, 0, 1500)),
         ahead=MAX_AHEAD,
+        shape=Shape() if piece_rows == 4096 else TINY,
     )
 
 

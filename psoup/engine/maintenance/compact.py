@@ -12,9 +12,6 @@ from psoup.engine.stream.state import StreamState
 from psoup.published.snapshot import ChunkEntry
 from psoup.runner import Runner, serial
 
-COMPACT_FROM = 64
-"""Clauses that must have gone since a chunk was last compacted; an eighth of the live ones, if these are many."""
-
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
@@ -40,7 +37,7 @@ class CompactTask:
 def due(state: StreamState, everything: bool) -> Begin | None:
     """The oldest sealed chunk that has columns of enough dead clauses. O(chunks) if any may have."""
     deaths = state.shelf.deaths
-    wait = 1 if everything else max(COMPACT_FROM, len(state.clauses.table) // 8)
+    wait = 1 if everything else max(state.config.shape.compact_from, len(state.clauses.table) // 8)
     if len(deaths) < wait:
         return None
     for entry in state.shelf.in_memory:

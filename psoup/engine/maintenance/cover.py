@@ -31,12 +31,6 @@ from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
 from psoup.runner import Runner, serial, threads_of
 
-COVER_AT_ONCE = 8_192
-"""Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
-
-COVER_PAIRS = 32_768
-"""Pairs of a clause and a chunk in one task: some tenths of a second, for which other maintenance waits."""
-
 
 @dataclass(frozen=True, slots=True)
 class Covered:
@@ -115,7 +109,8 @@ class CoverTask:
                     failures.append(failed)
                     left = np.concatenate([left, self.sqc_of_slot[index.readers(failed)]])
                 pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
-                results = seen.covered(pack.without(np.sort(left)), ids, self.before, fresh.errors, left)
+                pack, packs = pack.without(np.sort(left)), self.config.shape.most_packs
+                results = seen.covered(pack, ids, self.before, fresh.errors, left, packs)
                 found.append(Replace(self.stream_id, data.number, seen, results))
                 fresh.clear()
             done[lane] = tuple(found)
@@ -130,7 +125,7 @@ def due(state: StreamState, everything: bool) -> Begin | None:
     for place, entry in enumerate(lacking):
         missing, slots, before, outside = _missing(state, entry.results)
         if len(missing):
-            others = lacking[place : place + max(1, COVER_PAIRS // len(missing))]
+            others = lacking[place : place + max(1, state.config.shape.cover_pairs // len(missing))]
             alike = tuple(e for e in others if _coverage(e) == _coverage(entry))
             return partial(_task, state, alike, missing, slots, before, outside)
     state.shelf.covered(state.clauses.table.next_sqc)
@@ -147,8 +142,8 @@ def _task(
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:
     """What is to be evaluated over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and
     the IDs of those below it that stay out."""
-    out = state.clauses.quarantine
-    ids, slots = state.clauses.table.since(seen.covered_before, COVER_AT_ONCE + 1 + len(seen.late) + len(out))
+    out, most = state.clauses.quarantine, state.config.shape.cover_at_once
+    ids, slots = state.clauses.table.since(seen.covered_before, most + 1 + len(seen.late) + len(out))
     if seen.late:
         lacking = ~np.isin(ids, np.fromiter(seen.late, np.int64, len(seen.late)))
         ids, slots = ids[lacking], slots[lacking]
@@ -156,8 +151,8 @@ def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int,
     if len(out):
         is_out = np.isin(ids, out.ids)
         ids, slots, left = ids[~is_out], slots[~is_out], ids[is_out]
-    before = int(ids[COVER_AT_ONCE]) if len(ids) > COVER_AT_ONCE else state.clauses.table.next_sqc
-    return ids[:COVER_AT_ONCE], slots[:COVER_AT_ONCE], before, left[left < before]
+    before = int(ids[most]) if len(ids) > most else state.clauses.table.next_sqc
+    return ids[:most], slots[:most], before, left[left < before]
 
 
 def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:

@@ -26,6 +26,7 @@ class SealTask:
     stream_id: int
     entry: ChunkEntry
     list_limit: int
+    most_packs: int
     room: RowRoom
     name: str = "seal"
 
@@ -36,7 +37,7 @@ class SealTask:
         narrow_all(self.entry.data)
         pack = seal(results.open, results.open.sqc_of_slot, self.list_limit, self.room)
         self.room.make_ready(results.open.count)
-        return Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack))
+        return Replace(self.stream_id, self.entry.data.number, results, results.sealed(pack, self.most_packs))
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
@@ -48,4 +49,5 @@ def due(state: StreamState, everything: bool) -> Begin | None:
         oldest = entry
     if oldest is None:
         return None
-    return partial(SealTask, state.stream_id, oldest, state.config.list_limit, state.open.room)
+    config = state.config
+    return partial(SealTask, state.stream_id, oldest, config.list_limit, config.shape.most_packs, state.open.room)

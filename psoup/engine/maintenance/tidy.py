@@ -12,9 +12,6 @@ from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
 from psoup.runner import Runner, serial
 
-TIDY_FROM = 64
-"""Dead slots that are worth it, if they are also more than the live clauses."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tidy:
@@ -36,6 +33,6 @@ class Tidy:
 def due(state: StreamState, everything: bool) -> Begin | None:
     """More slots are dead than live, and not just a few. O(1)."""
     dead = state.clauses.table.dead_count
-    if dead > max(TIDY_FROM, len(state.clauses.table)) or (everything and dead):
+    if dead > max(state.config.shape.tidy_from, len(state.clauses.table)) or (everything and dead):
         return partial(Tidy, state.stream_id)
     return None

@@ -10,6 +10,7 @@ It knows neither chunks nor clauses.
 from __future__ import annotations
 
 from psoup.columns import Array, Batch, concat_batches
+from psoup.config import Shape
 from psoup.data.refusals import Refusals, RefusedTimes
 from psoup.data.reorder import ReorderBuffer
 from psoup.data.stored import Stored
@@ -22,10 +23,12 @@ from psoup.model import Schema
 class Feed:
     """See the module."""
 
-    def __init__(self, attention: Attention, *, event_time: bool, stored: Stored | None) -> None:
+    def __init__(
+        self, attention: Attention, *, event_time: bool, stored: Stored | None, shape: Shape = Shape()
+    ) -> None:
         self._attention = attention
         self._event_time = event_time
-        self._pending = ReorderBuffer()
+        self._pending = ReorderBuffer(shape)
         self._ready: list[Batch] = []
         self._watermark: int | None = None
         self._late, self._ahead = Refusals(), Refusals()
