@@ -51,28 +51,37 @@ def _in_pack(pack: Pack, offsets: Array, place: Array) -> Pairs:
     which = place[pack.lists]
     hits = np.flatnonzero(which >= 0)
     owners = pack.ids[by_start][np.searchsorted(pack.place[by_start], hits, side="right") - 1]
-    rows, positions = _bits(pack.bitmaps[np.newaxis], ~pack.place[~is_list], offsets)
+    rows, positions = np.nonzero(_bits(pack.bitmaps[np.newaxis], ~pack.place[~is_list], offsets))
     return np.concatenate([owners, pack.ids[~is_list][rows]]), np.concatenate([which[hits], positions])
 
 
 def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
+    """Matches of rows, and those of runs that the rows do not have.
+
+    Sealing writes the pairs of runs to rows that a view of before shares: what counts is what the rows say in one look,
+    as they may say more a moment later.
+    """
     row_of_slot = view.row_of_slot
     with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < view.count))
-    rows, positions = _bits(view.rows, row_of_slot[with_row], offsets)
+    in_rows = _bits(view.rows, row_of_slot[with_row], offsets)
+    position: Array = np.full(max(len(row_of_slot), len(view.sqc_of_slot)), -1, np.int32)
+    position[with_row] = np.arange(len(with_row), dtype=np.int32)
+    rows, positions = np.nonzero(in_rows)
     slots, which = [with_row[rows]], [positions]
     for run in view.runs:
         at = place[run.offsets]
         hits = np.flatnonzero(at >= 0)
+        known = position[run.slots[hits]]
+        hits = hits[(known < 0) | ~in_rows[known, at[hits]]] if len(with_row) else hits
         slots.append(run.slots[hits].astype(np.int64))
         which.append(at[hits])
     return view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)
 
 
-def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Pairs:
-    """(position in `rows`, position in `offsets`) of the bits that are set; bitmaps: see `psoup.kernels.rows`."""
+def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Array:
+    """Whether each of `rows` has the bit of each of `offsets`: bool[rows, offsets]; see `psoup.kernels.rows`."""
     if not len(rows):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return np.zeros((0, len(offsets)), np.bool_)
     block, word = np.divmod(offsets >> 6, bitmaps.shape[2])
     words = bitmaps[block, rows[:, np.newaxis], word]
-    row, which = np.nonzero((words >> (offsets & 63).astype(np.uint64)) & _ONE)
-    return row, which
+    return ((words >> (offsets & 63).astype(np.uint64)) & _ONE).astype(np.bool_)

@@ -12,6 +12,7 @@ from psoup.config import EngineConfig
 from psoup.errors import Corrupt
 from psoup.kernels.rows import set_bits
 from psoup.kernels.runs import find_pairs
+from psoup.results.by_tuple import open_pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, grouped
@@ -51,6 +52,19 @@ def fill(
 def owners(dead: set[int] = frozenset()) -> Array:  # type: ignore[assignment]
     """SQC IDs in another order than the slots."""
     return np.array([-1 if slot in dead else 100 - slot for slot in range(SLOTS)], np.int64)
+
+
+def test_a_match_that_sealing_writes_to_its_row_counts_once_in_a_view_of_before() -> None:
+    """A view that a reader has shares the row, and has the run as well."""
+    results = OpenResults(config(4), SLOTS)
+    results.ensure_rows(np.array([3]))
+    offsets = np.arange(16)
+    results.append_run(grouped(np.full(16, 3, np.uint32), offsets.astype(np.uint16)))
+    view, matched = results.view(16, owners()), [(97, offset) for offset in range(16)]
+    assert sorted(zip(*(part.tolist() for part in open_pairs_at(view, offsets)), strict=True)) == matched
+    seal(view, owners(), 4)
+    assert view.row_counts().tolist() == [16]
+    assert sorted(zip(*(part.tolist() for part in open_pairs_at(view, offsets)), strict=True)) == matched
 
 
 @given(PIECES, st.integers(0, ROWS), st.integers(0, ROWS))

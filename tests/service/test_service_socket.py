@@ -97,5 +97,5 @@ def test_a_folder_that_must_not_be_written(folder: Path) -> None:
 
 @pytest.mark.parametrize("address", ["unix:", "unix:" + "a" * 108, "unix:a\0b"])
 def test_addresses_that_no_socket_has(address: str) -> None:
-    with pytest.raises(ValueError, match="no address of a Unix socket"):
+    with pytest.raises(ValueError, match="not the address of a Unix socket"):
         Client(address)
