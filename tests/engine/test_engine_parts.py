@@ -124,9 +124,8 @@ def test_a_change_that_is_not_told_is_found_within_one_event(name: str, monkeypa
     if name == "maintenance":
         soup.push("s", rows(x=list(range(64))))
     monkeypatch.setattr(Attention, "changed", lambda self: None)
-    with pytest.raises(Corrupt, match="was not published|are not those of the streams|readers do not see"):
+    with pytest.raises(Corrupt, match=r"was not published|are not those of the streams"):
         CHANGES[name](soup)
-        soup.check()
 
 
 def unregister_many(soup: LocalPSoup) -> None:
