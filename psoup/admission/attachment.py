@@ -175,7 +175,7 @@ def _earlier(command: Attach, past: Past) -> int | None:
     if command.batch is None:
         return past.jobs.get(command.job)
     if not 0 <= command.batch < 2**63:
-        raise InvalidInput(f"batch {command.batch} is no number of a batch; count them from 0", field="batch")
+        raise InvalidInput(f"batch {command.batch} is not the number of a batch; count them from 0", field="batch")
     last, sequence = past.batches.get(command.job, (-1, 0))
     return sequence if command.batch <= last else None
 

@@ -109,7 +109,8 @@ def check_finite(name: str, column: Column) -> None:
     row = int(np.argmax(infinite))
     sign = "-" if values[row] < 0 else ""
     raise InvalidBatch(
-        f"row {row}: the {column.type} in column {name!r} is {sign}infinity, which is no time here; send NULL, or one",
+        f"row {row}: the {column.type} in column {name!r} is {sign}infinity, which is not a time here; send NULL or a"
+        " time",
         reason="INFINITE_TIME",
         column=name,
         row=row,

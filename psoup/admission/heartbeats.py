@@ -40,7 +40,7 @@ def decide_heartbeat(
         )
     check_heartbeat(stream.spec, stream.past)
     if not -(2**63) <= command.time < 2**63:
-        raise InvalidInput(f"the heartbeat's time {command.time} is no int64 of microseconds")
+        raise InvalidInput(f"the heartbeat's time {command.time} is not an int64 of microseconds")
     bound = latest_time(stream.spec, config, now)
     if command.time > bound:
         raise OutOfRange(

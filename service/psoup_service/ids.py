@@ -51,7 +51,7 @@ class Ids:
         match = _FORM.fullmatch(text)
         if match is None or match[1] != letter:
             example = f"{letter}-{self.incarnation}-1"
-            raise InvalidInput(f"{text[:_SHOWN]!r} is no {what} ID; one looks like {example!r}", field=field)
+            raise InvalidInput(f"{text[:_SHOWN]!r} is not a {what} ID; one looks like {example!r}", field=field)
         if match[2] != self.incarnation:
             raise NotFound(
                 f"{what} {text!r} is from another incarnation of this service's data ({match[2]}, now"

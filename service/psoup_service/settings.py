@@ -303,7 +303,7 @@ def _from_file(path: Path) -> dict[str, Any]:
             f"the settings file {path} cannot be read: {problem.strerror}", reason="SETTING"
         ) from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InvalidInput(f"the settings file {path} is no TOML: {problem}", reason="SETTING") from problem
+        raise InvalidInput(f"the settings file {path} is not TOML: {problem}", reason="SETTING") from problem
     for name in set(found) - _OTHER_TABLES - {TABLE}:
         raise InvalidInput(
             f"{path} has {name!r} at its top level; the service's settings stand in the table [{TABLE}], those"

@@ -102,7 +102,7 @@ def test_the_command(running: Serving, queries: list[Query], capfd: pytest.Captu
     assert out.count("text") == 4
     assert f"{queries[2].id}: 14 rows." in out
     assert "1 query without an answer" in err
-    assert "'nonsense' is no query ID" in err
+    assert "'nonsense' is not a query ID" in err
     for wrong in (["--file", str(tmp_path / "none")], ["a", "--file", str(ids)], [], ["a", "b", "--format", "csv"]):
         assert psoup("invoke", *wrong)[0] == 2, wrong
 

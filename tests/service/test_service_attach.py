@@ -78,7 +78,7 @@ def test_history_is_attached_to_a_service_that_goes_on(tmp_path: Path) -> None:
             client.begin_attach("nope", "years")
         site = client.begin_attach("s", "years")
         assert (site.attached, client.attach(site, "gone").duplicate) == (True, True)
-        with pytest.raises(InvalidRequest, match="is no name of a directory"):
+        with pytest.raises(InvalidRequest, match="is not the name of a directory"):
             client.attach(client.begin_attach("s", "other"), "../years")
         with pytest.raises(InvalidRequest, match=r"there is no manifest\.json"):
             client.attach(client.begin_attach("s", "other"), "nothing")

@@ -40,7 +40,7 @@ def test_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ({}, {}, "[service]\nmemory_mb = 1", "'memory_mib'"),
         ({}, {}, "port = 1", r"\[service\]"),
         ({}, {}, "service = 1", "must be a table"),
-        ({}, {}, "= 1", "no TOML"),
+        ({}, {}, "= 1", "is not TOML"),
         ({"port": 99_999}, {}, "", "port = 99999 .*flag.* it takes a whole number from 0 to 65,535$"),
         (
             {},

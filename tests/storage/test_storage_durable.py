@@ -287,7 +287,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     other.execute("CREATE TABLE t (x)")
     other.close()
     (tmp_path / "other.db").rename(tmp_path / "psoup.db")
-    with pytest.raises(Internal, match="no database of PSoup"):
+    with pytest.raises(Internal, match="not a PSoup database"):
         DurableStore(tmp_path)
 
 

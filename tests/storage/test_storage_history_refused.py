@@ -101,7 +101,7 @@ SPOILS: dict[str, tuple[Callable[[Path], object], str]] = {
     "order": (lambda job: rewrite(job, lambda said: said["chunks"].reverse()), "not in the order of their times"),
     "path": (
         lambda job: rewrite(job, lambda said: said["chunks"][1].__setitem__(0, f"../one/{CHUNK}")),
-        "is no name of a file in it",
+        "is not the name of a file in that directory",
     ),
     "empty": (lambda job: rewrite(job, lambda said: said["chunks"].clear()), "there is no chunk in it"),
 }
@@ -135,8 +135,8 @@ def refuses(soup: RestartingPSoup, folder: Path, message: str) -> None:
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (2**63 - 1, "row 1: the TIMESTAMP in column 'u' is infinity, which is no time here"),
-        (1 - 2**63, "row 1: the TIMESTAMP in column 'u' is -infinity, which is no time here"),
+        (2**63 - 1, "row 1: the TIMESTAMP in column 'u' is infinity, which is not a time here"),
+        (1 - 2**63, "row 1: the TIMESTAMP in column 'u' is -infinity, which is not a time here"),
     ],
 )
 def test_infinite_times_are_refused(soup: RestartingPSoup, number: int, message: str) -> None:

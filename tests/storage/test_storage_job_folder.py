@@ -59,9 +59,12 @@ def refused(soup: RestartingPSoup, folder: Path, message: str) -> None:
 )
 def test_only_plain_names_are_names(name: str, tmp_path: Path) -> None:
     assert not is_plain(name)
-    with pytest.raises(InvalidInput, match="is no name of a directory in the folder that BeginAttach names"):
+    with pytest.raises(InvalidInput, match="is not the name of a directory in the folder that BeginAttach names"):
         check_name(name, "BeginAttach")
-    with JobFolder(tmp_path) as folder, pytest.raises(InvalidInput, match="is no name of a file in it"):
+    with (
+        JobFolder(tmp_path) as folder,
+        pytest.raises(InvalidInput, match="is not the name of a file in that directory"),
+    ):
         folder.read(name)
 
 

@@ -246,7 +246,7 @@ def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
         if type(plain).__module__ != "numpy":
             return literal_of(plain, expected)
     if expected is None:
-        raise Wrong(f"{_shown(value)}, which is no value of SQL", reason="PARAMETER_TYPE")
+        raise Wrong(f"{_shown(value)}, which is not a value of SQL", reason="PARAMETER_TYPE")
     raise _unfit(value, expected)
 
 

@@ -76,7 +76,7 @@ def columns_of_table(table: pa.Table) -> Columns:
         table.validate(full=True)  # offsets and UTF-8 off the wire: nothing may lead outside its memory
     except pa.ArrowException as problem:
         said = str(problem).splitlines()[0][:200]
-        raise InvalidInput(f"parameters is no valid Arrow table: {said}", field="parameters") from problem
+        raise InvalidInput(f"parameters is not a valid Arrow table: {said}", field="parameters") from problem
     return tuple(_checked(name, column) for name, column in zip(table.column_names, table.columns, strict=True))
 
 

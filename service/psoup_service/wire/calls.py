@@ -339,7 +339,9 @@ def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
             return parse(raw)
         except DecodeError:
             return Unreadable(
-                InvalidInput("the request is no message of this call's type; compare the .proto", reason="NOT_PROTOBUF")
+                InvalidInput(
+                    "the request is not a message of this call's type; compare the .proto", reason="NOT_PROTOBUF"
+                )
             )
 
     return deserialize
@@ -349,7 +351,8 @@ def _parse_long(parse: Callable[[bytes], Any], raw: bytes) -> Any:
     if fields.count(raw, fields.MOST) > fields.MOST:
         return Unreadable(
             InvalidInput(
-                f"the request is no message of this call's type, or has more than {fields.MOST:,} fields; send parts",
+                f"the request is not a message of this call's type, or has more than {fields.MOST:,} fields; send"
+                " parts",
                 reason="NOT_PROTOBUF",
             )
         )

@@ -47,7 +47,7 @@ def microseconds(field: str, time: timestamp_pb2.Timestamp) -> int:
     if not 0 <= time.nanos < 1_000_000_000:
         raise InvalidInput(f"{field}.nanos is {time.nanos}; it must be from 0 to 999999999", field=field)
     if not -_MAX_SECONDS <= time.seconds < _MAX_SECONDS:
-        raise InvalidInput(f"{field}.seconds is {time.seconds}, which is no time in int64 microseconds", field=field)
+        raise InvalidInput(f"{field}.seconds is {time.seconds}, which is not a time in int64 microseconds", field=field)
     return time.seconds * SECOND + time.nanos // 1_000
 
 

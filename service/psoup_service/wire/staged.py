@@ -305,7 +305,7 @@ def read_token(token: str, tenant: str) -> BatchKey:
         return BatchKey(tenant, stream, producer, epoch, number, since)
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidInput(
-            f"stage {token[:40]!r} is no name of a stage; use the one that BeginStage gave", field="stage"
+            f"stage {token[:40]!r} is not the name of a stage; use the one that BeginStage gave", field="stage"
         ) from None
 
 

@@ -51,7 +51,9 @@ class DataDirectory:
         except OSError as problem:
             self.close()
             why = (
-                "it is no directory" if isinstance(problem, FileExistsError | NotADirectoryError) else problem.strerror
+                "it is not a directory"
+                if isinstance(problem, FileExistsError | NotADirectoryError)
+                else problem.strerror
             )
             way = (
                 "it takes its owner to look into it"

@@ -87,5 +87,5 @@ def read_cover(directory: Path) -> Cover:
         raise bad_history(directory, f"it covers no chunks ({type(problem).__name__}: {problem})") from problem
     odd = next((file for file in cover.files if not is_plain(file)), None)
     if odd is not None:
-        raise bad_history(directory, f"{odd!r} is no name of a chunk")
+        raise bad_history(directory, f"{odd!r} is not the name of a chunk")
     return cover

@@ -41,7 +41,8 @@ def check_name(name: str, folder: str) -> None:
     """Raise InvalidInput for what is no plain name; `folder`: the call that says where directories are."""
     if not is_plain(name):
         raise InvalidInput(
-            f"{name[:256]!r} is no name of a directory in the folder that {folder} names; use letters, digits, '.', '_'"
+            f"{name[:256]!r} is not the name of a directory in the folder that {folder} names; use letters, digits,"
+            " '.', '_'"
             " and '-', and no '.' at the beginning",
             field="directory",
         )
@@ -63,7 +64,7 @@ class JobFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not is_plain(path.name):
-            raise bad_history(path, f"{path.name[:256]!r} is no name of a job's directory")
+            raise bad_history(path, f"{path.name[:256]!r} is not the name of a job's directory")
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
@@ -72,7 +73,7 @@ class JobFolder:
                 raise bad_history(path, "it is a link, which others than the service's user may have made")
             self._handle = os.open(path.name, _OPEN | os.O_DIRECTORY | (0 if follow else os.O_NOFOLLOW), dir_fd=parent)
         except NotADirectoryError as problem:
-            raise bad_history(path, "it is no directory") from problem
+            raise bad_history(path, "it is not a directory") from problem
         finally:
             os.close(parent)
         self._ours = _only_ours(os.fstat(self._handle))
@@ -120,7 +121,7 @@ class JobFolder:
     def _open(self, name: str, most: int) -> tuple[int, os.stat_result]:
         """A file's handle and facts; looked at before it is opened, as to open a pipe or a device is to use it."""
         if not is_plain(name):
-            raise bad_history(self.path, f"{name[:256]!r} is no name of a file in it")
+            raise bad_history(self.path, f"{name[:256]!r} is not the name of a file in that directory")
         try:
             self._look(name, most, os.stat(name, dir_fd=self._handle, follow_symlinks=False))
             handle = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=self._handle)

@@ -256,7 +256,7 @@ class Database:
             self._create()
         self._page_bytes = int(connection.pragma("page_size"))
         if connection.pragma("application_id") != _APPLICATION:
-            raise self._damaged("it is no database of PSoup")
+            raise self._damaged("this is not a PSoup database")
         for damage in damaged_pages(connection):
             raise self._damaged(damage)
         found = self._upgrade(self.meta("format"))
