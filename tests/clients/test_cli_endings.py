@@ -17,18 +17,19 @@ def test_a_push_that_finds_no_room_says_what_was_taken(
 ) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     monkeypatch.setattr(files, "BATCH_ROWS", 2)
-    push, pieces = Producer.push, itertools.count()
+    push, pieces, taken = Producer.push, itertools.count(), list[int]()
 
     def full(producer: Producer, data: Any) -> None:
         if next(pieces):
             raise ResourceExhausted("the memory budget is used up", reason="MEMORY_BUDGET")
         push(producer, data)
+        taken.append(producer.flush().sequence)
 
     monkeypatch.setattr(Producer, "push", full)
     ran = psoup("push", stream, "rows.jsonl")
     assert (ran.code, ran.out) == (1, "")
     assert "rows.jsonl: the memory budget is used up\n2 rows before it were taken." in ran.err
-    assert psoup("stream", "describe", stream, "--json").rows[0]["tuples"] == 2
+    assert psoup("stream", "describe", stream, "--wait-for", str(taken[0]), "--json").rows[0]["tuples"] == 2
 
 
 def test_a_registration_that_ends_early_says_how_to_go_on(

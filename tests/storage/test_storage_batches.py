@@ -129,7 +129,7 @@ def test_what_cannot_be_a_batch_is_refused(soup: RestartingPSoup) -> None:
     assert late.value.reason == "BATCH_LATE"
     with pytest.raises(FailedPrecondition, match="is fed in batches, by job 'job'"):
         soup.push("s", rows(300, 301))
-    with pytest.raises(InvalidInput, match="batch -1 is no number"):
+    with pytest.raises(InvalidInput, match="batch -1 is not the number"):
         feed(soup, -1, 300, 301)
     with pytest.raises(OutOfRange, match="too far past the clock"):
         feed(soup, 1, 200_000, 200_001)
