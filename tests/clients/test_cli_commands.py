@@ -120,8 +120,10 @@ def test_arrow_goes_to_a_file(running: Serving, psoup: Psoup, filled: str, tmp_p
 # Pushing files -------------------------------------------------------------------------------------------
 
 
-def count(psoup: Psoup, stream: str) -> int:
-    return int(psoup("stream", "describe", stream, "--json").rows[0]["tuples"])
+def count(psoup: Psoup, stream: str, sequence: int = 0) -> int:
+    """How many tuples the stream has once the event `sequence` is there for readers."""
+    shown = psoup("stream", "describe", stream, "--wait-for", str(sequence), "--json")
+    return int(shown.rows[0]["tuples"])
 
 
 def test_push_csv(psoup: Psoup, stream: str, tmp_path: Path) -> None:
@@ -145,19 +147,21 @@ def test_push_parquet_and_arrow(psoup: Psoup, stream: str, tmp_path: Path) -> No
     with pa.ipc.new_stream(tmp_path / "rows.arrow", table.schema) as writer:
         writer.write_table(table)
     assert "3 rows taken" in psoup("push", stream, "rows.parquet").err
-    assert "too late" in psoup("push", stream, "rows.arrow").err  # the same times once more: only the last fits
-    assert count(psoup, stream) == 4
+    again = psoup("push", stream, "rows.arrow", "--json").rows[0]  # the same times once more: only the last fits
+    assert again["late"] == 2
+    assert count(psoup, stream, again["sequence"]) == 4
     assert psoup("push", stream, "-", "--format", "parquet", stdin=Path("rows.parquet").read_bytes()).code == 0
 
 
 def test_push_standard_input(psoup: Psoup, stream: str) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
     assert psoup("push", stream, "-", stdin=lines).code == 2
-    assert psoup("push", stream, "-", "--format", "json", stdin=lines).code == 0
+    taken = psoup("push", stream, "-", "--format", "json", "--json", stdin=lines)
+    assert taken.code == 0
     for kind in ("json", "csv"):
         ran = psoup("push", stream, "-", "--format", kind, stdin=b"")
         assert (ran.code, ran.err) == (0, "standard input has no rows.\n")
-    assert count(psoup, stream) == 3
+    assert count(psoup, stream, taken.rows[0]["sequence"]) == 3
 
 
 def test_a_push_of_which_no_row_is_taken_is_an_error(psoup: Psoup, stream: str, tmp_path: Path) -> None:
