@@ -81,6 +81,22 @@ def check(client: Client, stream: str, ids: list[str], folder: Path, where: str)
     connection.close()
 
 
+def write_late_rows(folder: Path) -> None:
+    """Four files of seconds; of the third one row is late."""
+    write(folder, 0, [*range(1_000, 1_300), *range(1_000, 1_010)])
+    write(folder, 1, [*range(1_240, 1_500)][::-1])
+    write(folder, 2, [100, 1_439, *range(1_440, 1_600)])
+    write(folder, 3, [1_700])
+
+
+def begin_anew(client: Client, ids: list[str]) -> None:
+    """Drop the stream with its queries, and create one of the same name."""
+    for query in ids:
+        client.unregister(query)
+    client.drop("clicks")
+    client.create_stream(f"CREATE STREAM clicks {COLUMNS} LATENESS 60 SECONDS")
+
+
 def test_two_services_serve_what_one_job_evaluates(spark: Any, services: list[Client], tmp_path: Path) -> None:
     """Rows come up to a minute late; those that come later are left out."""
     from psoup_spark import stand
@@ -90,10 +106,7 @@ def test_two_services_serve_what_one_job_evaluates(spark: Any, services: list[Cl
         client.create_stream(f"CREATE STREAM clicks {COLUMNS} LATENESS 60 SECONDS")
         known.append([client.register(text.format("clicks")).id for text in STATEMENTS])
     folder, told = tmp_path / "in", []
-    write(folder, 0, [*range(1_000, 1_300), *range(1_000, 1_010)])
-    write(folder, 1, [*range(1_240, 1_500)][::-1])
-    write(folder, 2, [100, 1_439, *range(1_440, 1_600)])
-    write(folder, 3, [1_700])
+    write_late_rows(folder)
 
     def run() -> Any:
         job = stand(
@@ -118,10 +131,7 @@ def test_two_services_serve_what_one_job_evaluates(spark: Any, services: list[Cl
         assert client.describe("clicks").watermark == datetime.fromtimestamp(1_599, UTC)
         assert "4 on disk" in str(client.query(ids[0]).explain())
         assert not [path for path in incoming(client).iterdir() if path.suffix not in (".held", ".last")]
-    for query in known[1]:
-        services[1].unregister(query)
-    services[1].drop("clicks")
-    services[1].create_stream(f"CREATE STREAM clicks {COLUMNS} LATENESS 60 SECONDS")
+    begin_anew(services[1], known[1])
     write(folder, 4, [1_800])
     with pytest.raises(InvalidData, match="has none of the batches of this job, and 3 was attached"):
         run()
@@ -238,6 +248,13 @@ def standing(address: str) -> list[str]:
         return [client.register(text.format("s")).id for text in STATEMENTS]
 
 
+def check_all_there(address: str, ids: list[str], folder: Path) -> None:
+    """No row of the files is late, and every answer is DuckDB's."""
+    with Client(address, timeout=30) as client:
+        check(client, "s", ids, folder, "epoch(seen) <= 6899")
+        assert client.describe("s").late == 0
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) -> None:
@@ -277,9 +294,7 @@ def test_kill_9_of_driver_and_services_at_each_step(spark: Any, tmp_path: Path) 
         assert job.wait()
         assert zygote.ready() == addresses[0]
         for address, known in zip(addresses, ids, strict=True):
-            with Client(address, timeout=30) as client:
-                check(client, "s", known, folder, "epoch(seen) <= 6899")
-                assert client.describe("s").late == 0
+            check_all_there(address, known, folder)
         assert kills == len(STAND_POINTS) + 3
         assert not [path for path in (tmp_path / "shared").iterdir() if path.suffix not in (".held", ".last")]
         assert zygote.stop() == 0

@@ -25,25 +25,28 @@ from psoup_cli.settings import client_settings
 IN_MEMORY = ":memory:"
 """The demo's year can be had again, so it leaves nothing behind unless it is told where."""
 
+Speed = Annotated[
+    float, typer.Option("--speed", metavar="X", min=0, help="1: the year in about 30 s; 2: in 15; 0: no pauses.")
+]
+Port = Annotated[
+    int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="With --serve: the port of the service.")
+]
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir", metavar="DIR", help="With --serve: keep the data here; by default it is in memory only."
+    ),
+]
+
 
 def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Start a service for the demo, which stays up until Ctrl-C.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="With --serve: stop the service when the demo ends.")] = False,
-    speed: Annotated[
-        float, typer.Option("--speed", metavar="X", min=0, help="1: the year in about 30 s; 2: in 15; 0: no pauses.")
-    ] = 1.0,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", metavar="N", min=0, max=65_535, help="With --serve: the port of the service."),
-    ] = None,
-    data_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="With --serve: keep the data here; by default it is in memory only."
-        ),
-    ] = None,
+    speed: Speed = 1.0,
+    port: Port = None,
+    data_dir: DataDir = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="Attach half of the year as history by Spark, and feed the rest by Spark.")
     ] = False,

@@ -28,6 +28,16 @@ class Format(StrEnum):
     arrow = "arrow"
 
 
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="With NOW at this time (ISO 8601, else UTC); nothing later is shown."),
+]
+Window = Annotated[
+    str,
+    typer.Option("--window", metavar="'BEGIN ... END ...'", help="Answer over this window instead of the query's own."),
+]
+
+
 def invoke(
     query_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)
@@ -35,18 +45,8 @@ def invoke(
     file: Annotated[
         str | None, typer.Option("--file", metavar="FILE", help="Read IDs, one on each line; - for standard input.")
     ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of", metavar="TIME", help="With NOW at this time (ISO 8601, else UTC); nothing later is shown."
-        ),
-    ] = None,
-    window: Annotated[
-        str,
-        typer.Option(
-            "--window", metavar="'BEGIN ... END ...'", help="Answer over this window instead of the query's own."
-        ),
-    ] = "",
+    as_of: AsOf = None,
+    window: Window = "",
     accept_truncation: Annotated[
         bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
     ] = False,

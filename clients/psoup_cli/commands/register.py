@@ -16,6 +16,17 @@ from psoup_cli.parameters import ParameterFile, read_parameters, read_statements
 from psoup_client import Client, PSoupError
 from psoup_client.wording import counted, verb
 
+Params = Annotated[
+    str | None,
+    typer.Option(
+        "--params", metavar="FILE", help="Register a query for each row of a CSV, JSON lines or Parquet file."
+    ),
+]
+RequestId = Annotated[
+    str | None,
+    typer.Option("--request-id", metavar="TEXT", help="Give the same query for the same ID and SQL, while it stands."),
+]
+
 
 def register(
     sql: Annotated[
@@ -25,22 +36,12 @@ def register(
         list[str] | None,
         typer.Option("--param", metavar="VALUE", help="Value of the next ? or $1, $2 ...; repeatable."),
     ] = None,
-    params: Annotated[
-        str | None,
-        typer.Option(
-            "--params", metavar="FILE", help="Register a query for each row of a CSV, JSON lines or Parquet file."
-        ),
-    ] = None,
+    params: Params = None,
     file: Annotated[
         str | None,
         typer.Option("--file", metavar="FILE", help="Read statements, one on each line; or the one for --params."),
     ] = None,
-    request_id: Annotated[
-        str | None,
-        typer.Option(
-            "--request-id", metavar="TEXT", help="Give the same query for the same ID and SQL, while it stands."
-        ),
-    ] = None,
+    request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,

@@ -8,6 +8,17 @@ import typer
 
 from psoup_cli.service import load_settings
 
+MetricsPort = Annotated[
+    int | None, typer.Option("--metrics-port", metavar="N", min=-1, max=65_535, help="For /metrics; -1 is off.")
+]
+LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
+VerifyLevel = Annotated[
+    str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
+]
+Quarantine = Annotated[
+    list[str] | None, typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable.")
+]
+
 
 def serve(
     data_dir: Annotated[
@@ -21,20 +32,10 @@ def serve(
     socket: Annotated[
         str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket to listen on instead of a port.")
     ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option("--metrics-port", metavar="N", min=-1, max=65_535, help="For /metrics; -1 is off."),
-    ] = None,
-    log_level: Annotated[
-        str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
-    ] = None,
-    verify: Annotated[
-        str | None, typer.Option("--verify", metavar="LEVEL", help="Checks of the memory: off, cheap or all.")
-    ] = None,
-    quarantine: Annotated[
-        list[str] | None,
-        typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable."),
-    ] = None,
+    metrics_port: MetricsPort = None,
+    log_level: LogLevel = None,
+    verify: VerifyLevel = None,
+    quarantine: Quarantine = None,
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")] = None,
 ) -> None:
     """\b

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,27 +17,30 @@ from psoup_client.wording import counted
 if TYPE_CHECKING:
     from psoup_spark import BackfillResult
 
+Input = Annotated[
+    list[str], typer.Option("--input", metavar="PATH", help="Files or folders, * among them; may be given again.")
+]
+Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out older rows.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out later rows.")]
+Job = Annotated[
+    str | None,
+    typer.Option(
+        "--job", metavar="NAME", help="Name of the job, which is attached once; by default the input and its bounds."
+    ),
+]
+
 
 def backfill(
     stream: Annotated[
         str, typer.Argument(metavar="STREAM", help="The stream that gets a history.", show_default=False)
     ],
-    input: Annotated[
-        list[str], typer.Option("--input", metavar="PATH", help="Files or folders, * among them; may be given again.")
-    ],
+    input: Input,
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")] = "parquet",
     option: Options = None,
     mapping: Mapping = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Leave out older rows.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leave out later rows.")] = None,
-    job: Annotated[
-        str | None,
-        typer.Option(
-            "--job",
-            metavar="NAME",
-            help="Name of the job, which is attached once; by default the input and its bounds.",
-        ),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
+    job: Job = None,
     quarantine: Quarantine = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
@@ -64,18 +67,9 @@ def backfill(
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream) as progress:
         rows = spark.read.format(format).options(**options).load(input)
-        result = psoup_spark.backfill(
-            rows,
-            stream,
-            job=name,
-            mapping=columns,
-            since=since,
-            until=until,
-            quarantine=quarantine,
-            address=where,
-            patience=patience,
-            progress=progress,
-        )
+        bounds: dict[str, Any] = {"since": since, "until": until}
+        told: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
+        result = psoup_spark.backfill(rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **told)
     _tell(name, result, as_json)
 
 
