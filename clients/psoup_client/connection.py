@@ -20,7 +20,7 @@ from urllib.parse import quote
 import grpc
 
 from psoup_client.errors import Cancelled, Unavailable, from_rpc
-from psoup_client.options import ClientOptions, RetryOptions
+from psoup_client.options import ClientOptions, RetryOptions, seconds
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,
@@ -70,8 +70,10 @@ def naming_stream(stream: str) -> Names:
 def target(address: str) -> str:
     """Write an address as gRPC does: "host:port" as it is, and "unix:" with the path of a socket.
 
-    Raises ValueError for a path that no socket can have.
+    Raises ValueError for a path that no socket can have, and for what no host's name can hold.
     """
+    if not isinstance(address, str):
+        raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
     kind, colon, path = address.partition(":")
     if kind != "unix" or not colon:
         return address
@@ -127,14 +129,14 @@ def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
 class Connection:
     """A channel to `address` ("host:port", "unix:path"); `timeout`: the deadline of calls that name none, in seconds.
 
-    Raises ValueError for a malformed address, and for a timeout that is not above 0.
+    Raises ValueError for a malformed address, and for a timeout that is not above 0; TypeError for other types.
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
+        self.address = address
+        self.timeout = seconds(timeout)
         if timeout <= 0:
             raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
-        self.address = address
-        self.timeout = timeout
         self.retry = options.retry
         self._pauses = (*options.retry.pauses_of_call(), None)
         self._channel = _open_channel(address, options)
@@ -165,16 +167,18 @@ class Connection:
         makes the request one that may come twice. `names`: what the service may know of the request before it reads it
         (`naming`).
         """
-        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        deadline = time.monotonic() + self._seconds(timeout)
+        lost = ""
         for pause in self._pauses:
             self._check_open()
             try:
                 left = max(0.001, deadline - time.monotonic())
                 return method(request, timeout=left, wait_for_ready=wait_for_ready, metadata=names)
             except grpc.RpcError as problem:
-                error = from_rpc(problem, self.address)
+                error = from_rpc(problem, self.address, lost)
             if pause is None or not repeat or not isinstance(error, Unavailable):
                 raise error
+            lost = error.message
             pause = max(pause, error.retry_after or 0.0)
             if time.monotonic() + pause >= deadline:
                 raise error
@@ -186,7 +190,7 @@ class Connection:
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
         """Start a streaming call; the caller cancels it when it is done."""
         self._check_open()
-        return method(request, timeout=self.timeout if timeout is None else timeout, metadata=names)
+        return method(request, timeout=self._seconds(timeout), metadata=names)
 
     def replies(self, call: Any) -> Iterator[Any]:
         """Give the messages of an opened call, which is cancelled when the iteration ends or is abandoned.
@@ -204,6 +208,10 @@ class Connection:
         """End all calls and close the channel. May be called twice."""
         self._closed = True
         self._channel.close()
+
+    def _seconds(self, timeout: float | None) -> float:
+        """Return the deadline of a call that names `timeout`, or none."""
+        return self.timeout if timeout is None else seconds(timeout)
 
     def _check_open(self) -> None:
         """Raise Cancelled on a closed channel: with interceptors, gRPC itself would end the process there."""

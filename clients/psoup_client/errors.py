@@ -192,8 +192,11 @@ _NOBODY = "failed to connect to all addresses; last error: "
 """What gRPC says before the reason, with the address once more."""
 
 
-def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
-    """Make the SDK's error of a failed call; `address` is named where no service answered."""
+def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoupError:
+    """Make the SDK's error of a failed call; `address` is named where no service answered.
+
+    `lost`: what an earlier attempt at the call ended with, or nothing.
+    """
     code: grpc.StatusCode = problem.code()
     message: str = problem.details() or code.name
     details = _Details(problem)
@@ -203,7 +206,8 @@ def from_rpc(problem: grpc.RpcError, address: str = "") -> PSoupError:
         why = message.rpartition(": ")[2] if message.startswith(_NOBODY) else message
         message = f"no PSoup service answers at {address} ({why}); start one with: psoup serve"
     if kind is DeadlineExceeded and not info.reason:
-        message = f"no reply from {address or 'the service'} within the deadline; allow more time with timeout="
+        message = f"no reply from {address or 'the service'} within the deadline; "
+        message += f"the attempt before: {lost}" if lost else "allow more time with timeout="
     return kind(message, reason=info.reason or None, facts=dict(info.metadata), retry_after=retry_after)
 
 

@@ -13,9 +13,11 @@ Nothing here opens a channel: `psoup_client.connection` does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
+from numbers import Real
 from typing import Any
 
 import grpc
@@ -23,8 +25,32 @@ import grpc
 MAX_CHANNEL_ATTEMPTS = 5
 """gRPC makes no more attempts at a call, whatever it is told."""
 
+MAX_ATTEMPTS = 10_000
+"""Of one call; more are a loop of the caller's own."""
+
+LONGEST_SECONDS = 1_000_000_000.0
+"""Thirty years. gRPC takes a deadline that is much further away for one that has passed."""
+
+MAX_PAUSE_SECONDS = 86_400.0
+"""A day: gRPC counts the milliseconds of a pause in 32 bits."""
+
 MIN_PAUSE_SECONDS = 0.01
 """gRPC loses calls whose pause it rounds to nothing: with 0.001 s every third one waited for its deadline instead."""
+
+
+def seconds(timeout: float) -> float:
+    """Return a timeout as gRPC can take it: `math.inf` is the longest. Raises TypeError for what is not a number."""
+    check_number("timeout", timeout)
+    if math.isnan(timeout):
+        raise ValueError(f"timeout is {timeout}: give seconds")
+    return min(timeout, LONGEST_SECONDS)
+
+
+def check_number(name: str, value: object, kind: type = Real) -> None:
+    """Raise TypeError for a value that is not a number (`kind` int: not a whole one)."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        wanted = "a whole number" if kind is int else "a number"
+        raise TypeError(f"{name} is {value!r}: give {wanted}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +59,8 @@ class RetryOptions:
 
     A unary call is tried `attempts` times; each attempt is made by gRPC, up to `channel_attempts` times. Streamed
     answers have only gRPC's attempts. A `Producer` repeats for as long as `patience_seconds` says. A service that asks
-    for a longer pause gets it. Raises ValueError for numbers that make no sense.
+    for a longer pause gets it. Raises ValueError for numbers that make no sense, and TypeError for
+    what is not a number.
     """
 
     attempts: int = 4
@@ -52,14 +79,17 @@ class RetryOptions:
     """For how long without progress a `Producer` that names no `retry_seconds` goes on; 0: it fails at once."""
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise ValueError(f"attempts is {self.attempts}: the first attempt counts, give 1 or more")
+        for own in fields(self):
+            check_number(own.name, getattr(self, own.name), int if own.name.endswith("attempts") else Real)
+        if not 1 <= self.attempts <= MAX_ATTEMPTS:
+            raise ValueError(f"attempts is {self.attempts}: the first attempt counts, give 1 to {MAX_ATTEMPTS:,}")
         if not 1 <= self.channel_attempts <= MAX_CHANNEL_ATTEMPTS:
             raise ValueError(f"channel_attempts is {self.channel_attempts}: give 1 to {MAX_CHANNEL_ATTEMPTS}")
-        if not MIN_PAUSE_SECONDS <= self.first_pause_seconds <= self.longest_pause_seconds:
+        first, longest = self.first_pause_seconds, self.longest_pause_seconds
+        if not MIN_PAUSE_SECONDS <= first <= longest <= MAX_PAUSE_SECONDS:
             raise ValueError(
-                f"the pauses are {self.first_pause_seconds:g} s to {self.longest_pause_seconds:g} s: give"
-                f" {MIN_PAUSE_SECONDS} or more for the first, and no less for the longest"
+                f"the pauses are {first:g} s to {longest:g} s: give {MIN_PAUSE_SECONDS} or more for the first,"
+                f" and for the longest no less and at most {MAX_PAUSE_SECONDS:,.0f}"
             )
         if not self.patience_seconds >= 0:
             raise ValueError(f"patience_seconds is {self.patience_seconds}: give 0 or more")
@@ -93,3 +123,20 @@ class ClientOptions:
 
     retry: RetryOptions = RetryOptions()
     """How calls are repeated."""
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for what gRPC would stumble over at the first call."""
+        if not isinstance(self.retry, RetryOptions):
+            raise TypeError(f"retry is {self.retry!r}: give RetryOptions(...)")
+        if self.credentials is not None and not isinstance(self.credentials, grpc.ChannelCredentials):
+            kind = type(self.credentials).__name__  # and not its value: it may be a secret
+            raise TypeError(f"credentials are of the type {kind}: give what grpc.ssl_channel_credentials(...) returns")
+        if not isinstance(self.interceptors, list | tuple):
+            raise TypeError(f"interceptors is {self.interceptors!r}: give a tuple of interceptors")
+        if not isinstance(self.channel_options, list | tuple) or not all(map(_is_option, self.channel_options)):
+            example = "(('grpc.keepalive_time_ms', 30_000),)"
+            raise TypeError(f"channel_options is {self.channel_options!r}: give pairs, such as {example}")
+
+
+def _is_option(pair: object) -> bool:
+    return isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)

@@ -32,6 +32,7 @@ import grpc
 
 from psoup_client.connection import naming_stream
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
+from psoup_client.options import seconds
 from psoup_client.patience import Patience, passes
 from psoup_client.payload import BATCH_ROWS, Payload, split
 from psoup_client.push import PushResult
@@ -170,7 +171,8 @@ class Producer:
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
         """Wait, holding the condition, until `ready`, failure or `timeout`."""
-        self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, timeout)
+        wait = None if timeout is None else seconds(timeout)
+        self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, wait)
         if self._error is not None:
             raise self._error
         if self._closing:

@@ -1,6 +1,7 @@
 """A client's channel is the caller's: his credentials, options and interceptors reach gRPC, and his pauses are kept."""
 
 import json
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +14,15 @@ from typing import Any
 import grpc
 import pytest
 
-from psoup_client import Cancelled, Client, ClientOptions, ResourceExhausted, RetryOptions, Unavailable
+from psoup_client import (
+    Cancelled,
+    Client,
+    ClientOptions,
+    DeadlineExceeded,
+    ResourceExhausted,
+    RetryOptions,
+    Unavailable,
+)
 from psoup_client.connection import MAX_RECEIVE_BYTES, channel_options
 from psoup_client.patience import Patience
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
@@ -215,3 +224,72 @@ def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
 def test_options_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         ClientOptions().credentials = None  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["attempts", "channel_attempts", "first_pause_seconds", "patience_seconds"])
+@pytest.mark.parametrize("value", ["3", None, True])
+def test_what_is_not_a_number_is_named(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"^{name} is {value!r}: give a"):
+        RetryOptions(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"attempts": 1.5}, "attempts is 1.5: give a whole number"),
+        ({"attempts": 10**9}, "attempts is 1000000000: the first attempt counts, give 1 to 10,000"),
+        ({"longest_pause_seconds": math.inf}, "the pauses are 0.1 s to inf s: give 0.01 or more for the first, and"),
+        ({"longest_pause_seconds": math.nan}, "the pauses are 0.1 s to nan s"),
+    ],
+)
+def test_numbers_that_grpc_cannot_take_are_refused_at_once(options: dict[str, float], said: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        RetryOptions(**options)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"retry": {"attempts": 1}}, "retry is {'attempts': 1}: give RetryOptions(...)"),
+        ({"credentials": "a secret"}, "credentials are of the type str: give what grpc.ssl_channel_credentials(...)"),
+        ({"interceptors": 5}, "interceptors is 5: give a tuple of interceptors"),
+        ({"channel_options": (("a",),)}, "channel_options is (('a',),): give pairs, such as (('grpc.keep"),
+        ({"channel_options": ((5, 5),)}, "channel_options is ((5, 5),): give pairs, such as (('grpc.keep"),
+    ],
+)
+def test_options_of_another_type_are_refused_by_name(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        ClientOptions(**options)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_timeout_without_an_end_is_no_deadline_that_has_passed(running: Serving) -> None:
+    with Client(running.address, timeout=math.inf) as client:
+        assert client.info().state == "serving"
+        assert client.wait_ready(math.inf).state == "serving"
+        client.create_stream("CREATE STREAM endless (a BIGINT)")
+        with client.producer("endless") as producer:
+            producer.push({"a": [1]}, timeout=1e300)
+            assert producer.flush(math.inf).accepted == 1
+        assert len(client.register("SELECT a FROM endless").stream(timeout=math.inf).read_all()) == 1
+
+
+@pytest.mark.parametrize(("timeout", "said"), [(math.nan, "timeout is nan: give"), ("5", "timeout is '5': give a")])
+def test_a_timeout_that_is_not_a_number_is_refused(running: Serving, timeout: Any, said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        Client(running.address, timeout=timeout)
+    with Client(running.address) as client, pytest.raises((TypeError, ValueError), match=said):
+        client.wait_for(0, timeout=timeout)
+
+
+def test_an_address_is_text() -> None:
+    with pytest.raises(TypeError, match="the address is 7433: write it as text"):
+        Client(7433)  # type: ignore[arg-type]
+
+
+def test_a_deadline_that_ends_among_repetitions_says_that_nothing_answered(tmp_path: Path) -> None:
+    with Client(f"unix:{tmp_path}/none", timeout=1) as client, pytest.raises((DeadlineExceeded, Unavailable)) as caught:
+        client.info()
+    assert "no PSoup service answers at unix:" in str(caught.value)
+    assert "allow more time" not in str(caught.value)

@@ -6,6 +6,7 @@ import time
 
 from psoup_client.costs import MemoryBill
 from psoup_client.errors import DeadlineExceeded, Unavailable
+from psoup_client.options import seconds
 from psoup_client.schema import ServerInfo
 from psoup_client.session import Session
 from psoup_client.text import refusing_surrogates
@@ -25,7 +26,7 @@ class ServerCalls(Session):
     def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
         """Wait until the service serves; raises Unavailable after `timeout` seconds."""
         request = server_pb2.GetServerInfoRequest()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + seconds(timeout)
         seen = "no service answers"
         while (left := deadline - time.monotonic()) > 0:
             try:
