@@ -8,6 +8,8 @@
 >>> _ = soup.push("ticks", pa.table({"symbol": ["C"], "price": [7.0]}))
 >>> soup.invoke(query).to_table().column("symbol").to_pylist()
 ['B', 'C']
+>>> soup.ask("SELECT symbol FROM ticks WHERE price < 9").to_table().column("symbol").to_pylist()
+['A', 'C']
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from psoup.admission import Admission
+from psoup.answer.ask import Questions, ask
 from psoup.answer.by_tuple import matches, matches_many
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
@@ -24,7 +27,7 @@ from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.engine import Engine
-from psoup.errors import ResourceExhausted
+from psoup.errors import NotFound, ResourceExhausted
 from psoup.events.acknowledgements import (
     Acknowledgement,
     Prepared,
@@ -47,7 +50,7 @@ from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
 from psoup.runner import Runner, serial
-from psoup.sql import is_create, window_clause
+from psoup.sql import Dropping, drop_stream, first_word, window_clause
 
 
 class LocalPSoup:
@@ -71,6 +74,7 @@ class LocalPSoup:
         self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify)
         self._verify = verify
         self.tenant = tenant
+        self._questions = Questions()
 
     def submit(self, command: Command) -> Acknowledgement:
         """Prepare and apply one command."""
@@ -94,15 +98,25 @@ class LocalPSoup:
             self.admission.give_back(freed)
             return self.admission.prepare(command, now)
 
-    def execute(self, sql: str) -> None:
-        """CREATE STREAM …, ALTER STREAM … or DROP STREAM name."""
-        words = sql.split()
-        if not is_create(sql) and len(words) == 3 and [w.upper() for w in words[:2]] == ["DROP", "STREAM"]:
-            self.submit(DropStream(words[2].rstrip(";"), self.tenant))
-        elif words[:1] and words[0].upper() == "ALTER":
-            self.submit(AlterStream(sql, self.tenant))
-        else:
-            self.submit(CreateStream(sql, self.tenant))
+    def execute(self, sql: str) -> Answer | None:
+        """Carry out any statement, told by its first word: the answer of a SELECT, which is asked once; else None."""
+        match first_word(sql):
+            case "CREATE":
+                self.submit(CreateStream(sql, self.tenant))
+            case "ALTER":
+                self.submit(AlterStream(sql, self.tenant))
+            case "DROP":
+                self._drop(drop_stream(sql))
+            case _:
+                return self.ask(sql)
+        return None
+
+    def _drop(self, asked: Dropping) -> None:
+        try:
+            self.submit(DropStream(asked.stream, self.tenant))
+        except NotFound:
+            if not asked.lenient:
+                raise
 
     def push(
         self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
@@ -142,6 +156,21 @@ class LocalPSoup:
         return invoke(
             self.engine.snapshot(),
             query_id,
+            tenant=self.tenant,
+            now=self.clock.now(),
+            as_of=as_of,
+            window=None if window is None else window_clause(window),
+            accept_truncation=accept_truncation,
+        )
+
+    def ask(
+        self, sql: str, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False
+    ) -> Answer:
+        """The answer of a SELECT that is not registered; the arguments are those of `invoke`."""
+        snapshot = self.engine.snapshot()
+        return ask(
+            snapshot,
+            self._questions.bind(snapshot, sql, tenant=self.tenant),
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from psoup.admission.budget import Budget, block_charge, text_charge
 from psoup.admission.catalog import Tenant
-from psoup.admission.windows import check_window
 from psoup.clauses.factor_table import Preparation
 from psoup.config import EngineConfig
+from psoup.data.windows import check_window
 from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
 from psoup.events.commands import Command, Register, RegisterMany
 from psoup.gc_pause import without_collector

@@ -120,6 +120,17 @@ def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
         )
 
 
+def check_archive(spec: StreamSpec, stored: bool) -> None:
+    """Raise FailedPrecondition if `spec` asks for an archive, and closed chunks are not `stored`."""
+    if spec.retention.archive and not stored:
+        raise FailedPrecondition(
+            f"stream {spec.name!r} asks for an ARCHIVE, and nothing is kept on disk here; leave ARCHIVE out, or run the"
+            " service with a data directory",
+            reason="NO_ARCHIVE",
+            stream=spec.name,
+        )
+
+
 def check_drop(stream: KnownStream, command: DropStream, queries: int, users: Iterable[int]) -> None:
     """Raise NotFound if the name means another stream by now, FailedPrecondition while queries, its `users`, use it."""
     if command.stream_id not in (None, stream.stream_id):

@@ -1,5 +1,6 @@
 """Answers from a snapshot: invoke, matches of a tuple, explain, and what there is."""
 
+from psoup.answer.ask import Questions, ask
 from psoup.answer.bill import Bill, Item, memory_bill
 from psoup.answer.by_tuple import matches, matches_each, matches_many
 from psoup.answer.completeness import Completeness
@@ -32,9 +33,11 @@ __all__ = [
     "Message",
     "PlanStep",
     "QueryCost",
+    "Questions",
     "QueryRecord",
     "Snapshot",
     "StreamDescription",
+    "ask",
     "bill",
     "describe_stream",
     "explain",

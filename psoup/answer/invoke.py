@@ -1,4 +1,4 @@
-"""Invocation: the current answer of a registered query, gathered from chunks and kept results.
+"""Invocation: the current answer of a query, gathered from chunks and kept results.
 
     window ─> range of IDs of each source ─> matches per chunk ─> the plan, over references ─> columns ─> Arrow
 
@@ -27,7 +27,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.windows import refuse_truncation
 from psoup.kinds import arrow_type
 from psoup.model import Kind, WindowClause
-from psoup.published.records import QueryRecord
+from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
@@ -160,12 +160,37 @@ def invoke(
     `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
     """
     record = snapshot.query(query_id, tenant)
+    clause = snapshot.clause(record.sqc_id)
+    return answer_of(
+        snapshot,
+        record,
+        clause,
+        now=now,
+        as_of=as_of,
+        window=window,
+        accept_truncation=accept_truncation,
+        budget=budget,
+    )
+
+
+def answer_of(
+    snapshot: Snapshot,
+    record: QueryRecord,
+    clause: ClauseRecord,
+    *,
+    now: int,
+    as_of: int | None,
+    window: WindowClause | None,
+    accept_truncation: bool,
+    budget: ReadBudget | None,
+) -> Answer:
+    """The answer of a query whose WHERE is `clause`; arguments and errors are those of `invoke`."""
     view = snapshot.by_id[record.stream_id]
     current = view.now(now)
     seen = reach(view, window or record.query.window, current, instant((current,), as_of), as_of)
     if not accept_truncation:
         refuse_truncation(view.spec.name, seen.range)
-    clause, config, budget = snapshot.clause(record.sqc_id), snapshot.config, budget or ReadBudget()
+    config, budget = snapshot.config, budget or ReadBudget()
     low, high = seen.range.low, seen.range.high
     budget.window = high - low
     budget.check()

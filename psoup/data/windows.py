@@ -5,7 +5,8 @@
     BEGIN (NOW - 3) END (NOW), NOW = 9   ->   [6, 9]   ->   IDs [6, 10)
 
 Tuple IDs follow time, so a window is always one range of IDs, and everything behind it works on IDs only. Nothing is
-kept here: the window clause is part of the query's record.
+kept here: the window clause is part of the query's record. Whether a window can ever be answered from what its stream
+keeps is judged once, when its statement is bound: rows are compared with rows, time with time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from psoup.errors import OutOfRange
-from psoup.model import NOW, Anchor, Bound, Retention, WindowClause
+from psoup.model import NOW, SECOND, Anchor, Bound, Retention, StreamSpec, WindowClause
+from psoup.wording import counted, verb
 
 Position = Callable[[int], int]
 
@@ -143,3 +145,34 @@ def _lost_after(timeline: Timeline, edge: int, begin: int) -> bool:
     """Whether a tuple before the edge has a time at or after `begin`."""
     newest = timeline.time_of(edge - 1) if edge > timeline.first_id else timeline.dropped_time
     return newest is not None and newest >= begin
+
+
+def check_window(window: WindowClause, spec: StreamSpec) -> None:
+    """Raise OutOfRange if `window` is wider than the retention of `spec`. O(1)."""
+    rows, duration = spec.retention.rows, spec.retention.duration
+    begin, end = window.begin, window.end
+    if begin.anchor is Anchor.NOW:
+        if rows is not None and begin.rows is not None and begin.rows > rows:
+            raise _too_wide(spec, counted(begin.rows, "row"), counted(rows, "row"), "ROWS")
+        if duration is not None and begin.rows is None and begin.offset > duration:
+            raise _too_wide(spec, _seconds(begin.offset), _seconds(duration), "DURATION")
+        return
+    absolute = begin.anchor is Anchor.ABSOLUTE and end.anchor is Anchor.ABSOLUTE
+    if absolute and duration is not None and end.at - begin.at > duration:
+        raise _too_wide(spec, _seconds(end.at - begin.at), _seconds(duration), "DURATION")
+
+
+def _seconds(duration: int) -> str:
+    text = f"{duration / SECOND:,.6f}".rstrip("0").rstrip(".")
+    return f"{text} {verb(duration // SECOND if duration % SECOND == 0 else 0, 'second', 'seconds')}"
+
+
+def _too_wide(spec: StreamSpec, wanted: str, kept: str, unit: str) -> OutOfRange:
+    return OutOfRange(
+        f"the window reaches back {wanted}, but stream {spec.name!r} keeps {kept}; narrow the window, begin at START,"
+        " or create the stream with a longer RETENTION",
+        reason=f"WINDOW_WIDER_THAN_RETENTION_{unit}",
+        stream=spec.name,
+        window=wanted,
+        retention=kept,
+    )

@@ -171,11 +171,15 @@ class Snapshot:
         view = self.streams.get((tenant, name.lower()))
         if view is None:
             name = name[:_NAME_COMPARED]
-            owned = (v.spec.name for (owner, _), v in self.streams.items() if owner == tenant)
-            near = get_close_matches(name.lower(), islice(owned, _NAMES_COMPARED), 1)
+            near = get_close_matches(name.lower(), self.names(tenant), 1)
             hint = f"did you mean {near[0]!r}?" if near else "create it with CREATE STREAM"
             raise NotFound(f"there is no stream {name!r}; {hint}", reason="UNKNOWN_STREAM", stream=name)
         return view
+
+    def names(self, tenant: str) -> list[str]:
+        """The names of some streams, for suggestions."""
+        owned = (view.spec.name for (owner, _), view in self.streams.items() if owner == tenant)
+        return list(islice(owned, _NAMES_COMPARED))
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
         """The query of that ID; NotFound if it is unknown, unregistered or another tenant's."""

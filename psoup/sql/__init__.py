@@ -1,18 +1,28 @@
 """SQL text to bound queries: the only user of sqlglot. See `statement` for the ways in."""
 
-from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, alter_statement, create_statement
-from psoup.sql.statement import alter_stream, create_stream, is_create, prepare, standing_query, window_clause
+from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, Dropping, alter_statement, create_statement
+from psoup.sql.statement import (
+    alter_stream,
+    create_stream,
+    drop_stream,
+    first_word,
+    prepare,
+    standing_query,
+    window_clause,
+)
 from psoup.sql.templates.template import Template
 
 __all__ = [
     "MAX_ATTRIBUTES",
     "Alteration",
+    "Dropping",
     "Template",
     "alter_statement",
     "alter_stream",
     "create_statement",
     "create_stream",
-    "is_create",
+    "drop_stream",
+    "first_word",
     "prepare",
     "standing_query",
     "window_clause",

@@ -1,8 +1,9 @@
-"""CREATE STREAM and ALTER STREAM: from their syntax to a `StreamSpec`, and to the columns that one is given.
+"""CREATE, ALTER and DROP STREAM: from their syntax to a `StreamSpec`, and to what is to become of a stream.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
+    DROP STREAM [IF EXISTS] s
 
 Whether a stream of that name is there already, and which columns it has, is admission's question.
 """
@@ -91,6 +92,19 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
             raise source.error("an added column is NULL in the tuples that are there already", column.this, hint=hint)
     attributes = _attributes(source, node.expressions)
     return Alteration(_name(source, node.this, "stream"), attributes, frozenset(node.args.get("lenient") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Dropping:
+    """What DROP STREAM asks for; `lenient`: `stream` may be gone already."""
+
+    stream: str
+    lenient: bool
+
+
+def dropping(source: StatementText, node: exp.Expr) -> Dropping:
+    """What a `dialect.DropStream` asks for. Raises SqlError."""
+    return Dropping(_name(source, node.this, "stream"), bool(node.args.get("lenient")))
 
 
 def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:

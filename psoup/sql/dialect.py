@@ -1,4 +1,4 @@
-"""The grammar: sqlglot's SELECT with BEGIN and END as query modifiers, and CREATE STREAM.
+"""The grammar: sqlglot's SELECT with BEGIN and END as query modifiers, and CREATE, ALTER and DROP STREAM.
 
     SELECT price FROM trades WHERE symbol = 'A' BEGIN (NOW - 15 MINUTES) END (NOW)
                                                 └────── Bound ────────┘ └─ Bound ┘
@@ -23,6 +23,7 @@ from psoup.sql.syntax import (
     BoundNode,
     BoundsNode,
     CreateStreamNode,
+    DropStreamNode,
     Duration,
     PlacedError,
     Refusal,
@@ -66,6 +67,7 @@ class PSoupParser(parser.Parser):
         **parser.Parser.STATEMENT_PARSERS,
         TokenType.CREATE: lambda self: self._parse_create_stream(),
         TokenType.ALTER: lambda self: self._parse_alter_stream(),
+        TokenType.DROP: lambda self: self._parse_drop_stream(),
         TokenType.BEGIN: lambda self: self._parse_bounds(),
         TokenType.END: lambda self: self._parse_bounds(),
     }
@@ -290,6 +292,13 @@ class PSoupParser(parser.Parser):
         if if_missing:
             lenient.append(column.this.name)
         return column
+
+    def _parse_drop_stream(self) -> Any:
+        if not self._match_text_seq("STREAM"):
+            self.refuse("only streams can be dropped: DROP STREAM name")
+        lenient = self._match_text_seq("IF", "EXISTS")
+        name = self._name("DROP STREAM needs a name")
+        return self.expression(DropStreamNode(this=name, lenient=lenient))
 
     def _parse_stream_option(self) -> tuple[str, Any]:
         if self._match_text_seq("TIMESTAMP", "BY"):

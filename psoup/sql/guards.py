@@ -66,7 +66,7 @@ def _check_closed(source: StatementText) -> None:
         if mark == "--":
             at = text.find("\n", start)
         elif mark == "/*":
-            at = _after_comment(text, found.end())
+            at = after_comment(text, found.end())
         else:
             at = text.find(mark, found.end()) + 1 or -1
         if at >= 0:
@@ -77,7 +77,7 @@ def _check_closed(source: StatementText) -> None:
         raise source.error(f"{what} is never closed", start, hint=f"close it with {'*/' if mark == '/*' else mark}")
 
 
-def _after_comment(text: str, at: int) -> int:
+def after_comment(text: str, at: int) -> int:
     """The offset after a comment whose inside begins at `at`; comments nest; -1 if it is never closed."""
     depth = 1
     while depth:

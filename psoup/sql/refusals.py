@@ -208,7 +208,7 @@ _VOLATILE = _words(
     "localtimestamp sysdate getdate clock_timestamp statement_timestamp current_localtimestamp"
 )
 _STATEMENTS = _words(
-    "INSERT UPDATE DELETE MERGE DROP TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN "
+    "INSERT UPDATE DELETE MERGE TRUNCATE REPLACE EXPLAIN DESCRIBE SHOW SET USE COPY GRANT REVOKE BEGIN "
     "COMMIT ROLLBACK VACUUM ANALYZE PRAGMA ATTACH DETACH CALL EXECUTE PREPARE LOAD INSTALL KILL CACHE UNCACHE REFRESH "
     "PIVOT UNPIVOT COMMENT DECLARE VALUES TABLE SUMMARIZE EXPORT IMPORT CHECKPOINT RESET"
 )
@@ -218,12 +218,13 @@ _OURS = {
     "SELECT": "register the query instead",
     "CREATE": "create the stream instead",
     "ALTER": "alter the stream instead",
+    "DROP": "drop the stream instead",
 }
 """The statements that PSoup takes, and what to do with one that came in a wrong place."""
 
 
 def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:
-    """Refuse a statement that does not begin as `wanted` (SELECT, CREATE or ALTER) does."""
+    """Refuse a statement that does not begin as `wanted` (SELECT, CREATE, ALTER or DROP) does."""
     first = tokens[0]
     word = "" if first.token_type in (_T.STRING, _T.IDENTIFIER) else first.text.upper()
     if word == wanted:
@@ -236,9 +237,9 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
         asked = "a SELECT" if wanted == "SELECT" else f"{wanted} STREAM"
         raise source.error(f"{asked} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
-        hint = "PSoup takes CREATE STREAM, ALTER STREAM and SELECT"
+        hint = "PSoup takes CREATE STREAM, ALTER STREAM, DROP STREAM and SELECT"
         raise source.unsupported(f"the statement {word}", first.start, hint=hint)
-    hint = nearest(word, ["SELECT", "CREATE", "ALTER"])
+    hint = nearest(word, list(_OURS))
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""The ways in: text to a `StreamSpec`, `Alteration`, a `StandingQuery`, a `Template` of many, or a `WindowClause`.
+"""The ways in: text to a `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `Template` or `WindowClause`.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
@@ -16,13 +16,21 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing import StandingQuery
-from psoup.sql.ddl import Alteration, alteration, stream_spec
+from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec
 from psoup.sql.dialect import PSoup
-from psoup.sql.guards import tokens_of
+from psoup.sql.guards import after_comment, tokens_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select
 from psoup.sql.source import StatementText, nearest
-from psoup.sql.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, PlacedError, Refusal, TooComplex
+from psoup.sql.syntax import (
+    AlterStreamNode,
+    BoundsNode,
+    CreateStreamNode,
+    DropStreamNode,
+    PlacedError,
+    Refusal,
+    TooComplex,
+)
 from psoup.sql.templates.holes import find_holes
 from psoup.sql.templates.template import Template, template_of
 from psoup.sql.vague import refuse_vague
@@ -44,6 +52,9 @@ _SAYINGS = [
 ]
 """What sqlglot says, and how it is told; @ is the place. Whatever else it says is not repeated."""
 
+_NEXT = re.compile(r"\S|\Z")
+_WORD = re.compile("[A-Za-z_]{1,40}")
+
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
 """Tokens whose text is no reserved word."""
 
@@ -62,6 +73,11 @@ def create_stream(text: str, *, new: bool = False) -> StreamSpec:
 def alter_stream(text: str, *, new: bool = False) -> Alteration:
     """What an ALTER STREAM statement asks for. `new`: nothing vague, see `vague`. Raises SqlError."""
     return _safely(text, lambda source: _alter(source, new))
+
+
+def drop_stream(text: str) -> Dropping:
+    """What a DROP STREAM statement asks for. Raises SqlError."""
+    return _safely(text, _drop)
 
 
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
@@ -86,9 +102,19 @@ def window_clause(text: str) -> WindowClause:
     return _safely(text, _window)
 
 
-def is_create(text: str) -> bool:
-    """Whether a text is meant as CREATE …; never raises."""
-    return text.split(None, 1)[:1] != [] and text.split(None, 1)[0].upper() == "CREATE"
+def first_word(text: str) -> str:
+    """The word that says what a statement is, in capitals; "" if there is none. O(length); never raises."""
+    at = 0
+    while at >= 0:
+        at = _NEXT.search(text, at).start()  # type: ignore[union-attr]  # the end is found, too
+        if text.startswith("--", at):
+            at = text.find("\n", at)
+        elif text.startswith("/*", at):
+            at = after_comment(text, at + 2)
+        else:
+            found = _WORD.match(text, at)
+            return found.group().upper() if found else ""
+    return ""
 
 
 def _create(source: StatementText, new: bool) -> StreamSpec:
@@ -122,6 +148,16 @@ def _alter(source: StatementText, new: bool) -> Alteration:
     if new:
         refuse_vague(source, node)
     return asked
+
+
+def _drop(source: StatementText) -> Dropping:
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "DROP")
+    refuse_tokens(source, tokens)
+    node = _parse(source, tokens)
+    if not isinstance(node, DropStreamNode):
+        raise refuse_node(source, node)
+    return dropping(source, node)
 
 
 def _select(source: StatementText, lookup: Lookup, names: Sequence[str]) -> StandingQuery:

@@ -58,6 +58,12 @@ class AlterStreamNode(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
 
 
+class DropStreamNode(exp.Expression):
+    """DROP STREAM; `lenient`: with IF EXISTS."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False}
+
+
 class PlacedError(ParseError):
     """A parse error with the offset of the token where it was noticed."""
 

@@ -34,7 +34,7 @@ def test_columns_in_their_order() -> None:
         ("ALTER STREAM s ADD x INT, ADD X INT", 31, "declared twice"),
         ("CREATE STREAM s (x INT)", 1, "ALTER STREAM is needed here, not CREATE"),
         ("SELECT 1", 1, "ALTER STREAM is needed here, not SELECT"),
-        ("DROP STREAM s", 1, "the statement DROP is not supported"),
+        ("DROP STREAM s", 1, "ALTER STREAM is needed here, not DROP"),
         ("", 1, "empty"),
     ],
 )

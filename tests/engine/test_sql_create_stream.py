@@ -20,7 +20,7 @@ from psoup.model import (
     StreamSpec,
     decimal,
 )
-from psoup.sql import create_stream, is_create
+from psoup.sql import create_stream, drop_stream, first_word
 
 DAY = 86_400 * SECOND
 
@@ -166,7 +166,7 @@ def test_an_archive_is_the_older_part_of_what_is_kept() -> None:
         ("CREATE TABLE s (a INT)", "CREATE TABLE is not supported"),
         ("CREATE", "is not supported"),
         ("SELECT 1", "CREATE STREAM is needed here"),
-        ("DROP STREAM s", "the statement DROP is not supported"),
+        ("DROP STREAM s", "CREATE STREAM is needed here, not DROP"),
     ],
 )
 def test_refused(text: str, says: str) -> None:
@@ -189,7 +189,39 @@ def test_unsupported_type_names_those_that_are() -> None:
     assert "BOOLEAN, BIGINT" in caught.value.hint
 
 
-def test_is_create_tells_the_kind_of_statement() -> None:
-    assert is_create("  create\nstream s (a int)")
-    assert not is_create("SELECT 1")
-    assert not is_create("")
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("  create\nstream s (a int)", "CREATE"),
+        ("-- a note\n /* and /* a nested */ one */select 1", "SELECT"),
+        ("-- only a note", ""),
+        ("/* never closed SELECT", ""),
+        (";", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_word_says_what_a_statement_is(text: str, word: str) -> None:
+    assert first_word(text) == word
+
+
+def test_drop_stream_names_a_stream() -> None:
+    assert (drop_stream("drop stream S;").stream, drop_stream("DROP STREAM s").lenient) == ("S", False)
+    asked = drop_stream('DROP STREAM IF EXISTS "my stream"')
+    assert (asked.stream, asked.lenient) == ("my stream", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("DROP TABLE s", 6, "only streams can be dropped"),
+        ("DROP STREAM", 12, "DROP STREAM needs a name"),
+        ("DROP STREAM s, t", 14, "',' is not expected here"),
+        ("DROP STREAM select", 13, "reserved word"),
+        ("DROP STREAM s CASCADE", 15, "'CASCADE' is not expected here"),
+        ("SELECT 1", 1, "DROP STREAM is needed here, not SELECT"),
+    ],
+)
+def test_what_drop_stream_refuses(text: str, column: int, message: str) -> None:
+    with pytest.raises(SqlError, match=message) as caught:
+        drop_stream(text)
+    assert caught.value.column == column

@@ -14,7 +14,7 @@ from psoup.errors import SqlError
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.plan.window_text import describe_window
-from psoup.sql import create_stream, is_create, standing_query, window_clause
+from psoup.sql import create_stream, drop_stream, first_word, standing_query, window_clause
 from psoup_testing.budget import Budget
 from psoup_testing.within import within
 
@@ -96,8 +96,8 @@ def edit_words(r: random.Random, text: str) -> str:
 
 def read(text: str) -> StandingQuery | None:
     """What the text says, through the entry that fits its first word."""
-    if is_create(text):
-        create_stream(text)
+    if (word := first_word(text)) in ("CREATE", "DROP"):
+        (create_stream if word == "CREATE" else drop_stream)(text)
         return None
     if text.lstrip()[:5].upper() == "BEGIN":
         clause = window_clause(text)

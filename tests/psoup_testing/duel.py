@@ -141,6 +141,7 @@ class Duel:
         """A new standing query; refused by both or by none."""
         number, self.registrations = self.registrations, self.registrations + 1
         outcome = expected_refusal(lambda: self.model.check_window(query.window))
+        asked = asked_once(self.psoup, query.sql())
         try:
             query_id = self.psoup.register(query.sql())
         except PSoupError as problem:
@@ -149,9 +150,11 @@ class Duel:
                 return
             found = type(problem).__name__
             assert found == outcome, f"refused ({problem.reason}): {query.sql()}\n{problem}"
+            assert asked == str(problem), f"registered: {problem}\nasked: {asked}"
             return
         assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
         self.standing[number] = Standing(query_id, query, len(self.released()))
+        same_answers(lambda: self.psoup.invoke(query_id), asked, query.sql())
 
     def unregister(self, number: int) -> None:
         """The query goes; asking for it afterwards is an error."""
@@ -175,10 +178,15 @@ class Duel:
         except Refusal as refusal:
             found = expected_refusal(lambda: self._ask(standing.query_id, action, text))
             assert found == str(refusal), f"expected {refusal}, found {found}: {standing.query.sql()} {action}"
+            asked = asked_once(self.psoup, standing.query.sql(), action.as_of, text, action.accept_truncation)
+            same_answers(lambda: self._ask(standing.query_id, action, text), asked, standing.query.sql())
             return
         forms = self._forms(standing, wanted)
         answer = self._ask(standing.query_id, action, text)
         self._compare(standing, action, answer, window, wanted)
+        if self.compared % 3 == 0:
+            asked = asked_once(self.psoup, standing.query.sql(), action.as_of, text, action.accept_truncation)
+            same_answers(lambda: answer, asked, f"{standing.query.sql()} {action}")
         self.coverage.answered(standing.query, window.kind, forms)
 
     def matches(self, place: int) -> None:
@@ -284,6 +292,36 @@ def rows_of(answer: Answer) -> list[Row]:
     table = answer.to_table()
     columns = [plain_values(column) for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else []
+
+
+Told = tuple[list[Row], Any] | str
+"""Rows and completeness, or the message of a refusal."""
+
+
+def asked_once(
+    psoup: LocalPSoup, sql: str, as_of: int | None = None, window: str | None = None, truncation: bool = False
+) -> Told:
+    """What a SELECT that is not registered is answered; nothing changes by it."""
+    root, sequence, query_id = psoup.engine.snapshot(), psoup.admission.sequence, psoup.admission.next_query
+    told = _told(lambda: psoup.ask(sql, as_of, window, truncation))
+    assert psoup.engine.snapshot() is root, f"asking has published something: {sql}"
+    assert (psoup.admission.sequence, psoup.admission.next_query) == (sequence, query_id), f"an ID was taken: {sql}"
+    return told
+
+
+def same_answers(invoke: Callable[[], Answer], asked: Told, sql: str) -> None:
+    """The query, registered, answers as it did when it was asked once."""
+    told = _told(invoke)
+    assert repr(told) == repr(asked), f"registered: {told}\nasked: {asked}\n{sql}"
+
+
+def _told(invoke: Callable[[], Answer]) -> Told:
+    try:
+        answer = invoke()
+        told = answer.completeness
+        return rows_of(answer), (told.now, told.sources, answer.select_errors)
+    except PSoupError as problem:
+        return str(problem)
 
 
 def expected_refusal(call: Any) -> str | None:
