@@ -20,11 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.batch_names import positions
 from psoup.errors import InvalidBatch
 from psoup.kernels.gather import take_texts
 from psoup.kinds import TYPES, accepts, arrow_type, memory_type
-from psoup.model import DataType, Kind, Schema
+from psoup.model import DataType, Kind, Schema, positions
 
 Array = npt.NDArray[Any]
 

@@ -19,9 +19,8 @@ from psoup.admission.binding import Binding, takes_long
 from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import KnownStream, Tenant
 from psoup.admission.definitions import check_archive, check_drop, decide_alter, decide_create
-from psoup.admission.heartbeats import decide_heartbeat, latest_time
 from psoup.admission.producers import Producers, check_identity
-from psoup.admission.pushes import decide_push
+from psoup.admission.pushes import decide_heartbeat, decide_push, latest_time
 from psoup.admission.query_streams import Owners
 from psoup.admission.registration import EventPlace, check_block, decide_register, decide_register_many
 from psoup.config import EngineConfig

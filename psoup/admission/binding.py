@@ -4,7 +4,7 @@
     RegisterMany([template], rows)    parsed once, then only values are put in: columns at once, or a step for each row
                     └─ the first that is wrong refuses the block, and says which it is
 
-Looks only: at what the names of streams mean, which may change before the queries are registered. So a binding says
+A binding looks only: at what the names of streams mean, which may change before the queries are registered. So it says
 whether it still `stands`. It may be made on another thread than admission's, while that one goes on.
 """
 
@@ -29,7 +29,7 @@ from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
 from psoup.sql import Template, prepare
-from psoup.sql.budget import check_budget
+from psoup.sql.guards import check_budget
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
 from psoup.sql.templates.values import column_bytes, columns_of_table, rows_of_columns

@@ -15,7 +15,7 @@ from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFou
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.events.events import StreamAltered, StreamCreated
 from psoup.model import StreamSpec
-from psoup.plan.window_text import describe_duration
+from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, alter_statement, alter_stream, create_statement, create_stream
 
 _EXAMPLES = 3

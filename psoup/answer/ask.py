@@ -24,7 +24,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.sql import Template, prepare
-from psoup.sql.budget import check_budget
+from psoup.sql.guards import check_budget
 from psoup.sql.templates.forms import Forms
 from psoup.sql.templates.ladder import Values, bind_text, bind_values, gathered
 

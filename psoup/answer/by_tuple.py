@@ -18,7 +18,7 @@ from psoup.answer.matches import chunk_matches, search_of
 from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.data.windows import retention_edge
 from psoup.errors import OutOfRange
 from psoup.expressions.guarded import every_row

@@ -21,10 +21,10 @@ from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.search import Search
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
+from psoup.plan.canonical import describe_window
 from psoup.plan.factors import Factor, Term
 from psoup.plan.nodes import walk
 from psoup.plan.patterns import Pattern
-from psoup.plan.window_text import describe_window
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget

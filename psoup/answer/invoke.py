@@ -14,11 +14,9 @@ from itertools import chain
 import pyarrow as pa
 
 from psoup.answer.completeness import Completeness, part_of
-from psoup.answer.found import Matches, packed
-from psoup.answer.matches import matches_in
+from psoup.answer.matches import Matches, matches_in, packed
 from psoup.answer.message import Message, form_of, read, row_bytes
-from psoup.answer.pipeline import rows_of
-from psoup.answer.rows import Arrivals, Reading
+from psoup.answer.rows import Arrivals, Reading, rows_of
 from psoup.answer.window import instant, reach
 from psoup.columns import Column
 from psoup.config import TextLimits

@@ -1,5 +1,8 @@
 """The matches of one clause within one range of tuples: from the Results Structure where covered, else evaluated.
 
+    ChunkMatches   as they were found: 8 bytes a row, and the results of the whole chunk behind them
+    Packed         for an answer that waits for its reader: a range, 2 bytes a row, or a bit for each row of the chunk
+
 This one rule serves late registration, eviction, recovery and clauses that are not in the index alike: an answer is
 exact whatever is covered. What raises when it is evaluated is halved, down to rows that have an error. Which clauses
 one tuple matched is in `psoup.answer.by_tuple`.
@@ -26,6 +29,44 @@ from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.gaps import WHOLE
 from psoup.runner import Runner, Task, serial, threads_of
+
+_FEW = 4_096
+"""Rows up to which 2 bytes for each are fewer than a bit for each row of a full chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Offsets in a chunk in little memory: `held` is uint16 offsets, or bits from `start` on; None: all of a range."""
+
+    data: Chunk
+    start: int
+    count: int
+    held: Array | None
+
+    @property
+    def offsets(self) -> Array:
+        """As those of ChunkMatches: int64, ascending. O(rows of the chunk / 8)."""
+        if self.held is None:
+            return np.arange(self.start, self.start + self.count, dtype=np.int64)
+        if self.held.dtype == np.uint16:
+            return self.held.astype(np.int64)
+        return np.flatnonzero(np.unpackbits(self.held)) + self.start
+
+
+def packed(match: Matches) -> Packed:
+    """The same rows, of which there must be one. O(rows)."""
+    if isinstance(match, Packed):
+        return match
+    offsets, count = match.offsets, len(match.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if last - first + 1 == count:
+        return Packed(match.data, first, count, None)
+    if count <= _FEW:
+        return Packed(match.data, first, count, offsets.astype(np.uint16))
+    marks: Array = np.zeros(last - first + 1, np.bool_)
+    marks[offsets - first] = True
+    return Packed(match.data, first, count, np.packbits(marks))
+
 
 _SHARED_FROM = 8
 """Chunks to be searched from which on several threads are worth their start."""
@@ -60,6 +101,9 @@ class ChunkMatches:
     def count(self) -> int:
         """How many rows."""
         return len(self.offsets)
+
+
+Matches = ChunkMatches | Packed
 
 
 def matches_in(

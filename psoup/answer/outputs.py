@@ -18,8 +18,8 @@ from psoup.config import TextLimits
 from psoup.data.archived import ArchivedChunk, Chunk
 from psoup.errors import ResourceExhausted
 from psoup.expressions.evaluate import Scope, TooMuchText
+from psoup.expressions.frame import text_bytes
 from psoup.expressions.guarded import every_value
-from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind
 from psoup.reading import ReadBudget

@@ -1,27 +1,135 @@
-"""Rows of an answer as references: which tuples they are made of. Columns are gathered when the rows are taken.
+"""The plan evaluated: each node makes rows of those of its input, as references to tuples; columns come last.
+
+    Source ─ matches ─> Project ──> Distinct ──> Sort ──> Limit ─ rows ─> columns, gathered group by group
 
     Arrivals   the matches of a source in stream order           chunk, ascending offsets
     Arranged   other rows, told apart (DISTINCT) and sorted      tuple IDs, once all keys have been seen
 
-Both may be `cut`. What is computed of them is `psoup.answer.gathering`'s.
+Both may be `cut`. Nothing is read before the reader of the answer asks for rows. What is computed of a group is
+`psoup.answer.outputs`; what needs no computing leaves as a message instead (`psoup.answer.message`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from psoup.answer.found import Matches
-from psoup.answer.gathering import by_ids, groups, ids_of
-from psoup.answer.outputs import Group, computed
+from psoup.answer.matches import Matches
+from psoup.answer.ordering import sorted_by
+from psoup.answer.outputs import Group, computed, computed_at_once
 from psoup.answer.sorting import Sorting, over_rows
-from psoup.columns import Column
+from psoup.columns import Array, Column
 from psoup.config import TextLimits
+from psoup.data.archived import Chunk
+from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
-from psoup.plan.nodes import OrderKey
+from psoup.invariants import ensure
+from psoup.plan.nodes import Distinct, Limit, Node, OrderKey, Project, Sort, Source
 from psoup.reading import ReadBudget
+
+
+def groups(found: Sequence[Matches], max_rows: int, limit: int | None = None) -> Iterator[Group]:
+    """The matches in order, in groups of at most `max_rows`, `limit` in all."""
+    group: Group = []
+    room, left = max_rows, limit
+    for match in found:
+        offsets = match.offsets if left is None else match.offsets[:left]
+        left = None if left is None else left - len(offsets)
+        while len(offsets):
+            group.append((match.data, offsets[:room]))
+            room -= len(group[-1][1])
+            offsets = offsets[len(group[-1][1]) :]
+            if not room:
+                yield group
+                group, room = [], max_rows
+    if group:
+        yield group
+
+
+def ids_of(group: Group) -> Array:
+    """The tuple IDs of a group, int64."""
+    return np.concatenate([offsets + chunk.first_id for chunk, offsets in group])
+
+
+def by_ids(
+    outputs: list[Expr],
+    chunks: Sequence[Chunk],
+    ids: Array,
+    now: int | None,
+    texts: TextLimits,
+    budget: ReadBudget,
+) -> Iterator[list[Column]]:
+    """The output expressions for tuples of `chunks` in the order of `ids` (int64[n]); in parts if texts are long.
+
+    O(n), and a visit of each chunk. Raises as `outputs.computed`.
+    """
+    budget.check()
+    order = sorted_by(ids, np.arange(len(ids), dtype=np.uint32), budget)
+    ascending = ids[order]
+    place = np.searchsorted(np.array([chunk.first_id for chunk in chunks], np.int64), ascending, "right") - 1
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    group: Group = []
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
+        chunk = chunks[int(place[start])]
+        group.append((chunk, ascending[start:stop] - chunk.first_id))
+    try:
+        columns = computed_at_once(outputs, group, now, texts, budget)
+    except TooMuchText:
+        middle = len(ids) // 2
+        yield from by_ids(outputs, chunks, ids[:middle], now, texts, budget)
+        yield from by_ids(outputs, chunks, ids[middle:], now, texts, budget)
+        return
+    back: Array = np.empty(len(ids), np.int64)
+    back[order] = np.arange(len(ids))
+    yield [column.take(back) for column in columns]
+
+
+def rows_of(node: Node, reading: Reading) -> Rows:
+    """The rows of a node. O(nodes)."""
+    return _EVALUATORS[type(node)](node, reading)
+
+
+def _source(node: Source, reading: Reading) -> Rows:
+    return Arrivals(reading, reading.matches[node.place])
+
+
+def _project(node: Project, reading: Reading) -> Rows:
+    """What rows show is computed last."""
+    return rows_of(node.input, reading)
+
+
+def _distinct(node: Distinct, reading: Reading) -> Rows:
+    rows = rows_of(node.input, reading)
+    assert isinstance(rows, Arrivals), "rows are told apart as they come: of equal ones the first is kept"
+    return Arranged(rows, distinct=tuple(output.expr for output in node.schema))
+
+
+def _sort(node: Sort, reading: Reading) -> Rows:
+    rows = rows_of(node.input, reading)
+    if isinstance(rows, Arrivals):
+        return Arranged(rows, order=node.keys)
+    ensure(not rows.order and rows.limit is None, "plan", "rows are sorted once, and before they are cut")
+    rows.order = node.keys  # one pass over the keys tells apart and sorts
+    return rows
+
+
+def _limit(node: Limit, reading: Reading) -> Rows:
+    rows = rows_of(node.input, reading)
+    rows.cut(node.rows)
+    return rows
+
+
+_EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
+    Source: _source,
+    Project: _project,
+    Distinct: _distinct,
+    Sort: _sort,
+    Limit: _limit,
+}
+
 
 _MAX_ROWS = 65_536
 """Rows whose keys are computed at once."""

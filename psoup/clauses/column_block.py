@@ -27,7 +27,7 @@ from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.factors import Key, Term
-from psoup.plan.many import ClauseColumns, Edges, TermColumn
+from psoup.plan.standing import ClauseColumns, Edges, TermColumn
 
 _START = 0
 """The code of below all values; those of the D boundaries are 1 to D, then come above all (= NULL), and past NULL."""

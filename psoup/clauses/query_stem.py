@@ -36,7 +36,7 @@ from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor, Term
-from psoup.plan.many import ClauseColumns
+from psoup.plan.standing import ClauseColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
 """The clauses of one stream: one table, which is asked by name, by slot and by SQC ID.
 
     name (128 bits) ─> slot      equal clauses are one: `psoup.clauses.names`
-    slot ─> SQC ID               shared with readers: `psoup.clauses.slots`
-    SQC ID ─> slot               in the order in which they came: `psoup.clauses.live`
+    slot ─> SQC ID               `SlotTable`: small numbers that the arrays of the stream use for its clauses
+    SQC ID ─> slot               `LiveClauses`: in the order in which they came
 
-A clause comes into all three at once and leaves them at once; nobody else changes one of them. Its slot is free only
-when nothing names it any more.
+A clause comes into all three at once and leaves them at once; nothing else changes one of them.
+
+    allocate ─> live ─ release ─> dead ─ (open chunk closed or rebuilt) ─> free ─> allocate …
+
+A dead slot is not given out again while the open chunk's results may still name it. `sqc_of_slot` is shared with
+readers, so it is copied before an entry that they may have seen is written again.
 """
 
 from __future__ import annotations
@@ -14,13 +18,186 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from psoup.clauses.live import LiveClauses
 from psoup.clauses.names import ClauseNames
-from psoup.clauses.slots import SlotTable
 from psoup.columns import Array
 from psoup.invariants import corrupt, ensure
 from psoup.plan.factors import Factor
-from psoup.plan.many import ClauseColumns
+from psoup.plan.standing import ClauseColumns
+
+_FIRST = 16
+_ROOMY = 4
+"""A table of this many places a slot is made smaller."""
+
+
+class SlotTable:
+    """Who owns which slot. `sqc_of_slot`: int64, -1 where never used."""
+
+    def __init__(self) -> None:
+        self.sqc_of_slot: Array = np.full(_FIRST, -1, np.int64)
+        self.used = 0
+        self._free: list[int] = []
+        self._dead: list[int] = []
+        self._shared = False
+
+    def allocate(self, sqc_ids: Array) -> Array:
+        """Slots for new clauses, int64[n]. Amortised O(n); O(slots) once between publications if one is used again."""
+        count = len(sqc_ids)
+        again = self._free[max(len(self._free) - count, 0) :][::-1]
+        del self._free[len(self._free) - len(again) :]
+        last = self.used + count - len(again)
+        slots = np.concatenate([np.array(again, np.int64), np.arange(self.used, last)])
+        if last > len(self.sqc_of_slot):
+            grown: Array = np.full(last + last // 4 + _FIRST, -1, np.int64)
+            grown[: self.used] = self.sqc_of_slot[: self.used]
+            self.sqc_of_slot, self._shared = grown, False
+        if self._shared and (self.sqc_of_slot[slots] >= 0).any():
+            self.sqc_of_slot = self.sqc_of_slot.copy()
+            self._shared = False
+        self.sqc_of_slot[slots] = sqc_ids
+        self.used = last
+        return slots
+
+    def release(self, slot: int) -> None:
+        """The clause in `slot` is gone."""
+        self._dead.append(slot)
+
+    def share(self) -> Array:
+        """`sqc_of_slot` for a reader."""
+        self._shared = True
+        return self.sqc_of_slot
+
+    def free_dead(self) -> None:
+        """Nothing names the dead slots any more: they may be used again, the smallest first. O(f log f)."""
+        self._free = sorted(self._free + self._dead, reverse=True)
+        self._dead.clear()
+        last = 0
+        while last < len(self._free) and self._free[last] == self.used - 1:
+            self.used -= 1
+            last += 1
+        del self._free[:last]
+        if len(self.sqc_of_slot) > _ROOMY * max(self.used, _FIRST // 2):
+            self.sqc_of_slot, self._shared = self.sqc_of_slot[: max(self.used, _FIRST)].copy(), False
+
+    @property
+    def dead(self) -> Array:
+        """The slots released since the last `free_dead`, int64."""
+        return np.array(self._dead, np.int64)
+
+    @property
+    def dead_count(self) -> int:
+        """How many slots are dead. O(1)."""
+        return len(self._dead)
+
+    @property
+    def live_count(self) -> int:
+        """How many slots have a clause that stands. O(1)."""
+        return self.used - len(self._free) - len(self._dead)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table."""
+        return self.sqc_of_slot.nbytes
+
+    def live_mapping(self) -> Array:
+        """`sqc_of_slot` for a reader, with -1 for the dead. O(1) if there are none: a million slots are 8 MB."""
+        if not self._dead:
+            return self.share()
+        mapping = self.sqc_of_slot.copy()
+        mapping[self.dead] = -1
+        return mapping
+
+    def check_live(self, slots: Array) -> None:
+        """Of all slots, these (int64[k]) are in use and the others dead or free."""
+        idle = {*self._free, *self._dead}
+        both = sorted(idle.intersection(slots.tolist()))
+        ensure(not both, self, "slots are in use, and dead or free", slots=both)
+        held = len(slots) + len(idle)
+        ensure(held == self.used, self, "slots are miscounted", used=self.used, live=len(slots), idle=len(idle))
+
+    def check(self) -> None:
+        """No slot is in two states."""
+        idle = self._free + self._dead
+        ensure(len(set(idle)) == len(idle), self, "a slot was released twice", free=self._free, dead=self._dead)
+        unknown = [slot for slot in idle if not 0 <= slot < self.used]
+        ensure(not unknown, self, "a slot is released that was never used", slots=unknown, used=self.used)
+        owned = self.sqc_of_slot[np.setdiff1d(np.arange(self.used), idle)]
+        ensure((owned >= 0).all() and len(np.unique(owned)) == len(owned), self, "a clause has two slots", owners=owned)
+
+
+_GONE = 2**32 - 1
+_FIRST = 16
+
+
+class LiveClauses:
+    """A map SQC ID -> slot, 12 bytes a clause. Every method is the writer's."""
+
+    def __init__(self) -> None:
+        self._ids: Array = np.zeros(_FIRST, np.int64)
+        self._slots: Array = np.zeros(_FIRST, np.uint32)
+        self._used = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self._ids.nbytes + self._slots.nbytes
+
+    def add(self, ids: Array, slots: Array) -> None:
+        """Append clauses: int64[n], ascending and above all others. Amortised O(n)."""
+        end = self._used + len(ids)
+        if end > len(self._ids):
+            room = end + end // 4
+            for name, dtype in (("_ids", np.int64), ("_slots", np.uint32)):
+                grown = np.zeros(room, dtype)
+                grown[: self._used] = getattr(self, name)[: self._used]
+                setattr(self, name, grown)
+        self._ids[self._used : end], self._slots[self._used : end] = ids, slots
+        self._used = end
+        self._count += len(ids)
+
+    def remove(self, sqc_id: int) -> None:
+        """Take one out, which must be there. Amortised O(log n)."""
+        self._slots[self._find(sqc_id)] = _GONE
+        self._count -= 1
+        if self._used > 2 * self._count + _FIRST:
+            kept = np.flatnonzero(self._slots[: self._used] != _GONE)
+            room = max(self._count, _FIRST)
+            self._ids, self._slots = np.resize(self._ids[kept], room), np.resize(self._slots[kept], room)
+            self._used = self._count
+
+    def slot(self, sqc_id: int) -> int:
+        """The slot of a live clause. O(log n)."""
+        return int(self._slots[self._find(sqc_id)])
+
+    def since(self, start: int, count: int) -> tuple[Array, Array]:
+        """IDs and slots of the live clauses from the ID `start` on, at most `count` (int64[k] each). O(log n + k)."""
+        ids, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        at = int(np.searchsorted(self._ids[: self._used], start))
+        while at < self._used and count > 0:
+            end = min(at + count, self._used)
+            alive = np.flatnonzero(self._slots[at:end] != _GONE) + at
+            ids.append(self._ids[alive])
+            slots.append(self._slots[alive].astype(np.int64))
+            count -= len(alive)
+            at = end
+        return np.concatenate(ids), np.concatenate(slots)
+
+    def check(self) -> None:
+        """IDs ascend, and each live clause has a slot of its own. O(clauses)."""
+        ids, slots = self._ids[: self._used], self._slots[: self._used]
+        ensure((np.diff(ids) > 0).all(), self, "SQC IDs do not ascend", ids=ids)
+        live = slots[slots != _GONE]
+        ensure(len(live) == self._count, self, "live clauses are miscounted", counted=self._count, slots=live)
+        ensure(len(np.unique(live)) == len(live), self, "two clauses have one slot", ids=ids, slots=slots)
+
+    def _find(self, sqc_id: int) -> int:
+        at = int(np.searchsorted(self._ids[: self._used], sqc_id))
+        live = at < self._used and self._ids[at] == sqc_id and self._slots[at] != _GONE
+        ensure(live, self, "a clause is asked for that is not live", sqc_id=sqc_id)
+        return at
 
 
 class ClauseTable:

@@ -16,10 +16,9 @@ import numpy as np
 from psoup.columns import Array, Column
 from psoup.expressions import formats, parse_numbers, parse_times
 from psoup.expressions.civil import DAY_MICROS
-from psoup.expressions.frame import Evaluator, Frame, finish, finish_text
+from psoup.expressions.frame import Evaluator, Frame, finish, finish_text, text_bytes
 from psoup.expressions.numeric import mul_int64, too_wide
 from psoup.expressions.rounding import round_half_away, scale_down
-from psoup.expressions.sizes import text_bytes
 from psoup.expressions.tree import Call
 from psoup.model import EXACT_DOUBLE, DataType, Kind
 

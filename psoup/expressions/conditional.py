@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from psoup.columns import Array, Column, column_from_arrow
 from psoup.expressions.comparisons import compare, ordered
-from psoup.expressions.frame import Evaluator, Frame, any_error, finish_text
-from psoup.expressions.sizes import text_bytes
+from psoup.expressions.frame import Evaluator, Frame, any_error, finish_text, text_bytes
 from psoup.expressions.tree import Call, Expr
 from psoup.kinds import TYPES
 from psoup.model import BOOLEAN, TEXT, DataType, Kind

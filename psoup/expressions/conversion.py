@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from psoup.errors import InvalidInput
-from psoup.expressions.fold import constant
+from psoup.expressions.evaluate import constant
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.kinds import TYPES, Family, kinds_of

@@ -54,8 +54,7 @@ from dataclasses import dataclass
 from psoup.errors import InvalidInput
 from psoup.expressions import rules
 from psoup.expressions.conversion import cast
-from psoup.expressions.evaluate import Scope, evaluate
-from psoup.expressions.fold import constant
+from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.tree import Expr
 

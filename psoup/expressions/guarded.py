@@ -19,8 +19,7 @@ import pyarrow as pa
 from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
-from psoup.expressions.frame import null_column
-from psoup.expressions.sizes import TooMuchWork, text_bytes
+from psoup.expressions.frame import TooMuchWork, null_column, text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, TIMESTAMP
 from psoup.reading import UNBOUNDED, ReadBudget

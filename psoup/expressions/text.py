@@ -22,9 +22,9 @@ from psoup.expressions.frame import (
     finish,
     finish_text,
     null_column,
+    text_bytes,
     to_large_string,
 )
-from psoup.expressions.sizes import text_bytes
 from psoup.expressions.slices import cut, one_byte_each, substring
 from psoup.expressions.tree import Call, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT

@@ -21,7 +21,7 @@ from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.predicate_index import Part
 from psoup.clauses.query_stem import QuerySteM, Side, Subset
 from psoup.columns import Array
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, guarded

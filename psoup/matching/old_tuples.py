@@ -12,7 +12,7 @@ from __future__ import annotations
 from psoup.clauses.query_stem import Subset
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.expressions.guarded import Compute, Raised, guarded
 from psoup.matching.new_tuples import probe
 from psoup.matching.scan import scan

@@ -1,22 +1,63 @@
 """The one text that equal standing query clauses have, whatever their case, order, aliases and spelling were.
 
     NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price > 3 ... is written   price >= 4 AND sym IN ('a', 'b')
+    begin (now - 900 seconds)                ->   BEGIN (NOW - 15 MINUTES) END (NOW)
 
 It is made from the factors, so clauses that select by the same keys share a text even where their SQL differed; two
-different factors never have the same text. It is for people and for identity, not for parsing.
+different factors never have the same text. It is for people and for identity, not for parsing; the text of a window
+and of a duration reads back as the same.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
+from decimal import Decimal
 
 import numpy as np
 
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
-from psoup.model import EPOCH, DataType, Kind
+from psoup.model import EPOCH, SECOND, Anchor, Bound, DataType, Kind, WindowClause
 from psoup.plan.factors import Factor, Interval, Key, Term
 from psoup.wording import quoted, quoted_text
+
+UNITS: dict[str, int] = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": SECOND,
+    "MINUTE": 60 * SECOND,
+    "HOUR": 3_600 * SECOND,
+    "DAY": 86_400 * SECOND,
+    "WEEK": 7 * 86_400 * SECOND,
+}
+"""Microseconds in each unit of a fixed length; the names are singular."""
+
+
+def describe_window(clause: WindowClause) -> str:
+    """The canonical text of a window."""
+    return f"BEGIN {_describe(clause.begin)} END {_describe(clause.end)}"
+
+
+def describe_duration(micros: int) -> str:
+    """`90 SECONDS`, in the largest unit that divides it."""
+    for unit, size in reversed(UNITS.items()):
+        if micros % size == 0 and micros >= size:
+            return f"{micros // size} {unit}{'' if micros == size else 'S'}"
+    return "0 SECONDS"
+
+
+def _describe(bound: Bound) -> str:
+    if bound.anchor is Anchor.START:
+        return "(START)"
+    if bound.anchor is Anchor.NOW:
+        if bound.rows is not None:
+            return f"(NOW - {bound.rows} ROWS)"
+        return f"(NOW - {describe_duration(bound.offset)})" if bound.offset else "(NOW)"
+    try:
+        return f"(TIMESTAMP '{(EPOCH + datetime.timedelta(microseconds=bound.at)).isoformat(sep=' ')}')"
+    except OverflowError:
+        return f"({Decimal(bound.at) / SECOND:f})"
+
 
 _OPERATORS = {
     "add": "+",

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, reads_now
 from psoup.model import BIGINT, ID_COLUMN, Anchor, DataType, StreamSpec, WindowClause
-from psoup.plan.canonical import exact_name, expr_text
+from psoup.plan.canonical import describe_window, exact_name, expr_text
 from psoup.plan.patterns import RULES, Operator, Pattern
-from psoup.plan.window_text import describe_window
 
 
 @dataclass(frozen=True, slots=True)

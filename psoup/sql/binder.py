@@ -17,13 +17,12 @@ from sqlglot import exp
 from psoup.errors import InvalidInput
 from psoup.expressions import functions
 from psoup.expressions.conversion import truth
-from psoup.expressions.fold import constant
+from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
-from psoup.sql.constants import interval, number
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
 from psoup.sql.source import Place, StatementText, nearest
-from psoup.sql.types import data_type
+from psoup.sql.types import data_type, interval, number
 
 MAX_LIST = 10_000
 """Most values of one IN list."""

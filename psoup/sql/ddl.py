@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
-from psoup.plan.window_text import describe_duration
+from psoup.plan.canonical import describe_duration
 from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.types import data_type

@@ -1,4 +1,4 @@
-"""BEGIN and END: from their syntax to a `WindowClause`; back to text is `psoup.plan.window_text`.
+"""BEGIN and END: from their syntax to a `WindowClause`; back to text is `psoup.plan.canonical`.
 
     (START)  (NOW)  (NOW - 10)  (NOW - 15 MINUTES)  NOW - INTERVAL '1' DAY  (NOW - 100 ROWS)  TIMESTAMP '…'  1372636800
 
@@ -15,7 +15,7 @@ from sqlglot import exp
 from psoup.expressions.conversion import cast
 from psoup.expressions.tree import Literal
 from psoup.model import NOW, SECOND, START, TEXT, TIMESTAMP, Anchor, Bound, WindowClause
-from psoup.plan.window_text import UNITS
+from psoup.plan.canonical import UNITS
 from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import unit_name
 

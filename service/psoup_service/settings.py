@@ -26,7 +26,7 @@ from psoup.invariants import Verify
 from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 from psoup_service.allowed import allowed
-from psoup_service.host.allowance import Allowance
+from psoup_service.host.readers import Allowance
 from psoup_service.ownership import writable_by_others
 from psoup_service.wire.limits import Limits
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from psoup.columns import Batch, columns_from_arrow
 from psoup.data.chunk import OpenChunk
-from psoup.data.reorder import ReorderBuffer
+from psoup.data.data_stem import ReorderBuffer
 from psoup.model import BIGINT, TEXT, Attribute, Schema
 
 SCHEMA = Schema((Attribute("number", BIGINT), Attribute("word", TEXT)))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from psoup.clauses.costs import ClauseCosts
-from psoup.clauses.live import LiveClauses
-from psoup.clauses.slots import SlotTable
+from psoup.clauses.table import LiveClauses, SlotTable
 from psoup.data.refusals import Refusals
 from psoup.errors import Corrupt, Internal
 from psoup.invariants import corrupt, ensure, shown

@@ -14,8 +14,8 @@ from psoup.admission.budget import TEXT_BYTES
 from psoup.answer.describe import describe_stream
 from psoup.columns import Batch, Column, concat_batches
 from psoup.config import EngineConfig, Shape
-from psoup.data import reorder
-from psoup.data.reorder import ReorderBuffer
+from psoup.data import data_stem as reorder
+from psoup.data.data_stem import ReorderBuffer
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.events.commands import Command, CreateStream, DropStream, Push, Register, Unregister
 from psoup.local import LocalPSoup

@@ -113,7 +113,7 @@ def test_kernels_and_what_calls_them_sort_by_no_method() -> None:
     files = list((engine / "kernels").glob("*.py"))
     files += [path for path in (engine / "results").glob("*.py") if path.stem != "gaps"]
     files += [engine / "matching" / f"{name}.py" for name in ("new_tuples", "shard", "emission")]
-    files += [engine / "data" / f"{name}.py" for name in ("reorder", "piece", "chunk", "values")]
+    files += [engine / "data" / f"{name}.py" for name in ("data_stem", "chunk", "values")]
     for path in files:
         tree = ast.parse(path.read_text())
         checks = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "check"]

@@ -15,7 +15,7 @@ import pytest
 from psoup.clauses.names import ClauseNames
 from psoup.clauses.predicate_index import Part
 from psoup.clauses.query_stem import MergeResult, QuerySteM
-from psoup.clauses.slots import SlotTable
+from psoup.clauses.table import SlotTable
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.data_stem import DataSteM

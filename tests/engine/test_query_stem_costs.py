@@ -9,7 +9,7 @@ from psoup.clauses.posting_lists import Layout
 from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Column
 from psoup.config import EngineConfig
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT, Attribute, Schema

@@ -12,7 +12,7 @@ from psoup.clauses.posting_lists import Layout
 from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Column
 from psoup.config import EngineConfig
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.errors import Internal
 from psoup.kernels.arrive import count_and_plan
 from psoup.kernels.codes import count_some

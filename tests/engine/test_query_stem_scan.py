@@ -9,7 +9,7 @@ import pytest
 
 from psoup.clauses.query_stem import QuerySteM
 from psoup.config import EngineConfig
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.matching.new_tuples import probe
 from psoup.matching.scan import Zone, scan, zone_excludes
 from psoup.model import TEXT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.clauses.slots import SlotTable
+from psoup.clauses.table import SlotTable
 
 
 def _table(*sqc_ids: int) -> SlotTable:

@@ -10,13 +10,12 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.events.commands import RegisterMany
-from psoup.expressions.fold import constant
+from psoup.expressions.evaluate import constant
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
-from psoup.sql import budget
-from psoup.sql.budget import check_budget
-from psoup.sql.guards import MAX_BYTES
+from psoup.sql import guards as budget
+from psoup.sql.guards import MAX_BYTES, check_budget
 from psoup_storage import DurableStore
 from psoup_testing.gate import Gate
 

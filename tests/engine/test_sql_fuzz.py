@@ -12,8 +12,8 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import StreamSpec
+from psoup.plan.canonical import describe_window
 from psoup.plan.standing import StandingQuery
-from psoup.plan.window_text import describe_window
 from psoup.sql import create_stream, drop_stream, first_word, standing_query, window_clause
 from psoup_testing.budget import Budget
 from psoup_testing.within import within

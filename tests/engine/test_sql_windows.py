@@ -6,7 +6,7 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import NOW, SECOND, START, Anchor, Bound, StreamSpec, WindowClause
-from psoup.plan.window_text import describe_duration, describe_window
+from psoup.plan.canonical import describe_duration, describe_window
 from psoup.sql import create_stream, standing_query, window_clause
 
 SPEC = create_stream("CREATE STREAM s (a INT, b BOOLEAN)")

@@ -95,6 +95,6 @@ def test_every_file_that_a_push_and_a_query_pass_through_is_in_the_architecture(
 
 
 def test_a_file_that_is_missing_is_noticed() -> None:
-    text = "`psoup/data/{chunk,piece}.py` and `psoup/runner.py`"
-    assert named_files(text) == {"psoup/data/chunk.py", "psoup/data/piece.py", "psoup/runner.py"}
+    text = "`psoup/data/{chunk,data_stem}.py` and `psoup/runner.py`"
+    assert named_files(text) == {"psoup/data/chunk.py", "psoup/data/data_stem.py", "psoup/runner.py"}
     assert not re.search(r"[{}]", "".join(named_files((ROOT / "ARCHITECTURE.md").read_text())))

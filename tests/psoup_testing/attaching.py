@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.batches import read_columns
+from psoup.admission.pushes import read_columns
 from psoup.answer.coverage import lacking
 from psoup.columns import Batch
 from psoup.config import EngineConfig

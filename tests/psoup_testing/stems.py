@@ -10,7 +10,7 @@ import random
 import numpy as np
 
 from psoup.columns import Column
-from psoup.data.piece import Piece
+from psoup.data.data_stem import Piece
 from psoup.expressions.guarded import column_of
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, Attribute, Schema

@@ -10,7 +10,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from psoup.clauses.slots import SlotTable
+from psoup.clauses.table import SlotTable
 from psoup.errors import Internal, InvalidInput
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_service import main as service_main

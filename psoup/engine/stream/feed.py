@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from psoup.columns import Array, Batch, concat_batches
 from psoup.config import Shape
+from psoup.data.data_stem import ReorderBuffer
 from psoup.data.refusals import Refusals, RefusedTimes
-from psoup.data.reorder import ReorderBuffer
 from psoup.data.stored import Stored
 from psoup.engine.stream.attention import Attention
 from psoup.events.events import Attached, Pushed, WatermarkRaised

@@ -7,7 +7,7 @@
     a change ───> attention ───────> publication: what readers get;   maintenance: what is due
 
 Each part alone writes its fields. What raises while it is evaluated stops nothing: the clauses that read it have not
-met these tuples, which the chunk's exceptions say (`psoup.results.gaps`). Owned by the engine's writer.
+met these tuples, which the chunk's exceptions say (`psoup.results.chunk_results`). Owned by the engine's writer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import cover
 from psoup.model import StreamSpec
 from psoup.plan.factors import Factor
-from psoup.plan.many import ClauseColumns
+from psoup.plan.standing import ClauseColumns
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup.results.chunk_results import ChunkResults

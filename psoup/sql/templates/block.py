@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from psoup.columns import Array
 from psoup.invariants import ensure
-from psoup.plan.many import ClauseColumns
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from psoup.expressions.tree import Expr, Literal
 from psoup.kinds import ends
 from psoup.model import EXACT_DOUBLE, TEXT, DataType, Kind
 from psoup.plan.factors import Interval, Key
-from psoup.plan.many import Edges, TermColumn
+from psoup.plan.standing import Edges, TermColumn
 from psoup.sql.where.intervals import ENDS, Intervals, compared, cut
 
 Keys = Callable[[Sequence[Literal]], Intervals]

@@ -22,8 +22,7 @@ from psoup.expressions.tree import Expr, Literal
 from psoup.kinds import TYPES
 from psoup.model import BIGINT, BOOLEAN, DATE, TEXT, DataType, Kind, StreamSpec
 from psoup.plan.canonical import factor_text
-from psoup.plan.many import ClauseColumns
-from psoup.plan.standing import Parameter, Selection, StandingQuery
+from psoup.plan.standing import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.guards import MAX_BYTES
 from psoup.sql.select import Lookup, bind_select, clause_text, stream_of

@@ -3,27 +3,54 @@
     sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
                            these were prepared while g1 and g2 were on their way to the disk
 
+    committer   large │ small │ pause │ small │ large │ small │ …      between any two of them small pushes have gone
+    maintenance ─ asks ───────┤ forget├──
+
 The slower the disk, the more commands share one wait for it. What else is to be written has its turn, too: transactions
-of maintenance (`pauses`), and what the store has put off (`settle`). A store that has no room keeps nothing and says
-so: the groups wait then, what is new is refused, and both go on when there is room. Any other error ends the stage.
-A store that is not durable has no wait to share, and is written by the sequencer's thread.
+of maintenance (a `Pause`, which takes the turn of a large push; its thread waits until the committer has come to it,
+works, and the committer waits for that), and what the store has put off (`settle`). A store that has no room keeps
+nothing and says so: the groups wait then, what is new is refused, and both go on when there is room. Any other error
+ends the stage. A store that is not durable has no wait to share, and is written by the sequencer's thread.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.events.events import Event
-from psoup_service.host.pauses import Pause
 from psoup_service.host.room import Room
-from psoup_service.host.wakeups import Outcome, deliver
-from psoup_service.host.worker import Failure, StageThread
+from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
+
+
+class Pause:
+    """One of them: a context for who has asked; `give` or `waive` is called by who writes."""
+
+    def __init__(self) -> None:
+        self._begun, self._over = threading.Event(), threading.Event()
+
+    def __enter__(self) -> None:
+        self._begun.wait()
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._over.set()
+
+    def give(self) -> None:
+        """Let the other one work, and wait until it has."""
+        self._begun.set()
+        self._over.wait()
+
+    def waive(self) -> None:
+        """Let the other one work, whatever goes on beside; harmless later."""
+        self._begun.set()
+
 
 RETRY_SECONDS = 0.5
 """Between two attempts to write to a store that had no room."""

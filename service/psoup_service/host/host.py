@@ -31,16 +31,14 @@ from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
 from psoup.wording import counted, verb
-from psoup_service.host.allowance import Allowance
 from psoup_service.host.line import Submission
 from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.readers import Read, Readers
-from psoup_service.host.room import RETRY_AFTER_MS, Room, TakenRoom
+from psoup_service.host.readers import Allowance, Read, Readers
+from psoup_service.host.room import RETRY_AFTER_MS, Room, TakenRoom, size_of
 from psoup_service.host.sequencer import Sequencer
-from psoup_service.host.sizes import size_of
-from psoup_service.host.wakeups import Outcome, deliver
+from psoup_service.host.worker import Outcome, deliver
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
 from psoup_storage.contract import Store
 

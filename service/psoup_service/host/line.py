@@ -19,7 +19,7 @@ from psoup.admission.binding import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push
-from psoup_service.host.sizes import StreamKey, stream_of
+from psoup_service.host.room import StreamKey, stream_of
 
 LARGE_BYTES = 1024 * 1024
 """The room that a push takes, from which on it is large."""

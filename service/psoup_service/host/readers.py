@@ -1,9 +1,11 @@
-"""The threads that evaluate answers: who reads now, and who waits.
+"""The threads that evaluate answers: which reads run now, which wait, and what each may spend.
 
     quick  r r r r ──┐      n reads are under way at most, n - 1 of them long: one thread is always free for quick reads
-    long   R R       ┴──>   [ n threads ]      who came first goes first; tenants take turns
+    long   R R       ┴──>   [ n threads ]      first come, first served; tenants take turns
                                  │ a read that turns out to be long
                                  └──> waits in the line of long reads, where it is, until one of these places is free
+
+    Allowance.budget() ──> ReadBudget     one for each read; the settings are read once, where the service is composed
 
 A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
 go on. There it ends if its caller has left, and there it steps aside. With one thread, long reads have that one.
@@ -20,9 +22,57 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from psoup.errors import ResourceExhausted
-from psoup.reading import ReadEnded
-from psoup_service.host.wakeups import deliver
+from psoup.reading import NO_LIMIT, ReadBudget, ReadEnded
+from psoup_service.host.archive_speed import ArchiveSpeed
+from psoup_service.host.worker import deliver
 from psoup_service.turns import ShortTurns
+
+
+class SharedBytes:
+    """Bytes that all reads together hold. Any thread."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take `size` bytes, if that is possible."""
+        with self._lock:
+            if self.used + size > self.limit:
+                return False
+            self.used += size
+            return True
+
+    def give_back(self, size: int) -> None:
+        """Return what was taken."""
+        with self._lock:
+            self.used -= size
+
+
+class Allowance:
+    """`cpu_s`: processor time of one read. `sort_bytes`, `all_sort_bytes`: that sorts hold, each and together.
+
+    `archive_s`: seconds that one read may take for tuples on disk that nothing has evaluated for its query.
+    """
+
+    def __init__(
+        self,
+        *,
+        cpu_s: float = 60.0,
+        sort_bytes: int = NO_LIMIT,
+        all_sort_bytes: int = NO_LIMIT,
+        archive_s: float = 10.0,
+    ) -> None:
+        self.cpu_s = cpu_s
+        self.sort_bytes = sort_bytes
+        self.sorts = SharedBytes(all_sort_bytes)
+        self.archive = ArchiveSpeed(archive_s)
+
+    def budget(self) -> ReadBudget:
+        """Of a new read."""
+        return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts, archive=self.archive)
+
 
 T = TypeVar("T")
 

@@ -5,7 +5,9 @@
               '-------------------------- bytes ----------------------------------'
 
 Past a limit a caller is refused, or waits in line as long as it is willing to: those who came first enter first, so
-the order of calls is the order of commands. One command larger than all the bytes enters when it is alone.
+the order of calls is the order of commands. One command larger than all the bytes enters when it is alone. How large
+each kind of command is, whether it fills the disk, and whose order it must keep is told here, once for all commands:
+the type checker fails if one is forgotten.
 """
 
 from __future__ import annotations
@@ -15,9 +17,72 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import assert_never
 
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup_service.host.wakeups import Outcome, deliver
+from psoup.events.commands import (
+    AlterStream,
+    Attach,
+    Command,
+    CreateStream,
+    DropStream,
+    Heartbeat,
+    Push,
+    Recall,
+    Register,
+    RegisterMany,
+    Unregister,
+)
+from psoup_service.host.worker import Outcome, deliver
+
+StreamKey = tuple[str, str]
+"""A tenant, and the name of its stream in lower case."""
+
+COMMAND_BYTES = 1_000
+"""Room that a command takes beside its tuples and its text."""
+ROW_BYTES = 64
+"""Bytes that the parameters of a query take, about."""
+
+
+def size_of(command: Command) -> int:
+    """Bytes of room that a command takes."""
+    match command:
+        case Push():
+            return COMMAND_BYTES + int(command.table.get_total_buffer_size())
+        case RegisterMany():
+            texts = sum(map(len, command.statements))
+            if command.rows is not None:
+                texts = command.count * (texts + ROW_BYTES)
+            return COMMAND_BYTES + texts
+        case Register() | CreateStream():
+            return COMMAND_BYTES + len(command.sql)
+        case AlterStream() | DropStream() | Recall() | Attach() | Heartbeat() | Unregister():
+            return COMMAND_BYTES
+        case _:
+            assert_never(command)
+
+
+def grows(command: Command) -> bool:
+    """Whether a store without room refuses a command; to drop and to unregister is the way out of that."""
+    match command:
+        case Push() | Register() | RegisterMany() | CreateStream() | Attach():
+            return True
+        case AlterStream() | DropStream() | Recall() | Heartbeat() | Unregister():
+            return False
+        case _:
+            assert_never(command)
+
+
+def stream_of(command: Command) -> StreamKey | None:
+    """The stream whose commands must keep their order; None for a command that may overtake and be overtaken."""
+    match command:
+        case Push() | Recall() | Heartbeat() | Attach():
+            return command.tenant, command.stream.lower()
+        case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany() | Unregister():
+            return None
+        case _:
+            assert_never(command)
+
 
 RETRY_AFTER_MS = 50
 """What a refused caller is told to wait; a run of the writer takes some milliseconds."""

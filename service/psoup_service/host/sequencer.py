@@ -27,15 +27,12 @@ from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Command, Push
 from psoup_service.host.binder import BindingThread
-from psoup_service.host.committer import CommitGroup, Committer
+from psoup_service.host.committer import CommitGroup, Committer, Pause
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import CommandLine, Submission, is_large
-from psoup_service.host.pauses import Pause
 from psoup_service.host.pins import Pins
-from psoup_service.host.room import Room
-from psoup_service.host.sizes import grows
-from psoup_service.host.wakeups import deliver
-from psoup_service.host.worker import Failure, StageThread
+from psoup_service.host.room import Room, grows
+from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
 

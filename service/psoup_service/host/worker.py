@@ -1,19 +1,54 @@
-"""A thread with a name, a condition to sleep on, and an end: what sequencer, writer and maintainer have in common.
+"""A thread with a name, a condition to sleep on, and an end; and how a thread tells the event loop what came out.
 
     stop(finish=True)    end when there is no more work        stop(finish=False)    end after the work in hand
+    deliver(outcomes)    many futures resolved with one wake-up of each loop
 
-A stage sleeps on its condition and nowhere else: no polling, no time-outs. Whatever escapes `run` is a failure of the
-whole service, and is reported once.
+Sequencer, writer and maintainer are such stages. A stage sleeps on its condition and nowhere else: no polling, no
+time-outs. An error that escapes `run` is a failure of the whole service, and is reported once. A wake-up costs a write
+to the loop's socket; a group of commands shares one. A future whose caller has gone, and a loop that is closed, are
+passed over: the outcome stands whether or not it is heard.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from psoup.errors import Corrupt
+from psoup_service.host.frames import let_go
+
+Outcome = tuple["asyncio.Future[Any]", Any]
+"""A future, and its result or the exception to raise there."""
+
+
+def deliver(outcomes: Iterable[Outcome]) -> None:
+    """Resolve the futures in their own loops, in order. From any thread; never blocks, never raises."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_loop.setdefault(outcome[0].get_loop(), []).append(outcome)
+    for loop, group in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, group)
+        except RuntimeError:  # the loop is closed: nobody waits there any more
+            continue
+
+
+def _resolve(group: list[Outcome]) -> None:
+    for future, outcome in group:
+        failed = isinstance(outcome, BaseException)
+        if failed:
+            let_go(outcome)
+        if future.done():
+            continue
+        if failed:
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
 
 _log = logging.getLogger(__name__)
 

@@ -25,8 +25,7 @@ from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.room import Room
-from psoup_service.host.wakeups import Outcome, deliver
-from psoup_service.host.worker import Failure, StageThread
+from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.turns import ShortTurns
 
 RUN_ROWS = 65_536

@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow as pa
 from google.protobuf import duration_pb2
 
-from psoup.admission.batches import check_times, read_columns
+from psoup.admission.pushes import check_times, read_columns
 from psoup.columns import arrow_schema
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, PSoupError

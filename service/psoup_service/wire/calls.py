@@ -26,10 +26,9 @@ from psoup.errors import FailedPrecondition, Internal, InvalidInput, PSoupError,
 from psoup_service.host.frames import let_go
 from psoup_service.metrics import Metrics
 from psoup_service.wire import fields
-from psoup_service.wire.deadlines import Deadlines
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.limits import Limits
-from psoup_service.wire.receiving import SMALL_BYTES, Charge, Receiving, named
+from psoup_service.wire.receiving import SMALL_BYTES, Charge, Deadlines, Receiving, named
 from psoup_service.wire.status import abort, code_of
 
 Context: TypeAlias = grpc.aio.ServicerContext

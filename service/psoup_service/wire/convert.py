@@ -18,7 +18,7 @@ from psoup.answer import Completeness, PlanStep, QueryRecord, StreamDescription
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
-from psoup.plan.window_text import describe_window
+from psoup.plan.canonical import describe_window
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from psoup_service.host.wakeups import deliver
+from psoup_service.host.worker import deliver
 
 T = TypeVar("T")
 

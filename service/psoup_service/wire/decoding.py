@@ -20,12 +20,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from psoup.batch_names import positions
 from psoup.errors import InvalidBatch
-from psoup.model import StreamSpec
+from psoup.model import StreamSpec, positions
 from psoup.wording import counted, verb
-from psoup_service.host.room import TakenRoom
-from psoup_service.host.sizes import COMMAND_BYTES, ROW_BYTES
+from psoup_service.host.room import COMMAND_BYTES, ROW_BYTES, TakenRoom
 from psoup_service.wire import ipc
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.envelope import Outline

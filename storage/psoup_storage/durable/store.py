@@ -32,7 +32,7 @@ from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
 from psoup_storage.durable.chunks.covering import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.restoring import Restoring
-from psoup_storage.durable.directory import INCOMING, DataDirectory
+from psoup_storage.durable.directory import INCOMING, DataDirectory, Notes
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder, Edge, LogRow, encode
 from psoup_storage.durable.log.departures import Departures
@@ -44,7 +44,6 @@ from psoup_storage.durable.log.forgetting import (
     forget_stream,
     forget_the_dead,
 )
-from psoup_storage.durable.notes import Notes
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from psoup.admission.batches import check_finite
+from psoup.admission.pushes import check_finite
 from psoup.columns import Batch, Column
 from psoup.config import CHUNK_ROWS
 from psoup.data.archived import TIME

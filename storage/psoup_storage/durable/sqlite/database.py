@@ -32,7 +32,7 @@ from psoup_storage.durable.log.log import SLICES, orphans
 from psoup_storage.durable.sqlite.seals import broken_seals, register, seals
 from psoup_storage.durable.sqlite.shrinking import shrink
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema
-from psoup_storage.durable.sqlite.synced import Synced
+from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import apsw
 
 from psoup_storage.durable.sqlite.seals import register
-from psoup_storage.durable.sqlite.synced import lost_frame
-from psoup_storage.durable.sqlite.wal import damaged_frame
+from psoup_storage.durable.sqlite.wal import damaged_frame, lost_frame
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
 

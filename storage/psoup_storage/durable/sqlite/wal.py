@@ -11,18 +11,73 @@ frame was whole once, everything from there on was acknowledged, and would be go
     it is one bit away from its checksum, and what      a torn frame looks so, too, if an older one was in its place:
     is behind it up to the commit is whole              page 1, for a database of 34 pages and then of 35; but the
                                                         frames behind it are not there then
+    a note says that so many frames of the log with     damage of the last transaction looks like a torn write but for
+    these salts are on the disk (`Synced`)              this note, written behind each commit
 
-Nothing is repaired here. The checksums are SQLite's (https://sqlite.org/fileformat2.html, section 4.2).
+The note is not synced: it never says more than the disk has, and after a power cut it may say less. It speaks of one
+life of the log only, from one reset to the next: each has salts of its own. Nothing is repaired here. The checksums are
+SQLite's (https://sqlite.org/fileformat2.html, section 4.2).
 """
 
 from __future__ import annotations
 
+import os
 import struct
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from psoup.columns import Array
+from psoup_storage.durable.directory import Notes
+
+_NAME = "log-end"
+_SALTS = 16, 8
+"""Where they are in the header of the log, and their bytes."""
+
+
+class Synced:
+    """Of the write-ahead log `wal`, for who commits."""
+
+    def __init__(self, wal: Path) -> None:
+        self._wal = wal
+        self._notes = Notes(wal.parent)
+        self._salts = b""
+
+    def reached(self, frames: int) -> None:
+        """A commit is on the disk, and the log has so many frames. Some microseconds."""
+        self._salts = self._salts or _salts(self._wal)
+        if self._salts:
+            text = f"{frames} {self._salts.hex()}"
+            self._notes.write(_NAME, f"{text} {zlib.crc32(text.encode()):08x}")
+
+    def reset(self) -> None:
+        """The log may begin anew with the next commit."""
+        self._salts = b""
+
+    def close(self, *, whole: bool) -> None:
+        """Leave the note, or remove it: the log has moved to the database as a whole. Idempotent."""
+        if whole:
+            self._notes.write(_NAME, "")
+        self._notes.close()
+
+
+def lost_frame(wal: Path, valid: int) -> int | None:
+    """The number of the first frame (from 0) that was on the disk and is not among the `valid` ones, if any."""
+    text, _, check = Notes(wal.parent).read(_NAME).rpartition(" ")
+    if f"{zlib.crc32(text.encode()):08x}" != check:
+        return None
+    frames, _, salts = text.partition(" ")
+    return valid if salts == _salts(wal).hex() and int(frames) > valid else None
+
+
+def _salts(wal: Path) -> bytes:
+    start, size = _SALTS
+    with suppress(OSError), open(wal, "rb") as file:
+        return os.pread(file.fileno(), size, start)
+    return b""
+
 
 _HEADER = 32
 _FRAME = 24

@@ -32,10 +32,10 @@ from psoup.wording import counted
 from psoup_storage.durable.chunks.covering import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow
 from psoup_storage.durable.directory import CACHE, DATABASE, INCOMING, LOCK, DataDirectory
+from psoup_storage.durable.directory import PREFIX as NOTE
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder, Edge, LogRow
 from psoup_storage.durable.log.numbers import Numbers
-from psoup_storage.durable.notes import PREFIX as NOTE
 from psoup_storage.durable.sqlite.database import FORMAT, SCHEMA
 from psoup_storage.durable.sqlite.seals import broken_seals
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, open_to_look

@@ -16,8 +16,7 @@ from psoup_storage.durable.chunks.archive import ColumnCache
 from psoup_storage.durable.chunks.covering import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder
 from psoup_storage.durable.chunks.restoring import Restoring
-from psoup_storage.durable.directory import DataDirectory
-from psoup_storage.durable.notes import Notes
+from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.sqlite.database import FORMAT, Database
 from psoup_storage.durable.sqlite.structure import open_to_look
 from psoup_storage.durable.store import CACHE_BYTES, DurableStore
