@@ -107,12 +107,12 @@ def ask(
 ) -> Answer:
     """The answer of a bound query. The arguments, errors and the answer are those of `invoke`.
 
-    Raises FailedPrecondition, reason STREAM_CHANGED, if its stream has been defined anew since it was bound: bind it
-    again. Values of WHERE that cannot be computed are counted in the part of the window that was looked at.
+    Raises FailedPrecondition, reason STREAM_CHANGED, if its stream was dropped or defined anew since it was bound:
+    bind it again. Values of WHERE that cannot be computed are counted in the part of the window that was looked at.
     """
     (selection,) = query.selections
-    view = snapshot.stream(query.stream, tenant)
-    if view.spec is not selection.source.spec:
+    view = snapshot.streams.get((tenant, query.stream.lower()))
+    if view is None or view.spec is not selection.source.spec:
         raise FailedPrecondition(
             f"stream {query.stream!r} was changed while the statement was read; ask again", reason="STREAM_CHANGED"
         )

@@ -31,6 +31,7 @@ from psoup_proto.v1 import (
     queries_pb2_grpc,
     server_pb2_grpc,
     staging_pb2_grpc,
+    statements_pb2_grpc,
     streams_pb2_grpc,
 )
 from psoup_service.clock import SystemClock
@@ -48,6 +49,7 @@ from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.queries import QueryServicer
 from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.staging import StagingServicer
+from psoup_service.servicers.statements import StatementServicer
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.settings import Settings
 from psoup_service.warmup import warm_up
@@ -188,8 +190,13 @@ class Service:
     def _make_server(self) -> tuple[grpc.aio.Server, Calls]:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = Calls(self._limits, self._metrics, self._decoders, self._backend.check_stream)
+        streams = StreamServicer(self._backend)
         for register, servicer in (
-            (streams_pb2_grpc.add_StreamServiceServicer_to_server, StreamServicer(self._backend)),
+            (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
+            (
+                statements_pb2_grpc.add_StatementServiceServicer_to_server,
+                StatementServicer(self._backend, streams),
+            ),
             (ingest_pb2_grpc.add_IngestServiceServicer_to_server, IngestServicer(self._backend)),
             (
                 staging_pb2_grpc.add_StagingServiceServicer_to_server,

@@ -27,6 +27,7 @@ from psoup_proto.v1 import (
     queries_pb2_grpc,
     server_pb2_grpc,
     staging_pb2_grpc,
+    statements_pb2_grpc,
     streams_pb2_grpc,
 )
 from psoup_proto.v1 import ingest_pb2 as ingest
@@ -58,6 +59,7 @@ class Wire:
         self.ingest = ingest_pb2_grpc.IngestServiceStub(channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(channel)
+        self.statements = statements_pb2_grpc.StatementServiceStub(channel)
         self.server = server_pb2_grpc.ServerServiceStub(channel)
         self.attach = attach_pb2_grpc.AttachServiceStub(channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(channel)

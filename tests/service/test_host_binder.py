@@ -240,13 +240,13 @@ def test_a_sender_of_many_registrations_has_the_turns_of_one(monkeypatch: pytest
             hold.gate.set()
             assert (await alone).sequence == 2
             assert sorted([one.sequence for one in await asyncio.gather(first, *others)]) == list(range(3, 23))
-            assert not rig.host._sequencer._binder.has_work()
+            assert not rig.host._sequencer.binder.has_work()
 
     asyncio.run(scenario())
 
 
 def _waiting(rig: Rig) -> int:
-    return sum(map(len, rig.host._sequencer._binder._works.values()))
+    return sum(map(len, rig.host._sequencer.binder._works.values()))
 
 
 def test_a_drain_waits_for_what_is_bound_and_a_close_does_not(held: Held) -> None:

@@ -24,6 +24,7 @@ from psoup_proto.v1 import (
     queries_pb2,
     server_pb2,
     staging_pb2,
+    statements_pb2,
     streams_pb2,
 )
 from psoup_service.settings import Settings
@@ -31,7 +32,17 @@ from psoup_service.wire.status import CODES, OWN_CODES
 from psoup_testing.budget import Budget
 from psoup_testing.wire import Wire, ipc, run
 
-FILES = (streams_pb2, ingest_pb2, staging_pb2, queries_pb2, server_pb2, backup_pb2, attach_pb2, cover_pb2)
+FILES = (
+    streams_pb2,
+    ingest_pb2,
+    staging_pb2,
+    queries_pb2,
+    server_pb2,
+    backup_pb2,
+    attach_pb2,
+    cover_pb2,
+    statements_pb2,
+)
 METHODS = [
     method for module in FILES for service in module.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]

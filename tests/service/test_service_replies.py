@@ -123,7 +123,7 @@ def test_a_row_that_fits_no_message_is_refused_by_name() -> None:
     soup.execute("CREATE STREAM s (t TEXT)")
     query = soup.register("SELECT t, t AS u, t AS v FROM s")
     soup.push("s", pa.table({"t": ["short", "x" * 40_000]}))
-    pieces = Pieces(soup.invoke(query).lean(), 1_000, 100_000)
+    pieces = Pieces(soup.invoke(query).lean(), queries.InvokeStreamResponse, 1_000, 100_000)
     assert pieces.next() is not None
     first = pieces.next()
     assert first is not None

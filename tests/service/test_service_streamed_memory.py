@@ -12,6 +12,7 @@ import pytest
 
 from psoup.local import LocalPSoup
 from psoup_client import Client
+from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
 
@@ -34,7 +35,7 @@ def test_an_answer_that_waits_for_its_reader_holds_no_row_that_it_can_look_up_ag
     gc.collect()
     tracemalloc.start()
     try:
-        pieces = Pieces(soup.invoke(query).lean(), Limits().chunk_bytes)
+        pieces = Pieces(soup.invoke(query).lean(), queries_pb2.InvokeStreamResponse, Limits().chunk_bytes)
         for _ in range(3):
             assert pieces.next() is not None
         gc.collect()
@@ -48,7 +49,7 @@ def test_an_answer_that_waits_for_its_reader_holds_no_row_that_it_can_look_up_ag
 def test_pieces_found_again_are_the_answer() -> None:
     soup, query = _soup()
     answer = soup.invoke(query)
-    pieces = Pieces(answer.lean(), Limits().chunk_bytes)
+    pieces = Pieces(answer.lean(), queries_pb2.InvokeStreamResponse, Limits().chunk_bytes)
     messages = list(iter(pieces.next, None))
     assert max(len(message.arrow_ipc) for message in messages) < 2.2 * Limits().chunk_bytes
     with pa.ipc.open_stream(b"".join(message.arrow_ipc for message in messages)) as reader:

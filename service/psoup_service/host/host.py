@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 
 from psoup.admission import Admission
 from psoup.clock import Clock
-from psoup.errors import Internal, OutOfRange, PSoupError, ResourceExhausted, Unavailable
+from psoup.errors import Internal, OutOfRange, PSoupError, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.change import rows_of
 from psoup.events.commands import Command
@@ -30,13 +30,12 @@ from psoup.events.events import Event
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
-from psoup.wording import counted, verb
 from psoup_service.host.line import Submission
 from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.readers import Allowance, Read, Readers
-from psoup_service.host.room import RETRY_AFTER_MS, Room, TakenRoom, size_of
+from psoup_service.host.readers import Allowance, Read, Readers, ReadsUnderWay
+from psoup_service.host.room import Room, TakenRoom, size_of
 from psoup_service.host.sequencer import Sequencer
 from psoup_service.host.worker import Outcome, deliver
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
@@ -76,13 +75,12 @@ class Host(Generic[SnapshotT]):
         self._admission = admission
         self._store = store
         self.clock = clock
-        self._pending = pending
         self._lock = threading.Lock()
         self._state = "starting"
         self._failure = ""
         self._given_up = False
         self._enders: list[asyncio.Future[None]] = []
-        self._reads = 0
+        self._reads = ReadsUnderWay(pending)
         self._closed = threading.Event()
         self._room = Room(pending, queue_bytes)
         self._guard = Guard(store, quarantine)
@@ -237,13 +235,6 @@ class Host(Generic[SnapshotT]):
         """
         if self._closed.is_set():
             raise self._refusal()
-        if self._reads >= self._pending:
-            raise ResourceExhausted(
-                f"{counted(self._reads, 'read')} {verb(self._reads, 'is', 'are')} under way, the most there may"
-                f" be; try again in {RETRY_AFTER_MS} ms",
-                reason="BUSY",
-                retry_after_ms=RETRY_AFTER_MS,
-            )
 
         def work(reading: Read) -> T:
             own = budget or self._allowance.budget()
@@ -255,15 +246,21 @@ class Host(Generic[SnapshotT]):
                 if budget is None:
                     own.close()
 
-        self._reads += 1
-        try:
-            return await self._readers.read(work, tenant=tenant, long=long)
-        except (RuntimeError, ReadEnded) as problem:
-            if self._closed.is_set():  # the readers have dropped it
-                raise self._refusal() from problem
-            raise
-        finally:
-            self._reads -= 1
+        with self._reads:
+            try:
+                return await self._readers.read(work, tenant=tenant, long=long)
+            except (RuntimeError, ReadEnded) as problem:
+                if self._closed.is_set():  # the readers have dropped it
+                    raise self._refusal() from problem
+                raise
+
+    async def bound(self, bind: Callable[[SnapshotT], T], sender: Hashable) -> T:
+        """`bind` of a fresh snapshot, on the thread that binds statements, in turn with registrations that take long.
+
+        Raises what `bind` raises; ResourceExhausted with too many reads under way; what `submit` would while draining.
+        """
+        with self._reads:
+            return await self._sequencer.binder.made(lambda: bind(self.snapshot()), sender, self._refusal)
 
     async def wait_for(self, sequence: int, timeout: float) -> None:
         """Return once `sequence` is applied: what was acknowledged with it can be read.
@@ -294,7 +291,7 @@ class Host(Generic[SnapshotT]):
             "runs": self._writer.runs,
             "installed": self._writer.installed,
             "pending_commands": self._room.commands,
-            "pending_reads": self._reads,
+            "pending_reads": self._reads.count,
             "queued_events": self._writer.queued,
             "queued_bytes": self._room.bytes,
             "reserved_bytes": self._admission.reserved_bytes,

@@ -23,7 +23,9 @@ from typing import Any, TypeVar
 
 from psoup.errors import ResourceExhausted
 from psoup.reading import NO_LIMIT, ReadBudget, ReadEnded
+from psoup.wording import counted, verb
 from psoup_service.host.archive_speed import ArchiveSpeed
+from psoup_service.host.room import RETRY_AFTER_MS
 from psoup_service.host.worker import deliver
 from psoup_service.turns import ShortTurns
 
@@ -81,6 +83,27 @@ LONG_S = 0.02
 
 _ASIDE = 32
 """Reads that may have stepped aside: each holds a thread and what it has found."""
+
+
+class ReadsUnderWay:
+    """A context for each read of calls; raises ResourceExhausted for one more than `limit`. One event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self.count = 0
+        self._limit = limit
+
+    def __enter__(self) -> None:
+        if self.count >= self._limit:
+            raise ResourceExhausted(
+                f"{counted(self.count, 'read')} {verb(self.count, 'is', 'are')} under way, the most there may be; try"
+                f" again in {RETRY_AFTER_MS} ms",
+                reason="BUSY",
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
 
 
 class Read:

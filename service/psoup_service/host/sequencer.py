@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from psoup.admission import Admission
 from psoup.admission.binding import Binding
@@ -26,7 +27,7 @@ from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Command, Push
-from psoup_service.host.binder import BindingThread
+from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.committer import CommitGroup, Committer, Pause
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import CommandLine, Submission, is_large
@@ -68,7 +69,7 @@ class Sequencer(StageThread):
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._taken = 0
         """Commands that were taken up."""
-        self._binder = BindingThread(self._come_back, lambda: self._taken, failed)
+        self.binder = BindingThread(lambda: self._taken, failed)
         self.jumps = Jumps()
         self._beside = 0
         """Submissions that the binder has."""
@@ -90,7 +91,7 @@ class Sequencer(StageThread):
 
     def start(self) -> None:
         """Start the threads; a store without a disk needs no committer."""
-        self._binder.start()
+        self.binder.start()
         if self._store.durable:
             self._committer.start()
         super().start()
@@ -99,14 +100,14 @@ class Sequencer(StageThread):
         """End after the work in hand, or (`finish`) after the last command that waits is answered."""
         super().stop(finish=finish)
         if not finish:
-            self._binder.stop(finish=False)
+            self.binder.stop(finish=False)
             self._committer.stop(finish=False)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for all threads."""
         end = None if timeout is None else time.monotonic() + timeout
         ended = super().join(timeout)
-        for stage in (self._binder, self._committer):
+        for stage in (self.binder, self._committer):
             ended = stage.join(None if end is None else max(0.0, end - time.monotonic())) and ended
         return ended
 
@@ -181,7 +182,7 @@ class Sequencer(StageThread):
             while self._pauses:
                 self._pauses.popleft().waive()
         self._refuse(left)
-        self._binder.stop(finish=False)
+        self.binder.stop(finish=False)
         self._committer.give_up()
         self._committer.stop(finish=self._finishing)
 
@@ -280,7 +281,9 @@ class Sequencer(StageThread):
             return False
         with self.condition:
             self._beside += 1
-        self._binder.put(replace(submission, binding=binding, bindings=submission.bindings + 1), binding)
+        bound = replace(submission, binding=binding, bindings=submission.bindings + 1)
+        left, end = submission.answer.cancelled, partial(self._come_back, bound)
+        self.binder.put(BindingJob(submission.sender, left, binding.advance, end))
         return True
 
     def _prepare(self, command: Command, size: int, binding: Binding | None = None) -> Prepared:

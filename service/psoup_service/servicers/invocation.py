@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from psoup.answer import Answer, Snapshot, in_memory, invoke
@@ -23,12 +24,13 @@ from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, P
 from psoup.model import WindowClause
 from psoup.reading import ReadBudget
 from psoup.sql import window_clause
-from psoup_proto.v1 import queries_pb2
+from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.expectations import Expectations, Unexpected
 from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import ender
+from psoup_service.wire.limits import Limits
 
 _MANY, _MANY_S = 10_000, 0.25
 """Most IDs of an InvokeMany, and seconds after which it replies with what it has."""
@@ -39,6 +41,7 @@ _ROWS, _MAX_ROWS = 100, 10_000
 _MAX_WINDOW = 1_000
 
 Request = queries_pb2.InvokeRequest | queries_pb2.InvokeStreamRequest | queries_pb2.InvokeRowsRequest
+Question = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,11 @@ class Invocation:
 
     async def Invoke(self, request: queries_pb2.InvokeRequest, context: Context) -> queries_pb2.InvokeResponse:
         """The answer in one message."""
-        max_bytes = self._max_bytes(request.max_bytes)
+        max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         wanted = await self._wanted(request, context)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
-            return answers.whole(wanted.answer(snapshot, budget), max_bytes)
+            return answers.whole(wanted.answer(snapshot, budget), max_bytes, queries_pb2.InvokeResponse)
 
         response = self._at_once(wanted, make)
         if response is None:
@@ -123,14 +126,15 @@ class Invocation:
             raise InvalidInput(
                 f"query_ids has {len(request.query_ids):,} IDs; it must be from 1 to {_MANY:,}", field="query_ids"
             )
-        max_bytes, as_of = self._max_bytes(request.max_bytes), await self._instant(request)
+        max_bytes = most_bytes(request.max_bytes, self._backend.limits)
+        as_of = await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(context), self._backend.now(), request.accept_truncation
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
             def make(name: str, room: int) -> queries_pb2.InvokeResponse:
                 query_id = self._backend.ids.read_query(name)
                 wanted = _Wanted(query_id, name, tenant, now, as_of, None, accept)
-                return answers.whole(wanted.answer(snapshot, budget), room)
+                return answers.whole(wanted.answer(snapshot, budget), room, queries_pb2.InvokeResponse)
 
             return _some(request.query_ids, make, max_bytes)
 
@@ -142,25 +146,11 @@ class Invocation:
         self, request: queries_pb2.InvokeStreamRequest, context: Context
     ) -> AsyncIterator[queries_pb2.InvokeStreamResponse]:
         """The answer in pieces."""
-        backend = self._backend
         wanted = await self._wanted(request, context)
-        budget, pin = backend.host.budget(), None
-        try:
-            answer = await backend.host.evaluate(
-                lambda snapshot, own: wanted.answer(snapshot, own).lean(), budget=budget, tenant=wanted.tenant
-            )
-            pin = backend.host.pins.hold(answer.record.stream_id, answer.chunks, ender())
-            pieces = answers.Pieces(answer, backend.limits.chunk_bytes, backend.limits.reply_bytes)
-            del answer  # its pieces have it, as long as they need it
-            while message := await backend.host.evaluate(
-                lambda _, __: pieces.next(), budget=budget, tenant=wanted.tenant
-            ):
-                backend.metrics.answered(message.rows)
+        pieces = in_pieces(self._backend, wanted.tenant, wanted.answer, queries_pb2.InvokeStreamResponse)
+        async with aclosing(pieces):
+            async for message in pieces:
                 yield message
-        finally:
-            budget.close()
-            if pin is not None:
-                backend.host.pins.release(pin)
 
     async def InvokeRows(
         self, request: queries_pb2.InvokeRowsRequest, context: Context
@@ -190,12 +180,8 @@ class Invocation:
         """Read the request, and wait for `min_sequence`."""
         backend = self._backend
         query_id = backend.ids.read_query(request.query_id)
-        if len(request.window) > _MAX_WINDOW:  # it is parsed on the loop
-            raise InvalidInput(
-                f"window has {len(request.window):,} characters; {_MAX_WINDOW:,} is the most", field="window"
-            )
-        window = window_clause(request.window) if request.window else None
-        as_of = await self._instant(request)
+        window = other_window(request.window)
+        as_of = await instant(backend, request)
         return _Wanted(
             query_id,
             request.query_id,
@@ -205,17 +191,6 @@ class Invocation:
             window,
             request.accept_truncation,
         )
-
-    async def _instant(self, request: Request | queries_pb2.InvokeManyRequest) -> int | None:
-        """Wait for `min_sequence`; `as_of`, if it is set."""
-        as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
-        await self._backend.reflecting(request.min_sequence)
-        return as_of
-
-    def _max_bytes(self, asked: int) -> int:
-        if asked < 0:
-            raise InvalidInput(f"max_bytes is {asked}; it must not be negative", field="max_bytes")
-        return min(asked or _DEFAULT_BYTES, self._backend.limits.answer_bytes)
 
     def _at_once(
         self, wanted: _Wanted, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
@@ -230,6 +205,48 @@ class Invocation:
             return self._expectations.on_loop(wanted.query_id, lambda budget: make(snapshot, budget))
         except Unexpected:
             return None
+
+
+def other_window(text: str) -> WindowClause | None:
+    """The window of a request, if it has one."""
+    if len(text) > _MAX_WINDOW:  # it is parsed on the loop
+        raise InvalidInput(f"window has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field="window")
+    return window_clause(text) if text else None
+
+
+async def instant(backend: Backend, request: Request | queries_pb2.InvokeManyRequest | Question) -> int | None:
+    """Wait for a request's `min_sequence`; its `as_of`, if it is set."""
+    as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
+    await backend.reflecting(request.min_sequence)
+    return as_of
+
+
+def most_bytes(asked: int, limits: Limits) -> int:
+    """Bytes that an answer in one message may have, of which a request `asked` for so many."""
+    if asked < 0:
+        raise InvalidInput(f"max_bytes is {asked}; it must not be negative", field="max_bytes")
+    return min(asked or _DEFAULT_BYTES, limits.answer_bytes)
+
+
+async def in_pieces(
+    backend: Backend, tenant: str, make: Callable[[Snapshot, ReadBudget], Answer], kind: type[answers.Piece]
+) -> AsyncGenerator[answers.Piece]:
+    """The messages of what `make` answers: made one after the other on reader threads, as the client takes them."""
+    budget, pin = backend.host.budget(), None
+    try:
+        answer = await backend.host.evaluate(
+            lambda snapshot, own: make(snapshot, own).lean(), budget=budget, tenant=tenant
+        )
+        pin = backend.host.pins.hold(answer.record.stream_id, answer.chunks, ender())
+        pieces = answers.Pieces(answer, kind, backend.limits.chunk_bytes, backend.limits.reply_bytes)
+        del answer  # its pieces have it, as long as they need it
+        while message := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
+            backend.metrics.answered(message.rows)
+            yield message
+    finally:
+        budget.close()
+        if pin is not None:
+            backend.host.pins.release(pin)
 
 
 def _some(

@@ -49,7 +49,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         command: Register | commands.RegisterMany = Register(request.statement, request.request_id, tenant)
         place = None
         if request.parameters:
-            command, place = await self._block(request, [request.statement], context, _check_one)
+            command, place = await self._block(request, [request.statement], context, check_one)
         with naming_requests(backend.ids):
             done, _ = await backend.change(command, place, context.peer())
         assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
@@ -204,7 +204,8 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         return queries_pb2.WaitForSequenceResponse(sequence=snapshot.sequence)
 
 
-def _check_one(rows: int) -> None:
+def check_one(rows: int) -> None:
+    """Raise InvalidInput unless the parameters of one statement have one row."""
     if rows != 1:
         raise InvalidInput(f"parameters has {counted(rows, 'row')}; give one, or call RegisterMany")
 

@@ -9,14 +9,14 @@ answer of any size takes the memory of one piece.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from psoup.answer import Answer, Message
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
-from psoup_proto.v1 import queries_pb2
+from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.wire.convert import completeness
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -27,7 +27,11 @@ _VALUE_BYTES = 12
 """What a value of a page takes on the wire beside its bytes in Arrow: a BOOLEAN is a bit there."""
 
 
-def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
+Whole = TypeVar("Whole", queries_pb2.InvokeResponse, statements_pb2.AskResponse)
+Piece = TypeVar("Piece", queries_pb2.InvokeStreamResponse, statements_pb2.AskStreamResponse)
+
+
+def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
     found = completeness(answer.completeness)
     parts: list[Any] = [answer.schema_message]
@@ -35,17 +39,17 @@ def whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
     matched = answer.matched
     answer.budget.found = matched
     if matched > 8 * max_bytes and answer.record.query.plan.keeps_rows:
-        return queries_pb2.InvokeResponse(completeness=found, too_large=True)  # a row takes a bit at the least
+        return kind(completeness=found, too_large=True)  # a row takes a bit at the least
     for part in answer.messages(max_bytes=max_bytes):
         size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)
         if size > max_bytes:
-            return queries_pb2.InvokeResponse(completeness=found, too_large=True)
+            return kind(completeness=found, too_large=True)
         rows, raw = _raw(part)
         parts.append(raw)
         count += rows
     parts.append(END_MARK)
     found.select_errors = answer.select_errors
-    return queries_pb2.InvokeResponse(completeness=found, arrow_ipc=b"".join(parts), rows=count)
+    return kind(completeness=found, arrow_ipc=b"".join(parts), rows=count)
 
 
 def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
@@ -55,29 +59,30 @@ def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
     return part.num_rows, part.serialize().to_pybytes()
 
 
-class Pieces:
+class Pieces(Generic[Piece]):
     """The messages of a streamed answer. `next` is called on a reader thread, one call at a time."""
 
-    def __init__(self, answer: Answer, chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, answer: Answer, kind: type[Piece], chunk_bytes: int, most_bytes: int = 64 * 1024 * 1024) -> None:
+        self._kind: type[Piece] = kind
         self._most = most_bytes
-        self._messages = self._all(answer, chunk_bytes)
+        self._messages: Iterator[Piece] = self._all(answer, chunk_bytes)
 
-    def next(self) -> queries_pb2.InvokeStreamResponse | None:
+    def next(self) -> Piece | None:
         """The next message, or None after the last. Raises what the answer raises."""
         return next(self._messages, None)
 
-    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[queries_pb2.InvokeStreamResponse]:
+    def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[Piece]:
         found = completeness(answer.completeness)
-        yield queries_pb2.InvokeStreamResponse(completeness=found, arrow_ipc=answer.schema_message)
+        yield self._kind(completeness=found, arrow_ipc=answer.schema_message)
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
         found.select_errors = answer.select_errors
-        yield queries_pb2.InvokeStreamResponse(completeness=found if found.select_errors else None, arrow_ipc=END_MARK)
+        yield self._kind(completeness=found if found.select_errors else None, arrow_ipc=END_MARK)
 
-    def _piece(self, rows: int, raw: bytes | Array) -> queries_pb2.InvokeStreamResponse:
+    def _piece(self, rows: int, raw: bytes | Array) -> Piece:
         """One message. Raises ResourceExhausted for a row that does not fit one."""
-        message = queries_pb2.InvokeStreamResponse(arrow_ipc=bytes(raw), rows=rows)
+        message = self._kind(arrow_ipc=bytes(raw), rows=rows)
         if message.ByteSize() > self._most:
             raise ResourceExhausted(
                 f"a row of this answer takes {len(raw):,} bytes, and a message may have {self._most:,}; select fewer"
