@@ -14,13 +14,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from psoup.admission import Admission
 from psoup.answer.ask import Questions, ask
 from psoup.answer.by_tuple import matches, matches_many
+from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.clock import Clock, VirtualClock
@@ -46,6 +47,7 @@ from psoup.events.commands import (
     RegisterMany,
     Unregister,
 )
+from psoup.events.tags import tag_of
 from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
@@ -72,6 +74,7 @@ class LocalPSoup:
         self.clock = clock or VirtualClock()
         self.admission = admission = Admission(config, archive=keep is not None)
         self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify)
+        admission.share_tags(lambda: self.engine.snapshot().tags)
         self._verify = verify
         self.tenant = tenant
         self._questions = Questions()
@@ -130,9 +133,11 @@ class LocalPSoup:
         """Promise that no tuple with a time below `time` (microseconds) will come."""
         self.submit(Heartbeat(stream, time, self.tenant))
 
-    def register(self, sql: str, request_id: str = "") -> int:
-        """Register a query; returns its ID."""
-        done = self.submit(Register(sql, request_id, self.tenant))
+    def register(
+        self, sql: str, request_id: str = "", *, key: str = "", labels: Mapping[str, str] | None = None
+    ) -> int:
+        """Register a query, under a key and with labels of the caller's own; returns its ID."""
+        done = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels)))
         assert isinstance(done, QueryAcknowledgement)
         return done.query_id
 
@@ -144,6 +149,17 @@ class LocalPSoup:
         done = self.submit(RegisterMany(statements, rows, request_id, self.tenant))
         assert isinstance(done, QueriesAcknowledgement)
         return range(done.first_id, done.first_id + done.count)
+
+    def query(self, key: str) -> int:
+        """The ID of the query with that key; raises NotFound."""
+        return self.engine.snapshot().query_with(key, self.tenant).query_id
+
+    def queries(self, stream: str | None = None, *, labels: Mapping[str, str] | None = None) -> list[int]:
+        """IDs of the queries, of one stream, or that have all of some labels."""
+        records = list_queries(
+            self.engine.snapshot(), tenant=self.tenant, limit=2**62, stream=stream, labels=tag_of("", labels).labels
+        )
+        return [record.query_id for record in records]
 
     def unregister(self, query_id: int) -> None:
         """Forget a query."""

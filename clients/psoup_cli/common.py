@@ -64,12 +64,28 @@ Since = Annotated[
         help="Promise that nothing was sent under this name before this event: if the service forgot the name.",
     ),
 ]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="Label to give, or to find queries by; repeatable."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on standard output.")]
 
 
 def exit_code(problem: PSoupError) -> int:
     """Return the exit code of the `psoup` command for an error of the SDK."""
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
+
+
+def labels_of(given: list[str] | None) -> dict[str, str]:
+    """Take labels apart."""
+    labels = dict[str, str]()
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(f"--label {text!r} is not NAME=VALUE")
+        if labels.setdefault(name, value) != value:
+            raise typer.BadParameter(f"--label {name} is given twice: a query has one value of it")
+    return labels
 
 
 def unreadable(problem: OSError | ValueError) -> str:

@@ -64,6 +64,16 @@ class Query:
         return self.info.sql
 
     @property
+    def key(self) -> str:
+        """The client's own name for it; "" without one."""
+        return self.info.key
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What it was labelled with."""
+        return self.info.labels
+
+    @property
     def window_kind(self) -> str:
         """`snapshot`, `landmark` or `sliding`."""
         return self.info.window_kind
@@ -148,9 +158,9 @@ class Query:
         self._client.note_sequence(connection.call(connection.queries.Unregister, request).sequence)
 
 
-def fetch_info(client: Session, query_id: str) -> QueryInfo:
-    """Ask the service for a query; raises NotFound."""
-    request = queries_pb2.GetQueryRequest(query_id=str(query_id))
+def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
+    """Ask the service for a query by its ID or its key; raises NotFound."""
+    request = queries_pb2.GetQueryRequest(query_id=str(query_id), key=key)
     return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
 
 

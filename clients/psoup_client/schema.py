@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -124,7 +124,10 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
-    """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding."""
+    """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
+
+    `key` is the client's own name for it, "" without one.
+    """
 
     query_id: str
     sql: str
@@ -135,6 +138,8 @@ class QueryInfo:
     columns: tuple[ColumnInfo, ...]
     registered: dt.datetime
     sequence: int
+    key: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(message: queries_pb2.Query) -> QueryInfo:
@@ -149,6 +154,8 @@ class QueryInfo:
             columns=columns_of(message.columns),
             registered=from_proto(message.register_time),
             sequence=message.sequence,
+            key=message.key,
+            labels=dict(sorted(message.labels.items())),
         )
 
 

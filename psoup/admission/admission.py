@@ -22,7 +22,9 @@ from psoup.admission.definitions import check_archive, check_drop, decide_alter,
 from psoup.admission.producers import Producers, check_identity
 from psoup.admission.pushes import decide_heartbeat, decide_push, latest_time
 from psoup.admission.query_streams import Owners
-from psoup.admission.registration import EventPlace, check_block, decide_register, decide_register_many
+from psoup.admission.registration import EventPlace, Standing, check_block, decide_register, decide_register_many
+from psoup.admission.requests import call_digest
+from psoup.admission.tags import KnownTags
 from psoup.config import EngineConfig
 from psoup.errors import (
     Internal,
@@ -55,7 +57,9 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.events.tags import NO_TAG
 from psoup.invariants import ensure
+from psoup.published.tags import PublishedTags
 
 
 def _anything(event: Event) -> None:
@@ -76,9 +80,14 @@ class Admission:
         self._tenants: dict[str, Tenant] = {}
         self._streams: dict[int, KnownStream] = {}
         self._queries = Owners(config.shape.owner_page)
+        self._tags = KnownTags()
         self._next_stream = 1
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)
+
+    def share_tags(self, published: Callable[[], PublishedTags]) -> None:
+        """Find keys in what the writer of these events has published, from now on; before, they are kept here."""
+        self._tags.share(published)
 
     @property
     def sequence(self) -> int:
@@ -178,6 +187,7 @@ class Admission:
             "next": (self._next_stream, self._next_query),
             "reserved": (self._budget.tuples, self._budget.queries, self._budget.producers),
             "queries": dict(self._queries.items()),
+            "tags": list(self._tags.items()),
             "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
             "streams": {
                 stream.stream_id: (
@@ -213,6 +223,7 @@ class Admission:
         ensure(not gone, self, "a query is on a stream that is gone", streams=gone)
         for stream in streams.values():
             stream.producers.check()
+        self._tags.check(self._queries)
         for tenant in self._tenants.values():
             tenant.requests.check(self._queries)
 
@@ -288,9 +299,10 @@ class Admission:
         if binding is None:
             binding = Binding(tenant, command, self._config, self._budget)
         place = EventPlace(self._sequence + 1, self._next_query, now)
+        standing = Standing(self._queries, self._tags, self._budget)
         if isinstance(command, Register):
-            return decide_register(binding, command, tenant, self._queries, self._budget, place)
-        return decide_register_many(binding, command, tenant, self._queries, self._budget, place)
+            return decide_register(binding, command, tenant, standing, place)
+        return decide_register_many(binding, command, tenant, standing, place)
 
     def _decide_unregister(self, command: Unregister) -> Prepared:
         stream_id = self._queries.get(command.query_id)
@@ -359,8 +371,11 @@ class Admission:
         if isinstance(event, Registered):
             first, count = event.query_id, 1
             self._queries.add(first, count, event.stream_id)
+            if event.tag is not NO_TAG:
+                self._tags.adopt(event, call_digest(event.query.text, event.tag))
         else:
             first, count, gone = event.first_id, len(event.queries), event.gone
+            self._tags.adopt(event, event.digest)
             self._queries.add_block(first, count, event.stream_ids)
         self._budget.adopt(event)
         self._tenants[event.tenant].requests.remember(event, self._config.kept_requests)
@@ -371,4 +386,5 @@ class Admission:
     def _remove_query(self, tenant: str, query_id: int) -> None:
         self._queries.remove(query_id)
         self._tenants[tenant].requests.unregistered(query_id, self._queries)
+        self._tags.unregistered(query_id, self._queries)
         self._budget.give_back_query(query_id)

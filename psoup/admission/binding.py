@@ -17,13 +17,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from psoup.admission.budget import Budget, block_charge, text_charge
+from psoup.admission.budget import Budget, block_charge, tags_charge, text_charge
 from psoup.admission.catalog import Tenant
+from psoup.admission.tags import check_tags
 from psoup.clauses.factor_table import Preparation
 from psoup.config import EngineConfig
 from psoup.data.windows import check_window
 from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
 from psoup.events.commands import Command, Register, RegisterMany
+from psoup.events.tags import content_of
 from psoup.gc_pause import without_collector
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
@@ -84,7 +86,7 @@ class Binding:
         self._specs: dict[str, StreamSpec | None] = {}
         """What the names of streams meant."""
         self._problem: PSoupError | None = None
-        self._done = False
+        self._done = self._tagged = False
         self._values = isinstance(command, RegisterMany) and command.rows is not None
         self._steps = self._work()
 
@@ -109,6 +111,13 @@ class Binding:
         ensure(self._done, self, "it is asked before it has ended")
         if self._problem is not None:
             raise self._problem
+
+    def check_tags(self) -> None:
+        """Raise InvalidInput for keys and labels of a block that may not be. O(bytes), once."""
+        assert isinstance(self.command, RegisterMany)
+        if self.command.tags is not None and not self._tagged:
+            check_tags(self.command.tags, self.command.tenant, self.command.number)
+        self._tagged = True
 
     def stands(self, tenant: Tenant) -> bool:
         """Whether the names of streams still mean what they did; nothing is known of a command that was repeated."""
@@ -137,10 +146,14 @@ class Binding:
 
     def _work(self) -> Iterator[None]:
         command = self.command
-        if isinstance(command, RegisterMany) and command.request_id:
-            self.digest()
+        if isinstance(command, RegisterMany):
+            self.check_tags()
+            self.charge += tags_charge(command.tags) * command.count
+            if command.request_id or command.tags is not None:
+                self.digest()
             yield
-        if self._beside and self._tenant.requests.knows(command.request_id):
+        keyed = isinstance(command, RegisterMany) and command.tags is not None and command.tags.keys is not None
+        if self._beside and not keyed and self._tenant.requests.knows(command.request_id):
             return  # it will be answered as before
         if isinstance(command, Register):
             yield from self._bind_texts([command.sql], None)
@@ -235,6 +248,8 @@ def block_digest(command: RegisterMany) -> bytes:
     """16 bytes that identify what is asked for, without the request ID. O(bytes)."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(command.names).encode())
+    for part in () if command.tags is None else content_of(command.tags):
+        digest.update(part)
     for sql in command.statements:
         digest.update(sql.encode("utf-8", "surrogatepass") + b"\0")
     if isinstance(command.rows, pa.Table):

@@ -17,6 +17,7 @@ from sortedcontainers import SortedDict
 
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
+from psoup.events.tags import Tag, TagColumns
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql.templates.block import BoundBlock
@@ -38,6 +39,9 @@ FREE_INTERVALS, INTERVAL_BYTES = 16, 256
 
 ROW_INTERVAL_BYTES = 64
 """What such an interval takes in a block, whose intervals are columns of the index."""
+
+TAG_BYTES = 64
+"""What a key takes beside its text, and a label: the runs that find it."""
 
 STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
 """A stream without a tuple, and each of its columns: buffers of the open chunk, the index of its queries."""
@@ -104,14 +108,15 @@ class Budget:
     def adopt(self, event: Registered | RegisteredMany) -> None:
         """The queries of an event are promised."""
         if isinstance(event, Registered):
-            self._charges[event.query_id] = size = text_charge(event.query)
+            self._charges[event.query_id] = size = text_charge(event.query) + tag_charge(event.tag)
         elif isinstance(event.queries, BoundBlock):
-            count, charge = len(event.queries), row_charge(event.queries)
+            count, charge = len(event.queries), row_charge(event.queries) + tags_charge(event.tags)
             if charge != ROW_BYTES:
                 self._blocks[event.first_id] = _BlockCharge(event.first_id + count, charge, count)
             size = charge * count
         else:
-            charges = list(map(text_charge, event.queries))
+            tags = tags_charge(event.tags)
+            charges = [text_charge(query) + tags for query in event.queries]
             self._charges.update(enumerate(charges, event.first_id))
             size = sum(charges)
         self.queries += size
@@ -161,6 +166,20 @@ def row_charge(block: BoundBlock) -> int:
         return ROW_BYTES
     values = -(-block.nbytes // len(block))
     return ROW_BYTES + VALUES_TIMES * max(0, values - FREE_VALUES) + ROW_INTERVAL_BYTES * _further_intervals(block[0])
+
+
+def tag_charge(tag: Tag) -> int:
+    """Bytes that the key and the labels of a query are charged."""
+    texts = [tag.key, *(part for label in tag.labels for part in label)] if tag else []
+    return sum(TAG_BYTES + len(text) for text in texts if text)
+
+
+def tags_charge(tags: TagColumns | None) -> int:
+    """Bytes that the keys and labels of each query of a block are charged: by their mean."""
+    if tags is None:
+        return 0
+    columns = len(tags.labels) + (tags.keys is not None)
+    return TAG_BYTES * columns + -(-tags.nbytes // max(1, len(tags)))
 
 
 def text_charge(query: StandingQuery) -> int:

@@ -17,7 +17,8 @@ from psoup.admission.binding import Binding
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import Tenant
 from psoup.admission.query_streams import Owners
-from psoup.admission.requests import is_text
+from psoup.admission.requests import is_call
+from psoup.admission.tags import KnownTags, check_tag
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement
@@ -34,30 +35,50 @@ class EventPlace(NamedTuple):
     now: int
 
 
+class Standing(NamedTuple):
+    """What stands, as of the last event: the queries, their keys and labels, the memory."""
+
+    owners: Owners
+    tags: KnownTags
+    budget: Budget
+
+
 def decide_register(
-    binding: Binding, command: Register, tenant: Tenant, owners: Owners, budget: Budget, place: EventPlace
+    binding: Binding, command: Register, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """One query. Raises what binding raises, Conflict, ResourceExhausted."""
-    earlier = tenant.requests.earlier(command.request_id, partial(is_text, command.sql), owners)
-    if earlier is not None:
+    same, tag = partial(is_call, command.sql, command.tag), command.tag
+    check_tag(tag)
+    if tag.key:
+        if (known := standing.tags.earlier(command.tenant, tag.key, same, standing.owners)) is not None:
+            return Prepared(QueryAcknowledgement(known[1].sequence, True, known[0]))
+    elif (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
-    _finish(binding, tenant, budget)
+    standing.tags.check_names(command.tenant, (name for name, _ in tag.labels))
+    _finish(binding, tenant, standing.budget)
     query = binding.queries[0]
     stream = tenant.stream(query.stream)
-    event = Registered(
-        place.sequence, stream.tenant, stream.stream_id, place.query_id, query, command.request_id, place.now
-    )
+    request = "" if tag.key else command.request_id
+    event = Registered(place.sequence, stream.tenant, stream.stream_id, place.query_id, query, request, place.now, tag)
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
 
 def decide_register_many(
-    binding: Binding, command: RegisterMany, tenant: Tenant, owners: Owners, budget: Budget, place: EventPlace
+    binding: Binding, command: RegisterMany, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """A block, all of it or nothing. Raises as `decide_register`."""
-    earlier = tenant.requests.earlier(command.request_id, binding.is_digest, owners)
-    if earlier is not None:
+    tags = command.tags
+    keyed = tags is not None and tags.keys is not None
+    if tags is not None and keyed:
+        binding.check_tags()
+        known = standing.tags.earlier_block(command.tenant, tags, binding.is_digest, standing.owners)
+        if known is not None:
+            return Prepared(QueriesAcknowledgement(known[1].sequence, True, known[0], known[1].queries))
+    elif (earlier := tenant.requests.earlier(command.request_id, binding.is_digest, standing.owners)) is not None:
         return Prepared(QueriesAcknowledgement(earlier.sequence, True, earlier.first_id, earlier.count))
-    _finish(binding, tenant, budget)
+    _finish(binding, tenant, standing.budget)
+    if tags is not None:
+        standing.tags.check_names(command.tenant, tags.names)
     queries = binding.queries
     names = [queries.template.stream] if isinstance(queries, BoundBlock) else [query.stream for query in queries]
     event = RegisteredMany(
@@ -66,11 +87,13 @@ def decide_register_many(
         place.query_id,
         [tenant.stream(name).stream_id for name in names],
         queries,
-        command.request_id,
-        binding.digest() if command.request_id else b"",
+        "" if keyed else command.request_id,
+        binding.digest() if command.request_id or keyed else b"",
         place.now,
         "" if command.rows is None else command.statements[0],
         binding.rows,
+        (),
+        tags,
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 

@@ -19,6 +19,7 @@ from sortedcontainers import SortedDict
 from psoup.admission.query_streams import Owners
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput
 from psoup.events.events import Registered, RegisteredMany
+from psoup.events.tags import NO_TAG, Tag
 from psoup.invariants import ensure
 from psoup.wording import counted, verb
 
@@ -89,7 +90,7 @@ class KnownRequests:
         if not event.request_id:
             return
         if isinstance(event, Registered):
-            asked = Asked(_digest(event.query.text), event.query_id, 1, event.sequence)
+            asked = Asked(call_digest(event.query.text, event.tag), event.query_id, 1, event.sequence)
         else:
             asked = Asked(event.digest, event.first_id, len(event.queries), event.sequence)
         self._forget(event.request_id)
@@ -122,11 +123,12 @@ class KnownRequests:
             ensure(stands, self, "all queries of a request are gone", first_id=asked.first_id, count=asked.count)
 
 
-def is_text(text: str, digest: bytes) -> bool:
-    """Whether a `digest` is that of a statement's text."""
-    return digest == _digest(text)
+def is_call(text: str, tag: Tag, digest: bytes) -> bool:
+    """Whether a `digest` is that of a call with this text and this key and labels."""
+    return digest == call_digest(text, tag)
 
 
-def _digest(text: str) -> bytes:
-    """16 bytes that identify a text: 65,536 texts of 64 KiB would be 4 GiB."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def call_digest(text: str, tag: Tag = NO_TAG) -> bytes:
+    """16 bytes that identify what is asked for: 65,536 texts of 64 KiB would be 4 GiB."""
+    whole = "\0".join([text, tag.key, *(part for label in tag.labels for part in label)])
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

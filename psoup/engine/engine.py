@@ -335,7 +335,7 @@ class Engine:
             self._named[_name(view)] = view
         self._verification.published(self._streams, self._views, self._board)
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
-        return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(), self.config, self._run)
+        return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(self._sequence), self.config, self._run)
 
 
 def _name(view: StreamView) -> tuple[str, str]:

@@ -20,13 +20,16 @@ from psoup.columns import Array
 from psoup.config import Shape
 from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.state import StreamState
+from psoup.engine.tags import Tags
 from psoup.events.events import Registered, RegisteredMany
+from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
 from psoup.plan.standing import StandingQuery
 from psoup.published.members import add, remove, since
 from psoup.published.paged import Editor, PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
+from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock
 
 Streams = Mapping[int, StreamState]
@@ -41,10 +44,11 @@ class Registry:
         self._shape = shape
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
+        self._tags = Tags()
 
-    def freeze(self) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord]]:
-        """Queries and clauses for a reader."""
-        return self._queries.freeze(), self._clauses.freeze()
+    def freeze(self, sequence: int) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags]:
+        """Queries, clauses, keys and labels for a reader, as of the event `sequence`."""
+        return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence)
 
     def bill(self) -> dict[str, int]:
         """How many queries and clauses there are, and bytes of their blocks."""
@@ -53,16 +57,21 @@ class Registry:
             "queries": len(self._queries),
             "clauses": len(self._clauses),
             "query_blocks_bytes": sum(block.nbytes for block in blocks),
+            "query_tags_bytes": self._tags.nbytes,
         }
 
     def register(self, event: Registered, streams: Streams) -> StreamState:
         """One query; returns its stream."""
         self._add(event, streams[event.stream_id], np.array([event.query_id], np.int64), [event.query])
+        if event.tag is not NO_TAG:
+            self._tags.add(event)
         return streams[event.stream_id]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
         """A block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
         count, queries = len(event.queries), event.queries
+        if event.tags is not None:
+            self._tags.add(event)
         ids = np.arange(event.first_id, event.first_id + count)
         stand = np.ones(count, np.bool_)
         stand[np.array(event.gone, np.int64)] = False
@@ -71,13 +80,14 @@ class Registry:
                 state = streams[event.stream_ids[0]]
                 rows = np.flatnonzero(stand)
                 if len(rows):
-                    self._add_columns(event, state, ids[rows], queries.take(rows) if len(rows) < count else queries)
+                    self._add_columns(event, state, ids, queries, rows)
                 return [state]
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
             for stream_id in dict.fromkeys(owners[stand].tolist()):
                 own = np.flatnonzero(owners == stream_id)
                 made = (queries.names[own], queries.table) if isinstance(queries, PreparedQueries) else None
-                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()], made)
+                tags = () if event.tags is None else [event.tags.tag(row) for row in own.tolist()]
+                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()], made, tags)
         return [streams[stream_id] for stream_id in dict.fromkeys(owners[stand].tolist())]
 
     def unregister(self, query_id: int, streams: Streams) -> StreamState:
@@ -86,6 +96,8 @@ class Registry:
         if record is None:
             raise corrupt(self, "a query is unregistered that is not there", query=query_id)
         self._queries.remove(query_id)
+        if record.tags is not NO_TAG:
+            self._tags.remove(query_id)
         clause = self._clauses.get(record.sqc_id)
         if clause is None:
             raise corrupt(self, "a query has no clause", query=query_id, clause=record.sqc_id)
@@ -123,6 +135,7 @@ class Registry:
         for records in (self._queries, self._clauses):
             records.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
+        self._tags.check(queries)
         members = {i: clause.sqc_id for clause in clauses.values() for i in since(clause.members, 0)}
         named = {i: record.sqc_id for i, record in queries.items()}
         ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
@@ -142,8 +155,10 @@ class Registry:
         ids: Array,
         queries: Sequence[StandingQuery],
         made: tuple[Array, FactorTable] | None = None,
+        tags: Sequence[Tag] = (),
     ) -> None:
         """Queries of one stream as a record each. `made`: names of their clauses and the factors', if there are any."""
+        tags = tags or ([event.tag] if isinstance(event, Registered) else [NO_TAG] * len(queries))
         if made is None:
             names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
         else:
@@ -158,15 +173,19 @@ class Registry:
             own = add((), members.pop(sqc_id), self._shape)
             self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, own, (queries[row],)))
         self._add_members(members)
-        for query_id, sqc_id, query in zip(ids.tolist(), sqc_ids.tolist(), queries, strict=True):
-            self._queries.set(
-                query_id,
-                QueryRecord(query_id, event.tenant, state.stream_id, sqc_id, event.time, event.sequence, (query,)),
-            )
+        common = (event.time, event.sequence)
+        for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
+            record = QueryRecord(query_id, event.tenant, state.stream_id, sqc_id, *common, (query,), 0, tag)
+            self._queries.set(query_id, record)
         self._count(state, len(ids), len(fresh))
 
-    def _add_columns(self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock) -> None:
-        """A block of one template: what only one query has stays in columns."""
+    def _add_columns(
+        self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock, rows: Array
+    ) -> None:
+        """Some `rows` of a block of one template: what only one query has stays in columns."""
+        tags = event.tags
+        if len(rows) < len(queries):
+            ids, queries, tags = ids[rows], queries.take(rows), None if tags is None else tags.take(rows)
         columns = queries.clauses()
         slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
         attributes = state.admit_columns(
@@ -180,8 +199,10 @@ class Registry:
             alone &= ~columns.never[fresh]  # it has other attributes: none
         if alone.any():
             own = fresh[alone]
-            rows, places = own.astype(np.int32), slots[own].astype(np.uint32)
-            block = ClauseBlock(sqc_ids[own], places, rows, ids[own], queries, state.stream_id, attributes)
+            places = slots[own].astype(np.uint32)
+            block = ClauseBlock(
+                sqc_ids[own], places, own.astype(np.int32), ids[own], queries, state.stream_id, attributes
+            )
             self._clauses.add_block(block)
         for row in fresh[~alone].tolist():
             sqc_id = int(sqc_ids[row])
@@ -192,7 +213,7 @@ class Registry:
         single[fresh[alone]] = True
         self._add_members(_grouped(sqc_ids[~single], ids[~single]))
         self._queries.add_block(
-            QueryBlock(ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence)
+            QueryBlock(ids, sqc_ids, queries, event.tenant, state.stream_id, event.time, event.sequence, tags)
         )
         self._count(state, len(ids), len(fresh))
 

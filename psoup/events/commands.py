@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from psoup.data.archived import ArchivedChunk
+from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
 
@@ -117,11 +118,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """SELECT … ; with a `request_id` a retry gets the same query back."""
+    """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first."""
 
     sql: str
     request_id: str = ""
     tenant: str = DEFAULT_TENANT
+    tag: Tag = NO_TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class RegisterMany:
 
     `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
     the parameters by name. A `request_id` covers the whole call. `number` is what errors call the first of the queries.
+    `tags`: their keys, which go before the request ID, and labels.
     """
 
     statements: Sequence[str]
@@ -138,6 +141,7 @@ class RegisterMany:
     tenant: str = DEFAULT_TENANT
     names: tuple[str, ...] = ()
     number: int = 1
+    tags: TagColumns | None = None
 
     @property
     def count(self) -> int:

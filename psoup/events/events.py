@@ -12,6 +12,7 @@ from psoup.columns import Array, Batch
 from psoup.data.archived import ArchivedChunk
 from psoup.data.stored import Stored
 from psoup.events.commands import Extent
+from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
 from psoup.plan.standing import Parameter, StandingQuery
 
@@ -136,6 +137,7 @@ class Registered:
     query: StandingQuery
     request_id: str
     time: int
+    tag: Tag = NO_TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ class RegisteredMany:
     template: str = ""
     rows: Sequence[Sequence[Parameter]] = ()
     gone: Sequence[int] = ()
+    tags: TagColumns | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Generic, Self, TypeVar
 import numpy as np
 
 from psoup.columns import Array
+from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.invariants import ensure
 from psoup.plan.factors import Factor
 from psoup.plan.standing import StandingQuery
@@ -38,6 +39,13 @@ class QueryRecord:
     sequence: int
     queries: Sequence[StandingQuery]
     row: int = 0
+    tags: Tag | TagColumns = NO_TAG
+    """Its key and labels, or those of all of the block; see `tag`."""
+
+    @property
+    def tag(self) -> Tag:
+        """Its key and its labels."""
+        return self.tags if isinstance(self.tags, Tag) else self.tags.tag(self.row)
 
     @property
     def query(self) -> StandingQuery:
@@ -170,7 +178,7 @@ class RecordBlock(Generic[V]):
 class QueryBlock(RecordBlock[QueryRecord]):
     """Queries that one event registered by a template. `sqc_ids`: int64[n]."""
 
-    __slots__ = ("queries", "registered", "sequence", "sqc_ids", "stream_id", "tenant")
+    __slots__ = ("queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
 
     def __init__(
         self,
@@ -181,20 +189,23 @@ class QueryBlock(RecordBlock[QueryRecord]):
         stream_id: int,
         registered: int,
         sequence: int,
+        tags: TagColumns | None = None,
     ) -> None:
         super().__init__(ids)
         self.sqc_ids, self.queries = numbers(sqc_ids), queries
         self.tenant, self.stream_id, self.registered, self.sequence = tenant, stream_id, registered, sequence
+        self.tags = tags
 
     @property
     def nbytes(self) -> int:
         """Bytes of the columns."""
         gone = 0 if self._gone is None else self._gone.nbytes
-        return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone
+        tags = 0 if self.tags is None else self.tags.nbytes
+        return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone + tags
 
     def columns(self) -> tuple[Sized, ...]:
         """What has a value for each query."""
-        return self.ids, self.sqc_ids, self.queries
+        return self.ids, self.sqc_ids, self.queries, *(() if self.tags is None else (self.tags,))
 
     def make(self, at: int) -> QueryRecord:
         """See Block."""
@@ -207,15 +218,17 @@ class QueryBlock(RecordBlock[QueryRecord]):
             self.sequence,
             self.queries,
             at,
+            self.tags or NO_TAG,
         )
 
     def taken(self, rows: Array | None) -> QueryBlock:
         """See Block."""
-        whole = (self.ids, self.sqc_ids, self.queries)
+        whole, tags = (self.ids, self.sqc_ids, self.queries), self.tags
         if rows is not None:
             whole = (_pick(self.ids, rows), _pick(self.sqc_ids, rows), self.queries.take(rows))
+            tags = None if tags is None else tags.take(rows)
         ids, sqc_ids, queries = whole
-        return QueryBlock(ids, sqc_ids, queries, self.tenant, self.stream_id, self.registered, self.sequence)
+        return QueryBlock(ids, sqc_ids, queries, self.tenant, self.stream_id, self.registered, self.sequence, tags)
 
 
 class ClauseBlock(RecordBlock[ClauseRecord]):

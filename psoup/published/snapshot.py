@@ -2,7 +2,8 @@
 
     Snapshot ─ streams {(tenant, name): StreamView} ─ chunks: ChunkView + ChunkResults
              ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
-             └ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
+             ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
+             └ tags    queries by their keys and labels
 
 A reader takes the root once and never waits for the writer, nor the writer for it.
 """
@@ -30,6 +31,7 @@ from psoup.invariants import corrupt
 from psoup.model import StreamSpec
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.runner import Runner, serial
 
@@ -162,6 +164,7 @@ class Snapshot:
     by_id: Mapping[int, StreamView]
     queries: PagedMap[QueryRecord]
     clauses: PagedMap[ClauseRecord]
+    tags: PublishedTags
     config: EngineConfig
     run: Runner = serial
     """The threads that a reader may use, beside its own."""
@@ -189,6 +192,17 @@ class Snapshot:
                 f"there is no query {query_id}; it was never registered, or it was unregistered",
                 reason="UNKNOWN_QUERY",
                 query=query_id,
+            )
+        return record
+
+    def query_with(self, key: str, tenant: str) -> QueryRecord:
+        """The query that has a key; NotFound if none does."""
+        record = self.queries.get(max(self.tags.query_of(tenant, key), 0))
+        if record is None or record.tenant != tenant or record.tag.key != key:
+            raise NotFound(
+                f"there is no query with key {key[:_NAME_COMPARED]!r}; it was never registered, or it was unregistered",
+                reason="UNKNOWN_KEY",
+                key=key[:_NAME_COMPARED],
             )
         return record
 

@@ -110,8 +110,11 @@ class Service:
         settings, config = self.settings, self.settings.engine_config()
         admission = Admission(config, archive=self._store.durable)
         keep = self._store.keep if self._store.durable else None
+        taken = lambda: admission.producer_bytes + self.host.pins.bytes  # noqa: E731
+        engine = Engine(config, self._pool, keep, taken, settings.verify)
+        admission.share_tags(lambda: engine.snapshot().tags)
         return Host(
-            Engine(config, self._pool, keep, lambda: admission.producer_bytes + self.host.pins.bytes, settings.verify),
+            engine,
             admission,
             self._store,
             clock,

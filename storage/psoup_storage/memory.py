@@ -190,11 +190,12 @@ def _size(event: Event) -> int:
         case StreamCreated():
             return _EVENT_BYTES + len(event.sql)
         case Registered():
-            return _EVENT_BYTES + len(event.query.text)
+            return _EVENT_BYTES + len(event.query.text) + sum(map(len, (event.tag.key, *sum(event.tag.labels, ()))))
         case RegisteredMany():
+            size = _EVENT_BYTES + (0 if event.tags is None else event.tags.nbytes)
             if isinstance(event.queries, BoundBlock):
-                return _EVENT_BYTES + event.queries.nbytes
-            return _EVENT_BYTES + sum(len(query.text) for query in event.queries)
+                return size + event.queries.nbytes
+            return size + sum(len(query.text) for query in event.queries)
         case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Unregistered():
             return _EVENT_BYTES
         case _:

@@ -28,7 +28,8 @@ from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
 from psoup.events.acknowledgements import Acknowledgement
-from psoup.events.commands import Command, Push
+from psoup.events.commands import Command, Push, RegisterMany
+from psoup.events.tags import TagColumns, coded
 from psoup.local import LocalPSoup
 from psoup.model import SECOND, Retention
 from psoup_storage import DurableStore
@@ -57,6 +58,11 @@ QUERIES = (
     "SELECT x, _id FROM recent BEGIN (START)",
 )
 BLOCK = "SELECT at, n FROM readings WHERE n >= $low AND ok = $ok AND day < $day BEGIN (START)"
+TAGS = TagColumns(
+    3,
+    pa.array(["row 0", "row 1", "row 2"]),
+    (("kind", coded(pa.array(["row", "row", None]))), ("user", coded(pa.array(["u0", "u1", "u2"])))),
+)
 PARAMETERS = [[3, True, date(2024, 1, 5)], [100, False, date(2030, 1, 1)], [7, None, date(2024, 1, 3)]]
 
 
@@ -139,6 +145,11 @@ def tell(soup: Soup) -> None:
             soup.maintain()
         if step == 25:
             soup.execute("ALTER STREAM kept ADD COLUMN note TEXT")
+    for number, text in enumerate(QUERIES[:3]):
+        soup.register(text, key=f"search {number}", labels={"user": f"u{number % 2}", "kind": "Grüße"})
+    soup.submit(RegisterMany([BLOCK], PARAMETERS, tags=TAGS))
+    soup.unregister(soup.query("search 2"))
+    soup.unregister(soup.query("row 1"))
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
@@ -158,7 +169,18 @@ def ask(soup: Soup) -> list[Any]:
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
-    return [*said, _answer(soup, 12, None, None)]
+    return [*said, _answer(soup, 12, None, None), _tagged(soup)]
+
+
+def _tagged(soup: Soup) -> Any:
+    """Which queries have keys and labels, and what one of them says."""
+    try:
+        known = [soup.query(key) for key in ("search 0", "search 1", "row 0", "row 2")]
+    except PSoupError as problem:
+        return type(problem).__name__
+    labels = ({"user": "u0"}, {"user": "u1", "kind": "Grüße"}, {"user": "u2"}, {"kind": "row"})
+    found = [soup.queries(labels=asked) for asked in labels]
+    return {"keys": known, "labels": found, "answer": _answer(soup, known[-1], None, None)}
 
 
 def _answer(soup: Soup, query_id: int, as_of: int | None, window: str | None) -> Any:

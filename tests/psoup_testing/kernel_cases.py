@@ -308,6 +308,8 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "identity.look_up": naming.look_up,
     "identity.fill_table": naming.fill_table,
     "identity.take_out": naming.take_out,
+    "tags.find_names": naming.find_names,
+    "tags.merge_names": naming.merge_names,
     "rows.set_bits": _set_bits,
     "rows.count_rows": lambda rng: (_blocks(rng, 5, 6), np.ones(int(rng.integers(0, 6)), np.int64)),
     "rows.gather_rows": _gather_rows,

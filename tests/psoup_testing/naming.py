@@ -56,6 +56,31 @@ def take_out(rng: Rng) -> Arguments:
     return int(rng.choice(slots)) if rng.random() < 0.8 else 29, known, table
 
 
+def _run(rng: Rng, exact: bool) -> tuple[Any, Any, Any]:
+    """A sorted run of names, none twice if they are `exact`, with numbers."""
+    names = _names(rng, int(rng.integers(0, 30)))
+    names[:, 0] <<= np.uint64(58)
+    names = np.unique(names, axis=0) if exact else names[np.argsort(names[:, 0], kind="stable")]
+    ids = rng.integers(0, 1_000, len(names)).astype(np.uint32)
+    return names[:, 0].copy(), names[: len(names) if exact else 0, 1].copy(), ids
+
+
+def find_names(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    wanted = _names(rng, 40)
+    wanted[:, 0] <<= np.uint64(58)
+    return wanted, *_run(rng, exact=True)[:2], np.zeros(40, np.int64)
+
+
+def merge_names(rng: Rng) -> Arguments:
+    """Arguments of the kernel of that name."""
+    exact = bool(rng.random() < 0.5)
+    one, two = _run(rng, exact), _run(rng, exact)
+    size = len(one[0]) + len(two[0])
+    out = np.zeros(size, np.uint64), np.zeros(size if exact else 0, np.uint64), np.zeros(size, np.uint32)
+    return *one, *two, *out
+
+
 def _seeds(rng: Rng) -> Any:
     return rng.integers(0, 2**64, 2, np.uint64)
 

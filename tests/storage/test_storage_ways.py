@@ -118,6 +118,6 @@ def test_a_block_of_before_ways_were_noted_goes_by_the_first_that_is_open(count:
     queries = BoundBlock(prepare(text, found), (pa.array(range(count)),))
     form, content = blocks.encode_block(RegisteredMany(1, "", 1, [1], queries, "", b"", 0, text))
     facts = {"streams": [1], "template": text, "form": form}
-    again, _ = blocks.decode_block(facts, content, lambda _, text: standing_query(text, found), lambda _: found)
+    again, _, _ = blocks.decode_block(facts, content, lambda _, text: standing_query(text, found), lambda _: found)
     assert way_of(again) == way
     assert list(again) == list(queries)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
 from psoup_cli.output import print_json, print_table
 from psoup_client import Query
 
@@ -22,10 +22,16 @@ def facts(query: Query) -> dict[str, Any]:
     return row
 
 
+def _tags(query: Query) -> tuple[str, str]:
+    return query.key, " ".join(f"{name}={value}" for name, value in query.labels.items())
+
+
 def queries(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
+    label: Labels = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Only the query with this key.")] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -41,12 +47,18 @@ def queries(
       psoup queries
       psoup queries --stream flights --json
       psoup queries --limit 20
+      psoup queries --label user=u3
 
     List the standing queries in the order of their registration.
     """
     most = limit if as_json or limit else _MOST
     with connect(address, timeout) as client:
-        shown = client.queries(stream, limit=most and most + 1)
+        if key is None:
+            shown = client.queries(stream, labels=labels_of(label), limit=most and most + 1)
+        elif stream or label:
+            raise typer.BadParameter("--key names one query; leave --stream and --label out")
+        else:
+            shown = [client.query(key=key)]
     more, shown = shown[most:] if most else [], shown[:most]
     if as_json:
         for query in shown:
@@ -55,7 +67,9 @@ def queries(
     if not shown:
         message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
-    rows = [(q.id, q.info.window_kind, " ".join(q.sql.split())) for q in shown]
-    print_table(["id", "window", "query"], rows)
+    rows = [(q.id, *_tags(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
+    heads = ["id", "key", "labels", "window", "query"]
+    kept = [place for place in range(len(heads)) if place not in (1, 2) or any(row[place] for row in rows)]
+    print_table([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
     if more:
         message(f"These are the first {len(rows):,}. There are more: --limit says how many to list, --json lists all.")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from psoup_cli.commands.queries import facts
-from psoup_cli.common import Address, AsJson, Timeout, connect, message, unreadable
+from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
 from psoup_cli.output import print_json
 from psoup_cli.parameters import ParameterFile, read_parameters, read_statements
 from psoup_client import Client, PSoupError
@@ -27,6 +27,10 @@ RequestId = Annotated[
     typer.Option("--request-id", metavar="TEXT", help="Give the same query for the same ID and SQL, while it stands."),
 ]
 
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="TEXT", help="Your own name for the query, unique while it stands.")
+]
+
 
 def register(
     sql: Annotated[
@@ -41,6 +45,8 @@ def register(
         str | None,
         typer.Option("--file", metavar="FILE", help="Read statements, one on each line; or the one for --params."),
     ] = None,
+    key: Key = None,
+    label: Labels = None,
     request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -49,6 +55,7 @@ def register(
     """\b
     Examples:
       psoup register "SELECT * FROM flights WHERE origin = 'JFK' BEGIN (NOW - 1 HOUR)"
+      psoup register "SELECT * FROM flights WHERE late > 60" --key search-42 --label user=u3
       ID=$(psoup register - < query.sql)
       psoup register "SELECT * FROM flights WHERE origin = ?" --param JFK
       psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params airports.csv
@@ -63,12 +70,14 @@ def register(
         raise typer.BadParameter("give a statement, or --file")
     if param and (params or file):
         raise typer.BadParameter("--param is for one statement; with many, use --params")
+    if (key is not None or label) and (params or file):
+        raise typer.BadParameter("--key and --label are for one statement")
     if params or file:
         _register_many(sql, params, file, request_id, as_json, (address, timeout))
         return
     text = sys.stdin.read() if sql == "-" else str(sql)
     with connect(address, timeout) as client:
-        query = client.register(text, param or None, request_id=request_id)
+        query = client.register(text, param or None, key=key, labels=labels_of(label), request_id=request_id)
     if as_json:
         print_json(facts(query))
         return

@@ -10,6 +10,7 @@ from typing import Any
 from psoup_client.bulk import Progress, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
+from psoup_client.errors import InvalidData
 from psoup_client.payload import split
 from psoup_client.query import Query, fetch_info
 from psoup_client.schema import QueryInfo
@@ -27,17 +28,26 @@ class QueryCalls(Session):
         sql: str,
         params: Sequence[Any] | Mapping[str, Any] | None = None,
         *,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
         request_id: str | None = None,
     ) -> Query:
         """Register a standing query; it stays when this client goes.
 
         `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`.
 
-        A call with the same `request_id` and text gives the same query as long as that stands, a new one when it was
-        unregistered; the same ID with another text raises Conflict. The last 65,536 IDs are kept, over restarts.
-        Without one, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
+        `key` is a name of your own for the query, unique among those that stand; `labels` are texts to find it by
+        (`queries`). A call with the same key, text, params and labels gives the same query as long as that stands;
+        the same key with others raises Conflict.
+
+        Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
+        each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
-        request = queries_pb2.RegisterRequest(statement=sql, request_id=request_id or uuid.uuid4().hex)
+        if key == "":
+            raise InvalidData("the key is empty; give a text, or leave it out")
+        request = queries_pb2.RegisterRequest(
+            statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels
+        )
         if params:
             values = parameters_of(sql, [params])
             request.parameters = next(split(values.table)).data
@@ -88,13 +98,20 @@ class QueryCalls(Session):
             if progress is not None:
                 progress(done, total)
 
-    def query(self, query_id: str) -> Query:
-        """Return the query with this ID; raises NotFound."""
-        return Query(self, fetch_info(self, query_id))
+    def query(self, query_id: str | None = None, *, key: str | None = None) -> Query:
+        """Return the query with this ID, or with this key; raises NotFound."""
+        if (query_id is None) == (key is None):
+            raise ValueError("give the query's ID, or its key")
+        return Query(self, fetch_info(self, query_id or "", key or ""))
 
-    def queries(self, stream: str | None = None, *, limit: int | None = None) -> list[Query]:
-        """List all queries, or those on one stream, in the order of their registration; the first `limit` of them."""
-        request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "")
+    def queries(
+        self, stream: str | None = None, *, labels: Mapping[str, str] | None = None, limit: int | None = None
+    ) -> list[Query]:
+        """List all queries, or those on one stream, or that have all of some `labels`; the first `limit` of them.
+
+        They come in the order of their registration.
+        """
+        request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
 

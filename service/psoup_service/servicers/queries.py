@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from psoup.admission.registration import check_count
+from psoup.admission.tags import check_tag
 from psoup.answer import Snapshot, explain, get_query, list_queries, matches
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, Unregister
+from psoup.events.tags import TagColumns, tag_of
 from psoup.model import EXACT_DOUBLE
 from psoup.reading import ReadBudget
 from psoup.wording import counted
@@ -46,10 +50,13 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             raise InvalidInput(
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
-        command: Register | commands.RegisterMany = Register(request.statement, request.request_id, tenant)
+        tag = tag_of(request.key, request.labels)
+        command: Register | commands.RegisterMany = Register(request.statement, request.request_id, tenant, tag)
         place = None
         if request.parameters:
+            check_tag(tag)
             command, place = await self._block(request, [request.statement], context, check_one)
+            command = replace(command, tags=TagColumns.of(tag))
         with naming_requests(backend.ids):
             done, _ = await backend.change(command, place, context.peer())
         assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
@@ -106,11 +113,16 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         return await self._backend.made(len(record.query.select), lambda _: convert.query(record, self._backend.ids))
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
-        """One query; O(1), so on the loop."""
-        query_id = self._backend.ids.read_query(request.query_id)
-        return queries_pb2.GetQueryResponse(
-            query=await self._query(request.query_id, query_id, self._backend.tenant(context))
-        )
+        """One query; O(1), or O(log n) by its key, so on the loop."""
+        backend, tenant, name = self._backend, self._backend.tenant(context), request.query_id
+        if request.key and name:
+            raise InvalidInput("give a query_id or a key, not both", field="key")
+        if request.key:
+            query_id = backend.host.snapshot().query_with(request.key, tenant).query_id
+            name = backend.ids.query(query_id)
+        else:
+            query_id = backend.ids.read_query(name)
+        return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))
 
     async def ListQueries(
         self, request: queries_pb2.ListQueriesRequest, context: Context
@@ -119,21 +131,26 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         backend, tenant = self._backend, self._backend.tenant(context)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("queries", request.page_token, after=int, stream=str)
-        if state and state["stream"] != request.stream:
+        labels = tag_of("", request.labels).labels
+        shown = json.dumps([request.stream, *labels]) if labels else request.stream
+        if state and state["stream"] != shown:
             raise InvalidInput(
-                "page_token belongs to a list of another stream", reason="PAGE_TOKEN", field="page_token"
+                "page_token belongs to a list of another stream, or of other labels",
+                reason="PAGE_TOKEN",
+                field="page_token",
             )
         after = max(state["after"], -1) if state else -1
         await backend.reflecting(request.min_sequence)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ListQueriesResponse:
+            stream, most = request.stream or None, size + 1
             found = list_queries(
-                snapshot, tenant=tenant, after=after, limit=size + 1, stream=request.stream or None, budget=budget
+                snapshot, tenant=tenant, after=after, limit=most, stream=stream, labels=labels, budget=budget
             )
             queries = fitting((convert.query(one, backend.ids) for one in found[:size]), backend.limits.answer_bytes)
             token = ""
             if len(found) > len(queries):
-                token = page_token("queries", after=found[len(queries) - 1].query_id, stream=request.stream)
+                token = page_token("queries", after=found[len(queries) - 1].query_id, stream=shown)
             return queries_pb2.ListQueriesResponse(queries=queries, next_page_token=token)
 
         return await backend.host.evaluate(read, tenant=tenant)
@@ -223,13 +240,16 @@ def naming(query_id: str) -> Iterator[None]:
 
 @contextmanager
 def naming_requests(ids: Ids) -> Iterator[None]:
-    """As `naming`, of the query for which a request ID was used before."""
+    """As `naming`, of the query for which a request ID or a key was used before."""
     try:
         yield
     except Conflict as problem:
-        if problem.reason != "REQUEST_ID_REUSED":
+        if problem.reason not in ("REQUEST_ID_REUSED", "KEY_TAKEN"):
             raise
         known = ids.query(int(problem.facts["query_id"]))
+        if problem.reason == "KEY_TAKEN":
+            said = problem.message.replace(", registered", f" ({known}), registered")
+            raise Conflict(said, reason=problem.reason, **{**problem.facts, "query_id": known}) from None
         first = "" if problem.facts["queries"] == "1" else ", the first of them"
         problem.facts["query_id"] = known
         said = problem.message.replace("; use", f"{first}: {known}; use")

@@ -123,6 +123,8 @@ def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
         columns=query_columns(record),
         register_time=timestamp(record.registered),
         sequence=record.sequence,
+        key=record.tag.key,
+        labels=dict(record.tag.labels),
     )
 
 

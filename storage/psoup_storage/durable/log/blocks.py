@@ -3,6 +3,7 @@
     form "values"   0: string ["IBM", "SUN", …]   1: int64 [7, 12, …]      a column for each parameter of the template
          "rows"     row: ['["IBM",7]', …]                                  rows of mixed types, as JSON
          "texts"    text: ["SELECT …", …]                                  statements without a template
+    behind them     key: ["search-1", …]   label user: ["u3", NULL, …]     if the body says that there are any
 
 Beside it is which of its queries are gone, once some are: a bit each, under a checksum. Logs of formats before the
 fifth have the same as JSON in the body of the row, where a text of control characters is six times as long. What a
@@ -16,7 +17,7 @@ import datetime
 import json
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 from psoup.columns import Array
 from psoup.events.events import RegisteredMany
+from psoup.events.tags import TagColumns
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import prepare
@@ -42,40 +44,61 @@ Only = Callable[[int], Callable[[str], StreamSpec | None]]
 
 def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
     """The form of a block, and its bytes. O(bytes)."""
+    tags = _columns_of(event.tags)
     if not event.template:
-        return "texts", _ipc(("text",), (pa.array([query.text for query in event.queries], pa.string()),))
+        return "texts", _ipc(("text",), (pa.array([query.text for query in event.queries], pa.string()),), tags)
     columns: Columns | None
     if isinstance(event.queries, BoundBlock):
         columns = event.queries.columns
     else:
         columns = columns_of_rows(event.rows, len(event.rows[0])) if event.rows else None
     if columns:
-        return "values", _ipc([str(place) for place in range(len(columns))], columns)
+        return "values", _ipc([str(place) for place in range(len(columns))], columns, tags)
     lines = [json.dumps(row, separators=(",", ":"), default=_write_value) for row in event.rows]
-    return "rows", _ipc(("row",), (pa.array(lines, pa.string()),))
+    return "rows", _ipc(("row",), (pa.array(lines, pa.string()),), tags)
 
 
 def decode_block(
     facts: dict[str, Any], content: bytes | memoryview | None, bind: Bind, only: Only
-) -> tuple[Sequence[StandingQuery], Rows]:
-    """The queries of a block, and the rows that they were made of, as `RegisteredMany` has them.
+) -> tuple[Sequence[StandingQuery], Rows, TagColumns | None]:
+    """The queries of a block, the rows that they were made of, and their tags, as `RegisteredMany` has them.
 
     `facts`: the body of its row. Raises what binding raises, and pa.ArrowException.
     """
     streams, template = facts["streams"], facts.get("template", "")
     columns: Columns | None = None
+    tags: TagColumns | None = None
     if content is not None:
         table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
         columns = tuple(column.chunk(0) for column in table.columns)
+        columns, tags = _split(columns, facts)
     if not template:
         texts = facts["texts"] if columns is None else columns[0].to_pylist()
         places = streams if len(streams) > 1 else streams * len(texts)
-        return [bind(stream, text) for stream, text in zip(places, texts, strict=True)], []
+        return [bind(stream, text) for stream, text in zip(places, texts, strict=True)], [], tags
     values = Values(columns)
     if columns is None or facts["form"] == "rows":
         lines = facts["rows"] if columns is None else map(json.loads, columns[0].to_pylist())
         values = Values(rows=[tuple(map(_read_value, line)) for line in lines])
-    return gathered(bind_values(prepare(template, only(streams[0])), values, way=facts.get("way")))
+    return *gathered(bind_values(prepare(template, only(streams[0])), values, way=facts.get("way"))), tags
+
+
+def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:
+    """Keys and labels as columns of the block."""
+    if tags is None:
+        return {}
+    keys = {} if tags.keys is None else {"key": tags.keys}
+    return {**keys, **{f"label {name}": column for name, column in tags.labels}}
+
+
+def _split(columns: Columns, facts: dict[str, Any]) -> tuple[Columns, TagColumns | None]:
+    """What was bound, and the tags behind it."""
+    if "labels" not in facts:
+        return columns, None
+    names, keyed = facts["labels"], int(facts["keyed"])
+    values, tags = columns[: len(columns) - len(names) - keyed], columns[len(columns) - len(names) - keyed :]
+    labels = tuple(zip(names, tags[keyed:], strict=True))
+    return values, TagColumns(len(tags[0]), tags[0] if keyed else None, labels)
 
 
 def write_gone(sequence: int, gone: Array) -> bytes:
@@ -92,8 +115,8 @@ def read_gone(sequence: int, count: int, content: bytes) -> Array:
     return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), count=count))
 
 
-def _ipc(names: Sequence[str], columns: Columns) -> memoryview:
-    batch = pa.RecordBatch.from_arrays(list(columns), list(names))
+def _ipc(names: Sequence[str], columns: Columns, tags: Mapping[str, pa.Array]) -> memoryview:
+    batch = pa.RecordBatch.from_arrays([*columns, *tags.values()], [*names, *tags])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

@@ -2,7 +2,7 @@
 
     sequence  kind        stream  body (JSON)                    refused (int64 …)  tuples (Arrow IPC)  last_time
            1  stream           1  sql, tenant, time
-           2  query            1  text, query, request, …
+           2  query            1  text, query, request, key, labels …
            3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
            4  queries          1  first, template, request …                        a block: see `blocks`
 
@@ -40,6 +40,7 @@ from psoup.events.events import (
     Unregistered,
     WatermarkRaised,
 )
+from psoup.events.tags import Tag, tag_of
 from psoup.kinds import arrow_type
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
@@ -100,6 +101,7 @@ def encode(event: Event) -> LogRow:
                 request=event.request_id,
                 tenant=event.tenant,
                 time=event.time,
+                **_tag_facts(event.tag),
             )
         case RegisteredMany():
             return _encode_many(event)
@@ -107,6 +109,11 @@ def encode(event: Event) -> LogRow:
             return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
         case _:
             assert_never(event)
+
+
+def _tag_facts(tag: Tag) -> dict[str, Any]:
+    """The key and the labels of a query, if it has any."""
+    return ({"key": tag.key} if tag.key else {}) | ({"labels": dict(tag.labels)} if tag.labels else {})
 
 
 def _encode_push(event: Pushed) -> LogRow:
@@ -139,7 +146,9 @@ def _encode_push(event: Pushed) -> LogRow:
 
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
-    way = {"way": way_of(event.queries)} if event.template else {}
+    way: dict[str, Any] = {"way": way_of(event.queries)} if event.template else {}
+    if event.tags is not None:
+        way |= {"keyed": event.tags.keys is not None, "labels": event.tags.names}
     streams = list(event.stream_ids)
     if len(set(streams)) == 1:
         del streams[1:]
@@ -294,7 +303,14 @@ class Decoder:
     def _query(self, row: LogRow, facts: dict[str, Any]) -> Registered:
         query = self._bind(row.stream, facts["text"])
         return Registered(
-            row.sequence, facts["tenant"], row.stream, facts["query"], query, facts["request"], facts["time"]
+            row.sequence,
+            facts["tenant"],
+            row.stream,
+            facts["query"],
+            query,
+            facts["request"],
+            facts["time"],
+            tag_of(facts.get("key", ""), facts.get("labels")),
         )
 
     def _bind(self, stream: int, text: str) -> StandingQuery:
@@ -309,7 +325,7 @@ class Decoder:
         if "crc" in facts:
             _check_tuples(row, facts)
         streams, template = facts["streams"], facts.get("template", "")
-        queries, rows = decode_block(facts, row.tuples, self._bind, self._only)
+        queries, rows, tags = decode_block(facts, row.tuples, self._bind, self._only)
         return RegisteredMany(
             row.sequence,
             facts["tenant"],
@@ -322,6 +338,7 @@ class Decoder:
             template,
             rows,
             [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
+            tags,
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:

@@ -36,7 +36,7 @@ from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
-FORMAT = 7
+FORMAT = 8
 """The form of the directory that this version writes and reads."""
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -91,8 +91,17 @@ _QUERIES = """
 CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
 CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
 """
-_UPGRADES = {1: _CHUNKS, 2: _ARCHIVE, 3: seals("chunks", "stored"), 4: SLICES + _QUERIES, 5: seals("meta"), 6: ""}
-"""What leads from each older format to the next. The seventh has pushes that say which producers were forgotten."""
+_UPGRADES = {
+    1: _CHUNKS,
+    2: _ARCHIVE,
+    3: seals("chunks", "stored"),
+    4: SLICES + _QUERIES,
+    5: seals("meta"),
+    6: "",
+    7: "",
+}
+"""What leads from each older format to the next. The seventh has pushes that say which producers were forgotten, the
+eighth queries with keys and labels."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
 """The statements that a directory of this format is made of."""
 

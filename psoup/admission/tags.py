@@ -1,0 +1,250 @@
+"""Keys and labels as admission judges them: what may be in one, whose a key is, which label names a tenant has.
+
+    key ──> published runs (the writer's), and those of events on their way there ──> its query, if that stands
+    query ID ──> the call that registered it: digest, label names     while one of its queries stands
+
+So what is known of keys is there once, and is the writer's; what admission has beside it is as long as its lead.
+A key is free as soon as its query is gone, a label name with the last query that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sortedcontainers import SortedDict
+
+from psoup.admission.query_streams import Owners
+from psoup.columns import Array
+from psoup.errors import Conflict, InvalidInput
+from psoup.events.events import Registered, RegisteredMany
+from psoup.events.tags import NO_TAG, Tag, TagColumns
+from psoup.invariants import ensure
+from psoup.published.tags import PublishedTags, Runs, find, key_names, key_run, runs_of, with_run
+from psoup.wording import counted
+
+MAX_KEY_BYTES = 256
+MAX_LABEL_BYTES = 64
+"""Of the name of a label, and of its value."""
+MAX_LABELS = 8
+"""Labels of one query, or of one block."""
+MAX_LABEL_NAMES = 32
+"""Names of labels that the queries of a tenant have at a time."""
+
+_SHOWN = 60
+_Text = str | pa.StringArray
+
+
+class Call(NamedTuple):
+    """A call that registered some `queries` with keys or labels by the event `sequence`; `digest`: of what it said."""
+
+    tenant: str
+    queries: int
+    sequence: int
+    digest: bytes
+    names: tuple[str, ...]
+
+
+class KnownTags:
+    """Of all tenants. `published`: what the writer knows of keys, as of an event that admission has prepared."""
+
+    def __init__(self) -> None:
+        self._published: Callable[[], PublishedTags] = PublishedTags
+        self._ahead: Runs = ()
+        """Keys of events that are not published yet, or were not when they were last asked for."""
+        self._calls: SortedDict[int, Call] = SortedDict()
+        """By their first query."""
+        self._names: dict[tuple[str, str], int] = {}
+        """How many calls have a label name, by tenant and name."""
+
+    def share(self, published: Callable[[], PublishedTags]) -> None:
+        """Find what is published there from now on."""
+        self._published = published
+
+    # Looking -----------------------------------------------------------------------------------------------
+
+    def check_names(self, tenant: str, names: Iterable[str]) -> None:
+        """Raise InvalidInput if a tenant would have too many names of labels."""
+        new = sorted(name for name in names if (tenant, name) not in self._names)
+        own = sorted(name for owner, name in self._names if owner == tenant)
+        if new and len(own) + len(new) > MAX_LABEL_NAMES:
+            raise InvalidInput(
+                f"label {new[0]!r} would be one name too many: queries have {MAX_LABEL_NAMES} names of labels at most,"
+                f" and have {', '.join(own)}; use one of these, and put what differs into its value",
+                reason="LABEL_NAMES",
+                label=new[0],
+                limit=MAX_LABEL_NAMES,
+            )
+
+    def query_of(self, tenant: str, key: str, owners: Owners) -> int:
+        """The query that stands with that key, or -1."""
+        found = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
+        return int(found[0])
+
+    def earlier(self, tenant: str, key: str, same: Callable[[bytes], bool], owners: Owners) -> tuple[int, Call] | None:
+        """The query with that key and its call, if that said the `same`; None if the key is free; raises Conflict."""
+        query_id = self.query_of(tenant, key, owners)
+        if query_id < 0:
+            return None
+        first, call = self._call_of(query_id)
+        if call.queries != 1 or not same(call.digest):
+            raise _taken(key, query_id, call.queries)
+        return first, call
+
+    def earlier_block(
+        self, tenant: str, tags: TagColumns, same: Callable[[bytes], bool], owners: Owners
+    ) -> tuple[int, Call] | None:
+        """As `earlier`, of a block: all of its keys are free, or are those of one earlier block, in that order."""
+        assert tags.keys is not None
+        found = self._standing(key_names(tenant, tags.keys), owners)
+        taken = np.flatnonzero(found >= 0)
+        if not len(taken):
+            return None
+        first, call = self._call_of(int(found[taken[0]]))
+        whole = call.queries == len(found) and bool((found == np.arange(first, first + call.queries)).all())
+        if not whole or not same(call.digest):
+            place = int(taken[0])
+            raise _taken(tags.keys[place].as_py(), int(found[place]), call.queries)
+        return first, call
+
+    def _standing(self, names: Array, owners: Owners) -> Array:
+        """The query of each name that stands, or -1; of the newest of each name, as no other may."""
+        found = find((*self._published().keys, *self._ahead), names)
+        for place in np.flatnonzero(found >= 0).tolist():
+            if owners.get(int(found[place])) is None:
+                found[place] = -1
+        return found
+
+    def _call_of(self, query_id: int) -> tuple[int, Call]:
+        first, call = self._calls.peekitem(self._calls.bisect_right(query_id) - 1)
+        ensure(query_id < first + call.queries, self, "a key is of no call", query=query_id, first=first)
+        return first, call
+
+    # Adopting ----------------------------------------------------------------------------------------------
+
+    def adopt(self, event: Registered | RegisteredMany, digest: bytes) -> None:
+        """The queries of an event, with their keys and labels, if they have any."""
+        if isinstance(event, Registered):
+            if event.tag is NO_TAG:
+                return
+            first, count, names = event.query_id, 1, tuple(name for name, _ in event.tag.labels)
+            keys = runs_of(event.tenant, Tag(event.tag.key))[0]
+        elif event.tags is None:
+            return
+        else:
+            first, count, names = event.first_id, len(event.tags), event.tags.names
+            keys = key_run(event.tenant, event.tags)
+        known = self._published().sequence
+        self._ahead = tuple(run for run in self._ahead if run.sequence > known)
+        self._ahead = with_run(self._ahead, keys.at(first, event.sequence))
+        self._calls[first] = Call(event.tenant, count, event.sequence, digest, names)
+        for name in names:
+            self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
+
+    def unregistered(self, query_id: int, owners: Owners) -> None:
+        """A query is gone from `owners`: with the last one of its call, what is known of that goes. O(log n)."""
+        at = self._calls.bisect_right(query_id) - 1
+        if at < 0:
+            return
+        first, call = self._calls.peekitem(at)
+        if query_id >= first + call.queries or owners.stands_any(first, call.queries):
+            return
+        del self._calls[first]
+        for name in call.names:
+            self._names[call.tenant, name] -= 1
+            if not self._names[call.tenant, name]:
+                del self._names[call.tenant, name]
+
+    def items(self) -> Iterator[tuple[int, Call]]:
+        """What future decisions depend on: the calls by their first query, ascending."""
+        yield from self._calls.items()
+
+    def check(self, owners: Owners) -> None:
+        """Each call has a query that stands, and the names are those of the calls."""
+        names: dict[tuple[str, str], int] = {}
+        for first, call in self._calls.items():
+            stands = owners.stands_any(first, call.queries)
+            ensure(stands, self, "all queries of a call are gone", first=first, count=call.queries)
+            for name in call.names:
+                names[call.tenant, name] = names.get((call.tenant, name), 0) + 1
+        ensure(names == self._names, self, "names of labels are miscounted", counted=self._names, found=names)
+
+
+def check_tag(tag: Tag) -> None:
+    """Raise InvalidInput for a key or a label that is empty, too long, or has a NUL. `key` "" is none."""
+    _check_count(len(tag.labels))
+    if tag.key:
+        _check_text(tag.key, "key", MAX_KEY_BYTES)
+    for name, value in tag.labels:
+        _check_text(name, "name of a label", MAX_LABEL_BYTES)
+        _check_text(value, f"label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
+
+
+def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:
+    """As `check_tag`, of a block, and for keys that come twice. `number`: of its first query. O(bytes)."""
+    _check_count(len(tags.labels))
+    for name in tags.names:
+        _check_text(name, "name of a label", MAX_LABEL_BYTES)
+    for name, column in tags.labels:
+        bad = _bad_places(column.dictionary, MAX_LABEL_BYTES)
+        if len(bad):
+            row = pc.index(column.indices, int(bad[0])).as_py()
+            _check_text(column.dictionary[int(bad[0])].as_py(), f"label {name!r}", MAX_LABEL_BYTES, number + row)
+    if tags.keys is None:
+        return
+    bad = _bad_places(tags.keys, MAX_KEY_BYTES)
+    if len(bad):
+        _check_text(tags.keys[int(bad[0])].as_py(), "key", MAX_KEY_BYTES, number + int(bad[0]))
+    run = key_run(tenant, tags)
+    twice = np.flatnonzero((run.high[1:] == run.high[:-1]) & (run.low[1:] == run.low[:-1]))
+    if len(twice):
+        first, second = sorted(int(run.ids[place]) for place in (twice[0], twice[0] + 1))
+        raise InvalidInput(
+            f"query {number + second}: key {tags.keys[second].as_py()[:_SHOWN]!r} is also that of query"
+            f" {number + first}; a key is of one query",
+            reason="KEY_TWICE",
+            query=number + second,
+        )
+
+
+def _check_count(labels: int) -> None:
+    if labels > MAX_LABELS:
+        raise InvalidInput(
+            f"{counted(labels, 'label')} are too many: a query has {MAX_LABELS} at most", reason="LABELS", found=labels
+        )
+
+
+def _bad_places(texts: pa.StringArray, limit: int) -> Array:
+    """Places of texts that are not what they may be, ascending."""
+    long = pc.greater(pc.binary_length(texts), limit)
+    bad = pc.or_(pc.or_(long, pc.equal(texts, "")), pc.match_substring(texts, "\0"))
+    return np.flatnonzero(bad.to_numpy(zero_copy_only=False))
+
+
+def _check_text(text: str, what: str, limit: int, number: int | None = None) -> None:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if not text:
+        why = "is empty; give a text, or leave it out"
+    elif "\0" in text:
+        why = "has a NUL character; take another text"
+    elif size > limit:
+        why = f"has {size:,} bytes; {limit} are the most"
+    elif any("\ud800" <= letter <= "\udfff" for letter in text):
+        why = "has half of a surrogate pair; take a text of whole characters"
+    else:
+        return
+    where, facts = ("", {}) if number is None else (f"query {number}: ", {"query": number})
+    raise InvalidInput(f"{where}the {what} {why}", reason="KEY" if what == "key" else "LABEL", **facts)
+
+
+def _taken(key: str, query_id: int, count: int) -> Conflict:
+    of = "another query" if count == 1 else f"a query of a block of {count:,}"
+    return Conflict(
+        f"key {key!r} is that of {of}, registered otherwise; take another key, or unregister that query first",
+        reason="KEY_TAKEN",
+        key=key,
+        query_id=query_id,
+    )

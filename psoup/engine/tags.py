@@ -1,0 +1,90 @@
+"""The writer's account of keys and labels: what queries bring, and what of it is gone.
+
+registered    a run of its keys, a run of its labels        published with the next snapshot
+unregistered  noted; once half are gone, the runs are made anew without them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.events.events import Registered, RegisteredMany
+from psoup.events.tags import NO_TAG
+from psoup.invariants import ensure
+from psoup.published.records import QueryRecord
+from psoup.published.tags import PublishedTags, Run, Runs, key_run, label_run, runs_of, with_run
+
+
+class Tags:
+    """Keys and labels of the queries that stand, and of some that are gone. The writer's."""
+
+    def __init__(self) -> None:
+        self._keys: Runs = ()
+        self._labels: Runs = ()
+        self._tagged = 0
+        """Queries that the runs are of."""
+        self._gone: list[int] = []
+        """Those of them that do not stand any more."""
+
+    def add(self, event: Registered | RegisteredMany) -> None:
+        """The queries of an event; those that a replay knows to be gone are not left out."""
+        if isinstance(event, Registered):
+            (keys, labels), first, count = runs_of(event.tenant, event.tag), event.query_id, 1
+        else:
+            assert event.tags is not None
+            keys, labels = key_run(event.tenant, event.tags), label_run(event.tenant, event.tags)
+            first, count = event.first_id, len(event.tags)
+            event.tags.made.clear()
+            self._gone += [first + place for place in event.gone]
+        self._keys = with_run(self._keys, keys.at(first, event.sequence))
+        self._labels = with_run(self._labels, labels.at(first, event.sequence))
+        self._tagged += count
+        self._renew()
+
+    def remove(self, query_id: int) -> None:
+        """A query that had a key or labels is gone. O(1) in the long run."""
+        self._gone.append(query_id)
+        self._renew()
+
+    def freeze(self, sequence: int) -> PublishedTags:
+        """For readers."""
+        return PublishedTags(sequence, self._keys, self._labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the runs."""
+        return self.freeze(0).nbytes
+
+    def check(self, queries: Mapping[int, QueryRecord]) -> None:
+        """Each query that has a key or labels is found by them, and no more are counted than there were."""
+        tags = self.freeze(0)
+        tags.check()
+        tagged = {query_id: record for query_id, record in queries.items() if record.tags is not NO_TAG}
+        counted = self._tagged - len(set(self._gone))
+        ensure(counted == len(tagged), self, "queries with tags are miscounted", counted=counted, found=[*tagged])
+        for query_id, record in tagged.items():
+            key, labels = record.tag
+            found = tags.query_of(record.tenant, key) if key else query_id
+            ensure(found == query_id, self, "a query is not found by its key", key=key, found=found, query=query_id)
+            known = not labels or query_id in tags.queries_of(record.tenant, labels, query_id - 1)
+            ensure(known, self, "a query is not found by its labels", labels=labels, query=query_id)
+
+    def _renew(self) -> None:
+        if 2 * len(self._gone) <= self._tagged:
+            return
+        gone = np.unique(np.array(self._gone, np.int64))
+        self._keys, self._labels = _without(self._keys, gone), _without(self._labels, gone)
+        self._tagged -= len(gone)
+        self._gone.clear()
+
+
+def _without(runs: Runs, gone: Array) -> Runs:
+    kept: Runs = ()
+    for run in runs:
+        own = np.flatnonzero(~np.isin(run.ids + np.int64(run.first), gone))
+        low = run.low[own] if len(run.low) else run.low
+        kept = with_run(kept, Run(run.high[own], low, run.ids[own], run.first, run.sequence))
+    return kept

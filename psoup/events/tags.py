@@ -1,0 +1,120 @@
+"""What clients call queries: a key and labels, of one query or of many as columns.
+
+    Tag("search-42", (("kind", "alert"), ("user", "u3")))           of one query; labels in the order of their names
+    TagColumns   keys    ["search-42", "search-43", …]              a text each
+                 labels  user: codes [0 1 0 …] of ["u3", "u7"]      a code each, NULL where the query has no such label
+
+A key is unique among the queries of a tenant that stand; a label is not. What may be in them is admission's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array
+
+Labels = tuple[tuple[str, str], ...]
+"""(name, value), ascending by name."""
+
+
+class Tag(NamedTuple):
+    """The key ("" for none) and the labels of a query."""
+
+    key: str = ""
+    labels: Labels = ()
+
+
+NO_TAG = Tag()
+
+
+def tag_of(key: str, labels: Mapping[str, str] | None) -> Tag:
+    """The tag of a key and of labels as callers have them; NO_TAG itself if there are none."""
+    return Tag(key, tuple(sorted(labels.items() if labels else ()))) if key or labels else NO_TAG
+
+
+@dataclass(frozen=True, slots=True)
+class TagColumns:
+    """The tags of `count` queries. `keys`: strings without NULL, or None. `labels`: ascending by name."""
+
+    count: int
+    keys: pa.StringArray | None
+    labels: tuple[tuple[str, pa.DictionaryArray], ...]
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What admission made of them and the writer needs, too: see `psoup.published.tags`."""
+
+    @staticmethod
+    def of(tag: Tag) -> TagColumns | None:
+        """Of one query; None if it has neither a key nor labels."""
+        if tag is NO_TAG:
+            return None
+        labels = tuple((name, coded(pa.array([value], pa.string()))) for name, value in tag.labels)
+        return TagColumns(1, pa.array([tag.key], pa.string()) if tag.key else None, labels)
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        keys = 0 if self.keys is None else self.keys.nbytes
+        return int(keys + sum(column.nbytes for _, column in self.labels))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return tuple(name for name, _ in self.labels)
+
+    def tag(self, row: int) -> Tag:
+        """The tag of one of the queries."""
+        values = ((name, column[row].as_py()) for name, column in self.labels)
+        key = "" if self.keys is None else self.keys[row].as_py()
+        return Tag(key, tuple((name, value) for name, value in values if value is not None))
+
+    def take(self, rows: Array) -> TagColumns:
+        """Those of some queries (int64[k]), copied: texts that only others had are left behind."""
+        places = pa.array(rows)
+        keys = None if self.keys is None else self.keys.take(places)
+        labels = tuple((name, coded(column.take(places).dictionary_decode())) for name, column in self.labels)
+        return TagColumns(len(rows), keys, labels)
+
+
+def coded(column: pa.Array) -> pa.DictionaryArray:
+    """Labels as codes of their values (int32)."""
+    return column.dictionary_encode()
+
+
+def codes_of(column: pa.DictionaryArray) -> tuple[Array, Array]:
+    """The rows that have a label (int64[k]), and their codes (int32[k])."""
+    indices = column.indices
+    if not indices.null_count:
+        return np.arange(len(indices)), indices.to_numpy()
+    rows = np.flatnonzero(indices.is_valid().to_numpy(zero_copy_only=False))
+    return rows, indices.drop_null().to_numpy()
+
+
+def buffers_of(texts: pa.StringArray) -> tuple[Array, Array]:
+    """The offsets (int64[n + 1]) and the bytes of texts."""
+    _, offsets, data = texts.buffers()
+    if not len(texts):
+        return np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    places = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    return places, np.frombuffer(data or b"\0", np.uint8)
+
+
+def content_of(tags: TagColumns) -> list[Any]:
+    """What two blocks have alike if their tags are: bytes, for a digest. O(bytes)."""
+    content: list[Any] = []
+    for name, column in (("", tags.keys), *tags.labels):
+        if column is None:
+            continue
+        texts = column if isinstance(column, pa.StringArray) else column.dictionary_decode()
+        offsets, data = buffers_of(texts)
+        rows = texts.is_valid().to_numpy(zero_copy_only=False)
+        used = data[offsets[0] : offsets[-1]]
+        content += [name.encode(), b"\0", np.packbits(rows), (offsets - offsets[0]).tobytes(), used.tobytes()]
+    return content

@@ -1,0 +1,197 @@
+"""Queries by their keys and labels: sorted runs that never change, shared by admission and readers.
+
+    key    (tenant, text)         128 bits   ─┐   run of a block of 8,192   [ 03…  1f…  … ] query IDs as offsets
+    label  (tenant, name, value)   64 bits   ─┴   run of 3                  a run that is not much longer than the
+                                                  run of 1                  one behind it is merged with it
+
+A name is hashed with a secret of the process, as clauses are (`psoup.clauses.names`): two keys are one with a chance of
+1 in 2^128, and a reader looks at the labels themselves. A run keeps what is gone until it is merged or made anew, so
+what is found counts only if its query stands: who looks says which do. Of a key the newest query is the only one that
+may stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array
+from psoup.events.tags import Tag, TagColumns, buffers_of, codes_of
+from psoup.invariants import ensure
+from psoup.kernels import identity
+from psoup.kernels import tags as kernels
+
+_MASK = 2**64 - 1
+_SECRET = b"".join((hash(("psoup tags", lane)) & _MASK).to_bytes(8, "little") for lane in range(2))
+_NO_WORDS: Array = np.zeros(0, np.uint64)
+_SPAN = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Names and the queries `ids + first` that have them. `low` is empty where names have 64 bits.
+
+    high: uint64[n] ascending, equal ones by query. low: uint64[n]. ids: uint32[n]. `sequence`: the last event of it.
+    """
+
+    high: Array
+    low: Array
+    ids: Array
+    first: int
+    sequence: int
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.high.nbytes + self.low.nbytes + self.ids.nbytes
+
+    def at(self, first: int, sequence: int) -> Run:
+        """The same of queries whose first has that ID, sharing the arrays."""
+        return replace(self, first=first, sequence=sequence)
+
+    def queries(self, word: int, after: int = -1) -> Array:
+        """The queries behind `after` that have a name of 64 bits, ascending. O(log n + k)."""
+        start, stop = (int(np.searchsorted(self.high, np.uint64(word), side)) for side in ("left", "right"))
+        ids = self.ids[start:stop] + np.int64(self.first)
+        return ids[int(np.searchsorted(ids, after, "right")) :]
+
+
+def merged(run: Run, later: Run) -> Run | None:
+    """One run of two; None if their queries are too far apart. O(n)."""
+    first = min(run.first, later.first)
+    if max(run.first, later.first) - first + _SPAN // 2 >= _SPAN:
+        return None
+    size = len(run) + len(later)
+    high, low, ids = np.empty(size, np.uint64), np.empty(size if len(run.low) else 0, np.uint64), np.empty(size, "u4")
+    one, two = (part.ids + np.uint32(part.first - first) for part in (run, later))
+    count = kernels.merge_names(run.high, run.low, one, later.high, later.low, two, high, low, ids)
+    if count < size:
+        high, low, ids = high[:count].copy(), low[:count].copy(), ids[:count].copy()
+    return Run(high, low, ids, first, later.sequence)
+
+
+Runs = tuple[Run, ...]
+"""Runs in the order of their events."""
+
+
+def with_run(runs: Runs, run: Run) -> Runs:
+    """With one more, the newest. O(log n) a name in the long run."""
+    if not len(run):
+        return runs
+    kept = [*runs, run]
+    while len(kept) > 1 and len(kept[-2]) < 2 * len(kept[-1]) and (one := merged(kept[-2], kept[-1])) is not None:
+        kept[-2:] = [one]
+    return tuple(kept)
+
+
+def find(runs: Sequence[Run], names: Array) -> Array:
+    """The newest query of each key (uint64[n, 2]), or -1; int64[n]."""
+    queries: Array = np.full(len(names), -1, np.int64)
+    places: Array = np.empty(len(names), np.int64)
+    for run in runs:
+        kernels.find_names(names, run.high, run.low, places)
+        there = np.flatnonzero(places >= 0)
+        queries[there] = run.ids[places[there]] + np.int64(run.first)
+    return queries
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTags:
+    """Keys and labels as of the event `sequence`."""
+
+    sequence: int = 0
+    keys: Runs = ()
+    labels: Runs = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the runs."""
+        return sum(run.nbytes for run in (*self.keys, *self.labels))
+
+    def query_of(self, tenant: str, key: str) -> int:
+        """The query that had the key last, or -1. It may be gone."""
+        return int(find(self.keys, key_names(tenant, pa.array([key], pa.string())))[0])
+
+    def queries_of(self, tenant: str, labels: Sequence[tuple[str, str]], after: int) -> Iterator[int]:
+        """Queries behind `after` that may have all of some labels (one at least), ascending. They may be gone."""
+        found: Array | None = None
+        for name, value in labels:
+            word = int(label_names(tenant, name, pa.array([value], pa.string()))[0])
+            own = np.concatenate([run.queries(word, after) for run in self.labels] or [np.zeros(0, np.int64)])
+            found = own if found is None else np.intersect1d(found, own, assume_unique=True)
+        return iter(() if found is None else map(int, found))
+
+    def check(self) -> None:
+        """Names ascend."""
+        for run in (*self.keys, *self.labels):
+            ensure(bool((run.high[1:] >= run.high[:-1]).all()), self, "names of a run do not ascend", high=run.high)
+            ensure(len(run.ids) == len(run.high), self, "a run has other numbers than names", ids=run.ids)
+
+
+def key_names(tenant: str, keys: pa.StringArray) -> Array:
+    """The names of keys, uint64[n, 2]. O(bytes)."""
+    return _names(_seeds(tenant, ""), keys)
+
+
+def label_names(tenant: str, name: str, values: pa.StringArray) -> Array:
+    """The names of the values of a label, uint64[n]. O(bytes)."""
+    return _names(_seeds(tenant, name), values)[:, 0]
+
+
+def key_run(tenant: str, tags: TagColumns) -> Run:
+    """The keys of a block, of a query 0 and the following, made once. O(n log n)."""
+    run = tags.made.get("keys")
+    if run is None:
+        run = tags.made["keys"] = _key_run(tenant, tags)
+    return run
+
+
+def _key_run(tenant: str, tags: TagColumns) -> Run:
+    names = _NO_WORDS.reshape(0, 2) if tags.keys is None else key_names(tenant, tags.keys)
+    order = np.lexsort((names[:, 1], names[:, 0])) if _ambiguous(names) else np.argsort(names[:, 0], kind="stable")
+    return Run(names[order, 0], names[order, 1], order.astype(np.uint32), 0, 0)
+
+
+def label_run(tenant: str, tags: TagColumns) -> Run:
+    """The labels of a block, as `key_run`."""
+    words, rows = [_NO_WORDS], [np.zeros(0, np.int64)]
+    for name, column in tags.labels:
+        own, codes = codes_of(column)
+        words.append(label_names(tenant, name, column.dictionary)[codes])
+        rows.append(own)
+    every, queries = np.concatenate(words), np.concatenate(rows)
+    order = np.lexsort((queries, every)) if len(tags.labels) > 1 else np.argsort(every, kind="stable")
+    return Run(every[order], _NO_WORDS, queries[order].astype(np.uint32), 0, 0)
+
+
+def runs_of(tenant: str, tag: Tag) -> tuple[Run, Run]:
+    """Keys and labels of one query, as those of a block."""
+    keys = None if not tag.key else pa.array([tag.key], pa.string())
+    words = [label_names(tenant, name, pa.array([value], pa.string())) for name, value in tag.labels]
+    every = np.sort(np.concatenate([_NO_WORDS, *words]))
+    return key_run(tenant, TagColumns(1, keys, ())), Run(every, _NO_WORDS, np.zeros(len(every), np.uint32), 0, 0)
+
+
+def _ambiguous(names: Array) -> bool:
+    """Whether two names share their first word, as equal keys do."""
+    return len(names) > 1 and len(np.unique(names[:, 0])) < len(names)
+
+
+@lru_cache(maxsize=1024)
+def _seeds(tenant: str, name: str) -> Array:
+    text = f"{tenant}\0{name}".encode("utf-8", "surrogatepass")
+    return np.frombuffer(hashlib.blake2b(text, digest_size=16, key=_SECRET).digest(), np.uint64)
+
+
+def _names(seeds: Array, texts: pa.StringArray) -> Array:
+    out: Array = np.empty((len(texts), 2), np.uint64)
+    identity.mix_texts(*buffers_of(texts), seeds, out)
+    return out

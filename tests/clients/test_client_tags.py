@@ -1,0 +1,69 @@
+"""Keys and labels through the service: given, found, refused, and there after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound
+from psoup_proto.v1 import queries_pb2
+from psoup_storage import open_store
+from psoup_testing.serving import serving
+
+SQL = "SELECT a FROM s WHERE a > 1"
+
+
+def test_keys_and_labels_over_a_restart(tmp_path: Path) -> None:
+    with (
+        serving(store=open_store(str(tmp_path / "data"), reserve_bytes=0)) as service,
+        Client(service.address) as client,
+    ):
+        client.create_stream("CREATE STREAM s (a BIGINT)")
+        query = client.register(SQL, key="search-42", labels={"user": "u3", "kind": "alert"})
+        assert (query.key, query.labels) == ("search-42", {"kind": "alert", "user": "u3"})
+        others = [client.register(SQL, labels={"user": f"u{number % 2 + 2}"}) for number in range(6)]
+        bound = client.register("SELECT a FROM s WHERE a > ?", [7], key="bound", labels={"user": "u9"})
+        again = client.register("SELECT a FROM s WHERE a > ?", [7], key="bound", labels={"user": "u9"})
+        assert again.id == bound.id
+        others[1].unregister()
+    with (
+        serving(store=open_store(str(tmp_path / "data"), reserve_bytes=0)) as service,
+        Client(service.address) as client,
+    ):
+        assert client.register(SQL, key="search-42", labels={"kind": "alert", "user": "u3"}).id == query.id
+        assert client.query(key="search-42").id == query.id
+        assert [q.id for q in client.queries(labels={"user": "u3"})] == [query.id, others[3].id, others[5].id]
+        assert [q.id for q in client.queries("s", labels={"user": "u3", "kind": "alert"})] == [query.id]
+        assert client.queries(labels={"user": "nobody"}) == []
+        with pytest.raises(Conflict, match=f"key 'search-42' is that of another query \\({query.id}\\)"):
+            client.register(SQL + "0", key="search-42")
+        with pytest.raises(Conflict, match="key 'bound'"):
+            client.register("SELECT a FROM s WHERE a > ?", [8], key="bound", labels={"user": "u9"})
+        with pytest.raises(InvalidData, match="the key is empty"):
+            client.register(SQL, key="")
+        with pytest.raises(InvalidRequest, match="has a NUL"):
+            client.register("SELECT a FROM s WHERE a > ?", [8], labels={"user": "\0"})
+        with pytest.raises(ValueError, match="query's ID, or its key"):
+            client.query()
+        client.unregister(query.id)
+        with pytest.raises(NotFound, match="no query with key 'search-42'"):
+            client.query(key="search-42")
+
+
+def test_a_list_by_labels_comes_in_pages() -> None:
+    with serving() as service, Client(service.address) as client:
+        client.create_stream("CREATE STREAM s (a BIGINT)")
+        ids = [client.register(SQL, labels={"user": f"u{number % 2}"}).id for number in range(9)]
+        labels, found, token = {"user": "u0"}, list[str](), ""
+        while token or not found:
+            page = client.connection.queries.ListQueries(
+                queries_pb2.ListQueriesRequest(page_size=2, labels=labels, page_token=token)
+            )
+            found += [message.query_id for message in page.queries]
+            token = page.next_page_token
+        assert found == ids[::2]
+        first = client.connection.queries.ListQueries(queries_pb2.ListQueriesRequest(page_size=2, labels=labels))
+        other = queries_pb2.ListQueriesRequest(page_size=2, labels={"user": "u1"}, page_token=first.next_page_token)
+        with pytest.raises(InvalidRequest, match="of other labels"):
+            client.connection.call(client.connection.queries.ListQueries, other)

@@ -1,0 +1,167 @@
+"""Keys and labels: what may be in them, whose they are, and that they go with their queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from psoup.errors import Conflict, InvalidInput, NotFound, PSoupError
+from psoup.events.commands import RegisterMany
+from psoup.events.tags import TagColumns, coded
+from psoup.local import LocalPSoup
+
+SQL = "SELECT x FROM s WHERE x > 1"
+
+
+@pytest.fixture
+def soup() -> LocalPSoup:
+    soup = LocalPSoup(verify="all")
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    return soup
+
+
+def keyed(*keys: str, **labels: list[str | None]) -> TagColumns:
+    """The tags of a block."""
+    columns = tuple((name, coded(pa.array(values, pa.string()))) for name, values in sorted(labels.items()))
+    return TagColumns(len(keys), pa.array(keys), columns)
+
+
+def many(soup: LocalPSoup, values: list[int], tags: TagColumns) -> list[int]:
+    """Register a block with tags."""
+    done: Any = soup.submit(RegisterMany(["SELECT x FROM s WHERE x > ?"], pa.table({"x": values}), tags=tags))
+    return list(range(done.first_id, done.first_id + done.count))
+
+
+def test_the_same_call_again_gives_the_same_query_and_another_names_the_key(soup: LocalPSoup) -> None:
+    first = soup.register(SQL, key="search-42", labels={"user": "u3"})
+    assert soup.register(SQL, "some request", key="search-42", labels={"user": "u3"}) == first
+    for sql, labels in ((SQL + "1", {"user": "u3"}), (SQL, {"user": "u4"}), (SQL, None)):
+        with pytest.raises(Conflict, match="key 'search-42' is that of another query"):
+            soup.register(sql, key="search-42", labels=labels)
+    assert soup.query("search-42") == first
+
+
+def test_a_key_wins_over_a_request_id(soup: LocalPSoup) -> None:
+    first = soup.register(SQL, "request")
+    assert soup.register(SQL, "request", key="a") != first
+    assert soup.register(SQL, "request") == first
+
+
+def test_labels_are_part_of_what_a_request_id_stands_for(soup: LocalPSoup) -> None:
+    soup.register(SQL, "request", labels={"user": "u1"})
+    with pytest.raises(Conflict, match="request ID 'request'"):
+        soup.register(SQL, "request", labels={"user": "u2"})
+
+
+def test_a_key_is_free_when_its_query_is_gone_and_not_before(soup: LocalPSoup) -> None:
+    first = soup.register(SQL, key="k", labels={"user": "u"})
+    with pytest.raises(Conflict):
+        soup.register(SQL + "0", key="k")
+    soup.unregister(first)
+    with pytest.raises(NotFound, match="no query with key 'k'"):
+        soup.query("k")
+    assert soup.queries(labels={"user": "u"}) == []
+    assert soup.register(SQL + "0", key="k") != first
+
+
+def test_a_block_is_taken_whole(soup: LocalPSoup) -> None:
+    ids = many(soup, [1, 2, 3], keyed("a", "b", "c", user=["u", None, "v"]))
+    assert many(soup, [1, 2, 3], keyed("a", "b", "c", user=["u", None, "v"])) == ids
+    assert soup.queries(labels={"user": "v"}) == ids[2:]
+    for values, tags in (
+        ([1, 2, 4], keyed("a", "b", "c", user=["u", None, "v"])),
+        ([1, 2, 3], keyed("a", "b", "c", user=["u", "u", "v"])),
+        ([1, 2], keyed("a", "b", user=["u", None])),
+        ([3, 1], keyed("new", "a")),
+    ):
+        with pytest.raises(Conflict, match="key 'a' is that of a query of a block of 3"):
+            many(soup, values, tags)
+    with pytest.raises(NotFound):
+        soup.query("new")
+    soup.unregister(ids[0])
+    with pytest.raises(Conflict, match="key 'b'"):
+        many(soup, [1, 2, 3], keyed("a", "b", "c", user=["u", None, "v"]))
+
+
+@pytest.mark.parametrize(
+    ("key", "labels", "why"),
+    [
+        ("k" * 257, {}, "key has 257 bytes; 256 are the most"),
+        ("é" * 129, {}, "key has 258 bytes"),
+        ("k" * 10_240, {}, "key has 10,240 bytes"),
+        ("a\0b", {}, "key has a NUL"),
+        ("\ud800", {}, "half of a surrogate pair"),
+        ("", {"": "v"}, "name of a label is empty"),
+        ("", {"n": ""}, "label 'n' is empty"),
+        ("", {"n" * 65: "v"}, "name of a label has 65 bytes"),
+        ("", {"n": "v" * 65}, "label 'n' has 65 bytes"),
+        ("", {"n": "\0"}, "label 'n' has a NUL"),
+        ("", {f"n{number}": "v" for number in range(1_000_000)}, "1,000,000 labels are too many"),
+    ],
+)
+def test_what_may_not_be_in_a_key_or_a_label(soup: LocalPSoup, key: str, labels: dict[str, str], why: str) -> None:
+    before = soup.admission.state()
+    with pytest.raises(InvalidInput, match=why):
+        soup.register(SQL, key=key, labels=labels)
+    assert soup.admission.state() == before
+
+
+@pytest.mark.parametrize(
+    ("tags", "why"),
+    [
+        (keyed("a", "b", "a"), "query 3: key 'a' is also that of query 1"),
+        (keyed("a", "", "c"), "query 2: the key is empty"),
+        (keyed("a", "b", "c" * 257), "query 3: the key has 257 bytes"),
+        (keyed("a", "b", "c", user=["u", None, "v\0"]), "query 3: the label 'user' has a NUL"),
+        (keyed("a", "b", "c", **{f"n{i}": ["v", "v", "v"] for i in range(9)}), "9 labels are too many"),
+    ],
+)
+def test_what_may_not_be_in_those_of_a_block(soup: LocalPSoup, tags: TagColumns, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        many(soup, [1, 2, 3], tags)
+    with pytest.raises(NotFound):
+        soup.query("a")
+
+
+def test_a_tenant_has_as_many_names_of_labels_as_its_queries() -> None:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    ids = [soup.register(SQL, labels={f"n{number}": "v"}) for number in range(32)]
+    with pytest.raises(InvalidInput, match="label 'other' would be one name too many"):
+        soup.register(SQL, labels={"other": "v"})
+    soup.register(SQL, labels={"n3": "w"})
+    soup.unregister(ids[5])
+    soup.register(SQL, labels={"other": "v"})
+    with pytest.raises(PSoupError):
+        soup.register(SQL, labels={"n5": "v"})
+
+
+def test_keys_are_found_while_what_is_published_lags_behind(soup: LocalPSoup) -> None:
+    """Admission runs ahead of the writer, and judges by all that it has prepared."""
+    behind = soup.engine.snapshot().tags
+    soup.admission.share_tags(lambda: behind)
+    soup.register(SQL, key="a")
+    with pytest.raises(Conflict):
+        soup.register(SQL + "0", key="a")
+    soup.admission.share_tags(lambda: soup.engine.snapshot().tags)
+    soup.register(SQL, key="b")
+    with pytest.raises(Conflict):
+        soup.register(SQL + "0", key="a")
+
+
+def test_what_is_gone_leaves_the_memory() -> None:
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (x BIGINT)")
+    soup.register(SQL, key="stays", labels={"user": "u"})
+    before = soup.engine.bill()
+    count = 300
+    ids = many(soup, list(range(count)), keyed(*(f"k{i}" for i in range(count)), user=["u"] * count))
+    assert soup.queries(labels={"user": "u"})[1:] == ids
+    soup.maintain()
+    for query_id in ids:
+        soup.unregister(query_id)
+    soup.check()
+    assert soup.engine.bill()["query_tags_bytes"] <= 2 * before["query_tags_bytes"]
+    assert soup.queries(labels={"user": "u"}) == [soup.query("stays")]

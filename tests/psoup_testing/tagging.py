@@ -1,0 +1,162 @@
+"""Random histories of keys and labels against a naive model: dictionaries of what stands.
+
+register, register a block, the same again, unregister, restart      after each, who is found by what is compared
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from psoup.clock import VirtualClock
+from psoup.config import EngineConfig
+from psoup.errors import Conflict, NotFound
+from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
+from psoup.events.commands import Register, RegisterMany
+from psoup.events.tags import TagColumns, coded, tag_of
+from psoup_testing.histories import TINY
+from psoup_testing.restarting import RestartingPSoup
+
+KEYS = tuple(f"key {number} {'é' * (number % 3)}{'x' * number}" for number in range(12))
+USERS, KINDS = ("u0", "u1", "u2", "ü" * 32), ("alert", "feed")
+SQL, BLOCK = "SELECT x FROM s WHERE x > {}", "SELECT x FROM s WHERE x > ?"
+
+
+@dataclass(slots=True)
+class Known:
+    """A query that stands. `call`: what was asked for; `ids`: the queries of that call."""
+
+    key: str
+    labels: dict[str, str]
+    call: object
+    ids: range
+
+
+@dataclass(slots=True)
+class TagHistory:
+    """One history. `columnar`: how many queries make a block of columns."""
+
+    path: Path
+    source: random.Random
+    columnar: int
+    standing: dict[int, Known] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+    """What has happened, for a test to see that all of it does."""
+    soup: RestartingPSoup = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = EngineConfig(shape=TINY, columnar_queries=self.columnar)
+        self.soup = RestartingPSoup(config, VirtualClock(0), self.path)
+        self.soup.execute("CREATE STREAM s (x BIGINT)")
+
+    def run(self, steps: int) -> None:
+        """Take so many steps, and compare after each."""
+        actions: tuple[Callable[[], None], ...] = (self.single, self.block, self.unregister, self.restart)
+        for _ in range(steps):
+            self.source.choices(actions, (5, 3, 5, 1))[0]()
+            self.compare()
+        self.soup.store.close()
+
+    def labels(self) -> dict[str, str]:
+        """Some labels, or none."""
+        given = {"user": self.source.choice((*USERS, None)), "kind": self.source.choice((*KINDS, None))}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def holders(self, keys: list[str]) -> list[int]:
+        """The queries that have some of these keys."""
+        return [query_id for query_id, known in self.standing.items() if known.key and known.key in keys]
+
+    def single(self) -> None:
+        """A query is registered, with or without a key; sometimes as an earlier one was."""
+        key, labels = self.source.choice((*KEYS, "")), self.labels()
+        text = SQL.format(self.source.randrange(3))
+        alone = [known for known in self.standing.values() if known.key and isinstance(known.call, str)]
+        if alone and self.source.random() < 0.3:
+            again = self.source.choice(alone)
+            key, labels, text = again.key, again.labels, str(again.call)
+        held = self.holders([key])
+        try:
+            done = self.soup.submit(Register(text, tag=tag_of(key, labels)))
+        except Conflict as problem:
+            self.met.add("conflict")
+            assert held and repr(key) in str(problem)
+            assert self.standing[held[0]].call != text or self.standing[held[0]].labels != labels
+            return
+        assert isinstance(done, QueryAcknowledgement)
+        if done.duplicate:
+            self.met.add("again")
+            assert held == [done.query_id] and self.standing[held[0]].call == text
+            return
+        assert not held
+        self.standing[done.query_id] = Known(key, labels, text, range(done.query_id, done.query_id + 1))
+
+    def block(self) -> None:
+        """A block is registered; sometimes as an earlier one was."""
+        count = self.source.choice((1, 2, 5))
+        keys = self.source.sample(KEYS, count) if self.source.random() < 0.7 else None
+        labels, values = [self.labels() for _ in range(count)], [self.source.randrange(5) for _ in range(count)]
+        blocks = [known for known in self.standing.values() if known.key and isinstance(known.call, tuple)]
+        if blocks and self.source.random() < 0.5:
+            keys, labels, values = self.source.choice(blocks).call  # type: ignore[misc]
+        call = (keys, labels, values)
+        held = self.holders(keys or [])
+        try:
+            done = self.soup.submit(RegisterMany([BLOCK], pa.table({"x": values}), tags=columns_of(keys, labels)))
+        except Conflict as problem:
+            self.met.add("block conflict")
+            first = next(key for key in keys or [] if self.holders([key]))
+            assert repr(first) in str(problem), (first, str(problem))
+            return
+        assert isinstance(done, QueriesAcknowledgement)
+        ids = range(done.first_id, done.first_id + done.count)
+        if done.duplicate:
+            self.met.add("block again")
+            assert sorted(held) == list(ids) and all(self.standing[i].call == call for i in ids)
+            return
+        assert not held
+        for row, query_id in enumerate(ids):
+            self.standing[query_id] = Known("" if keys is None else keys[row], labels[row], call, ids)
+
+    def unregister(self) -> None:
+        """A query goes."""
+        if self.standing:
+            query_id = self.source.choice(sorted(self.standing))
+            self.soup.unregister(query_id)
+            del self.standing[query_id]
+
+    def restart(self) -> None:
+        """All is read again."""
+        self.soup.maintain()
+        self.soup.restart()
+        self.met.add("restart")
+
+    def compare(self) -> None:
+        """Each key, and each combination of labels, finds what the model has."""
+        for key in KEYS:
+            try:
+                found = [self.soup.query(key)]
+            except NotFound:
+                found = []
+            assert found == self.holders([key]), key
+        for wanted in self._combinations():
+            expected = [i for i, known in self.standing.items() if wanted.items() <= known.labels.items()]
+            assert self.soup.queries(labels=wanted) == expected, wanted
+        self.soup.check()
+
+    def _combinations(self) -> list[dict[str, str]]:
+        users, kinds = ({"user": user} for user in USERS), ({"kind": kind} for kind in KINDS)
+        return [*users, *kinds, {"user": "u1", "kind": "feed"}, {"user": "nobody"}, {"other": "u1"}]
+
+
+def columns_of(keys: list[str] | None, labels: list[dict[str, str]]) -> TagColumns | None:
+    """The tags of a block; None if it has none at all."""
+    names = sorted({name for row in labels for name in row})
+    columns: list[Any] = [coded(pa.array([row.get(name) for row in labels], pa.string())) for name in names]
+    if keys is None and not names:
+        return None
+    return TagColumns(len(labels), None if keys is None else pa.array(keys), tuple(zip(names, columns, strict=True)))

@@ -1,0 +1,22 @@
+"""Keys and labels over random histories with restarts: what is found is what stands."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from psoup_testing.tagging import TagHistory
+
+HISTORIES, STEPS = 6, 40
+
+
+@pytest.mark.parametrize("columnar", [1, 1_000])
+def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columnar: int) -> None:
+    met = set[str]()
+    for number in range(HISTORIES):
+        history = TagHistory(tmp_path / str(number), random.Random(number), columnar)
+        history.run(STEPS)
+        met |= history.met
+    assert met == {"conflict", "again", "block conflict", "block again", "restart"}
