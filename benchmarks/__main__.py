@@ -40,6 +40,7 @@ from benchmarks import (
     spark_attach,
     spark_backfill,
     spark_join,
+    text,
     wire,
 )
 from benchmarks.machine import machine
@@ -53,6 +54,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.q1024.mixed": arrival.mixed_rows,
     "arrival.q100k": scale.rows_of_100k,
     "arrival.q1m": scale.rows_of_1m,
+    "arrival.text": text.rows,
     "register": registration.rows,
     "register.one": one.rows,
     "invoke.w": invocation.rows,

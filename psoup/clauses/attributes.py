@@ -10,6 +10,7 @@ One that is barred is computed no more (`psoup.clauses.quarantine`); it keeps it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import ensure
@@ -62,3 +63,46 @@ class Attributes(Mapping[int, Expr]):
         paired = self._ids == {expr: a for a, expr in self._exprs.items()}
         ensure(paired, self, "IDs and expressions do not name each other", ids=ids, known=known)
         ensure(self.barred <= set(known), self, "an unknown attribute is barred", barred=self.barred, known=known)
+
+
+@dataclass(slots=True)
+class Seen:
+    """Of one attribute: tuples that came while it could wait, those that it was evaluated for, and the pieces until it
+    may wait again."""
+
+    tuples: int = 0
+    evaluated: int = 0
+    pause: int = 0
+
+
+class Waits:
+    """Attributes that are evaluated only for tuples that pass other factors (`psoup.matching.survivors`), by ID.
+
+    Counts are of this life of the process, and the writer's.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Seen] = {}
+
+    def due(self, attribute: int) -> bool:
+        """Whether it may wait in this piece: not for a while after most tuples needed it."""
+        seen = self.seen.get(attribute)
+        if seen is None or not seen.pause:
+            return True
+        seen.pause -= 1
+        return False
+
+    def pause(self, attribute: int, pieces: int) -> None:
+        """Most tuples needed it."""
+        self.seen.setdefault(attribute, Seen()).pause = pieces
+
+    def count(self, attribute: int, tuples: int, evaluated: int) -> None:
+        """It was evaluated for some of the tuples of a piece."""
+        seen = self.seen.setdefault(attribute, Seen())
+        seen.tuples += tuples
+        seen.evaluated += evaluated
+
+    def forget(self, known: Collection[int]) -> None:
+        """Only those in `known` are there any more."""
+        for attribute in [a for a in self.seen if a not in known]:
+            del self.seen[attribute]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from psoup.clauses.posting_lists import PostingLists
 from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
+
+if TYPE_CHECKING:
+    from psoup.clauses.stripped import Stripped
 
 EXTRA_ROWS = 4
 """Rows of an attribute beyond its boundaries: below all, NULL, error, end."""
@@ -155,6 +159,8 @@ class Part:
     live: int
     hits: Array | None = None
     """int64, how often each cell was tested; see `psoup.clauses.costs`."""
+    stripped: tuple[Array, Stripped] | None = None
+    """For which attributes, bool[A], and what was made of the clauses that read them; see `psoup.clauses.stripped`."""
 
     @classmethod
     def of(cls, index: PredicateIndex) -> Part:

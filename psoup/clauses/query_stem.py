@@ -13,12 +13,12 @@ It doesn't know queries, windows or old tuples.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from psoup.clauses.attributes import Attributes
+from psoup.clauses.attributes import Attributes, Waits
 from psoup.clauses.block import block_part
 from psoup.clauses.bounds import distinct
 from psoup.clauses.column_block import column_part
@@ -76,6 +76,8 @@ class Side:
     """Counts the work, if it is counted."""
     barred: Collection[int] = ()
     """Attributes that must not be computed."""
+    waits: Waits = field(default_factory=Waits)
+    """Which attributes were evaluated for few of the tuples."""
 
 
 class Subset:
@@ -127,6 +129,7 @@ class QuerySteM:
         self._parts: list[Part] = []
         self._delta = Delta(self._layout)
         self.attributes = Attributes()
+        self.waits = Waits()
         self._scratch = Scratch()
         self.costs = ClauseCosts(self._parts)
 
@@ -247,7 +250,7 @@ class QuerySteM:
         parts = self._all_parts()
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
-        return Side(parts, self.attributes, self._scratch, self._config, self.costs, self.attributes.barred)
+        return Side(parts, self.attributes, self._scratch, self._config, self.costs, self.attributes.barred, self.waits)
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own.
@@ -333,6 +336,7 @@ class QuerySteM:
         self.attributes.forget(
             set(self._delta.attributes()).union(*(part.index.attributes.tolist() for part in self._parts))
         )
+        self.waits.forget(self.attributes)
         return True
 
     # What it holds ---------------------------------------------------------------------------------------

@@ -8,18 +8,20 @@ derived attributes may take more memory than the tuples that they come from; the
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column
+from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, Raised, guarded
-from psoup.expressions.tree import AttributeRef, Expr
+from psoup.expressions.tree import TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels import codes as kernels
-from psoup.model import Kind
+from psoup.model import BIGINT, Kind
+
+_UNREAD = empty_column(BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +68,57 @@ class AllValues(Mapping[int, Values]):
         tuples: tuple[Sequence[Column], Array, Array],
         texts: TextLimits,
         compute: Compute = guarded,
-        barred: Container[int] = (),
+        barred: Collection[int] = (),
     ) -> None:
         self._attributes, self._tuples, self._texts = attributes, tuples, texts
         self._evaluate, self._barred = compute, barred
         self.failed: dict[int, str] = {}
         self._kept: dict[int, Values] = {}
-        made, rows = 0, len(tuples[1])
+        self._waited: Collection[int] = ()
+        self._made = 0
+        self._add(attributes)
+
+    def wait(self, attributes: Mapping[int, Expr], needed: Mapping[int, Array]) -> None:
+        """Compute more attributes, none of which can have an error: those in `needed` only for its tuples (int64[k],
+        ascending). Raises as when it is made."""
+        self._attributes, self._waited = {**self._attributes, **attributes}, needed
+        self._add(attributes, needed)
+
+    def _add(self, attributes: Iterable[int], needed: Mapping[int, Array] = {}) -> None:
         for attribute in attributes:
-            values = self._compute(attribute)
-            made += self.derived_bytes(attribute, values)
-            if made > texts.together:
-                if rows > 1:
+            rows = needed.get(attribute)
+            values = self._compute(attribute) if rows is None else self._compute_some(attribute, rows)
+            self._made += self.derived_bytes(attribute, values)
+            if self._made > self._texts.together:
+                if len(self._tuples[1]) > 1:
                     raise TooMuchText(2)
                 continue
             self._kept[attribute] = values
 
     def _compute(self, attribute: int) -> Values:
+        return self._values(attribute, self._tuples)
+
+    def _compute_some(self, attribute: int, rows: Array) -> Values:
+        """The values for some tuples; those of the others are unknown."""
+        expr, size = self._attributes[attribute], len(self._tuples[1])
+        if not len(rows):
+            return unknown(expr, size)
+        return spread(self._values(attribute, taken(expr, *self._tuples, rows)), rows, size)
+
+    def _values(self, attribute: int, tuples: tuple[Sequence[Column], Array, Array]) -> Values:
         expr = self._attributes[attribute]
         if attribute not in self._barred:
             try:
-                return values_of(self._evaluate(expr, *self._tuples, self._texts))
+                return values_of(self._evaluate(expr, *tuples, self._texts))
             except Raised as problem:
                 self.failed[attribute] = problem.reason
-        return unknown(expr, len(self._tuples[1]))
+        return unknown(expr, len(tuples[1]))
 
     def errors_of(self, attribute: int, values: Values) -> int:
-        """How many of its values could not be computed, if it was computed at all."""
-        return 0 if attribute in self._barred or attribute in self.failed else values.errors
+        """How many of its values could not be computed, if it was computed at all, and for all tuples."""
+        return (
+            0 if attribute in self._barred or attribute in self.failed or attribute in self._waited else values.errors
+        )
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
         """The bytes of texts that were made; those of columns are there anyway."""
@@ -131,6 +156,33 @@ def unknown(expr: Expr, rows: int) -> Values:
     keys = np.zeros(rows, np.uint64 if text else np.int64)
     offsets, data = (np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)) if text else (None, None)
     return Values(keys, offsets, data, np.zeros(rows, np.uint8), np.ones(rows, np.uint8))
+
+
+def taken(
+    expr: Expr, columns: Sequence[Column], ids: Array, times: Array, rows: Array
+) -> tuple[list[Column], Array, Array]:
+    """What `expr` reads of the tuples `rows` (int64[k]): their columns, IDs and times, copied."""
+    read = attributes_of(expr)
+    some = [columns[k].take(rows) if k in read else _UNREAD for k in range(max(read, default=-1) + 1)]
+    return some, ids[rows], times[rows] if TIME_INDEX in read else times[:0]
+
+
+def spread(values: Values, rows: Array, size: int) -> Values:
+    """Values of the tuples `rows` (int64[k], ascending) as those of `size` tuples; the others are unknown."""
+    known: Array = np.zeros(size, np.uint8)
+    known[rows] = 1
+    valid, error = known.copy(), 1 - known
+    if values.valid is not None:
+        valid[rows] = values.valid
+    if values.error is not None:
+        error[rows] = values.error
+    keys = np.zeros(size, values.keys.dtype)
+    keys[rows] = values.keys
+    if values.offsets is None:
+        return Values(keys, None, None, valid, error)
+    offsets: Array = np.zeros(size + 1, np.int64)
+    offsets[rows + 1] = np.diff(values.offsets)
+    return Values(keys, np.cumsum(offsets), values.data, valid, error)
 
 
 def plain(array: Array) -> Array:

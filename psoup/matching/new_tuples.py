@@ -41,6 +41,7 @@ from psoup.kernels.runs import (
 )
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.matching.shard import ShardJoin
+from psoup.matching.survivors import may_wait, survivors
 from psoup.results.open import OpenResults
 from psoup.results.runs import new_starts, together
 from psoup.runner import Runner, Task, handover_of, serial, threads_of
@@ -74,8 +75,15 @@ def _probe(
 ) -> dict[int, str]:
     used = sorted({a for part in side.parts for a in part.index.attributes.tolist()})
     tuples = (piece.columns, piece.ids, piece.times)
+    waits = may_wait(side, used, piece)
     try:
-        values = AllValues({a: side.attributes[a] for a in used}, tuples, side.config.texts, compute, barred)
+        now = {a: side.attributes[a] for a in used if a not in waits}
+        values = AllValues(now, tuples, side.config.texts, compute, barred)
+        if waits:
+            needed = survivors(side, waits, values, len(piece))
+            values.wait({a: side.attributes[a] for a in sorted(waits)}, needed)
+            for attribute in waits:
+                side.waits.count(attribute, len(piece), len(needed.get(attribute, piece.ids)))
     except TooMuchText as problem:
         cuts = min(problem.parts, len(piece))
     else:

@@ -3,9 +3,9 @@
     zone map of the chunk ──zone_excludes──> nothing to do
     columns ──scan──> mask of the matching rows, number of errors
 
-Factors over columns come first, single intervals before unions; expressions last. Expressions are computed for every
-row whatever the mask, so that errors are counted as on arrival; for some rows after the others where their texts take
-too much memory. Many clauses at once: `QuerySteM.subset`.
+Factors over columns come first, single intervals before unions; expressions last. Expressions that may have errors are
+computed for every row whatever the mask, so that errors are counted as on arrival, others for the rows that are left;
+for some rows after the others where their texts take too much memory. Many clauses at once: `QuerySteM.subset`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.data.archived import Zone
-from psoup.data.values import Values, values_of
+from psoup.data.values import Values, spread, taken, values_of
+from psoup.expressions import waiting
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import RowsOf
 from psoup.expressions.guarded import EVERY_ROW, Compute
@@ -82,19 +83,33 @@ class _Scan:
     def result(self) -> ScanResult:
         mask: Array = np.ones(len(self._rows[1]), np.uint8)
         for factor in self._factors:
-            if mask.any():
-                mask &= self._either(factor)
+            left = np.flatnonzero(mask)
+            if len(left):
+                mask &= self._either(factor, left)
                 continue
             for term in factor.terms:
-                if not isinstance(term.attribute, AttributeRef):
+                if not isinstance(term.attribute, AttributeRef) and not self._waits(term.attribute):
                     self._values(term.attribute)  # for its errors
         return ScanResult(mask, self._errors)
 
-    def _either(self, factor: Factor) -> Array:
-        either: Array = np.zeros(len(self._rows[1]), np.uint8)
+    def _either(self, factor: Factor, left: Array) -> Array:
+        """uint8[n]: where the factor holds, of the rows `left` (int64[k]) at least."""
+        rows = len(self._rows[1])
+        either: Array = np.zeros(rows, np.uint8)
         for term in factor.terms:
-            either |= _term_mask(term, self._values(term.attribute), len(either))
+            expr = term.attribute
+            if len(left) * waiting.WORTH <= rows and expr not in self._known and self._waits(expr):
+                columns, ids, times, texts = self._rows
+                some = self._compute(expr, *taken(expr, columns, ids, times, left), texts)
+                either |= _term_mask(term, spread(values_of(some), left, rows), rows)
+            else:
+                either |= _term_mask(term, self._values(expr), rows)
         return either
+
+    def _waits(self, expr: Expr) -> bool:
+        """Whether the expression cannot have an error, so that it need not be evaluated for all rows."""
+        columns, ids, _, texts = self._rows
+        return len(ids) >= waiting.LEAST_ROWS and waiting.may_wait(expr) and waiting.short(expr, columns, texts)
 
     def _values(self, expr: Expr) -> Values:
         known = self._known.pop(expr, None)

@@ -5,8 +5,8 @@
     ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
     rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
 
-A clause with expressions is evaluated over all rows, so that its errors are counted as on arrival. Of a chunk in the
-archive only the columns that decide are read, the next only if a row is left.
+A clause with expressions that may have errors is evaluated over all rows, so that these are counted as on arrival. Of a
+chunk in the archive only the columns that decide are read, the next only if a row is left.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
+from psoup.expressions import waiting
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
@@ -62,7 +63,8 @@ class Search:
     ) -> None:
         self._factors = tuple(factors)
         self._texts, self._wary = texts, wary
-        self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
+        self._derived = {t.attribute for f in factors for t in f.terms if not isinstance(t.attribute, AttributeRef)}
+        self._plain = not self._derived
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads
         self._ranges: list[tuple[int, Interval]] = []
@@ -96,7 +98,7 @@ class Search:
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
         """The rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
-        if not self._plain:
+        if not self._plain and not self._waits(chunk, stop - start):
             return self._scan(self._factors, chunk, start, stop, budget)
         if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
             excluded = zone_excludes(self._factors, chunk.zones)
@@ -116,7 +118,13 @@ class Search:
             tests.append(_Test(interval, index, codes, span, codes.share(span)))
         if not tests:
             return self._scan(self._rest, chunk, start, stop, budget)
-        return self._finish(chunk, _passing(tests, start, stop), tests)
+        return self._finish(chunk, _passing(tests, start, stop), tests, budget)
+
+    def _waits(self, chunk: Chunk, rows: int) -> bool:
+        """Whether all expressions may be left to the rows that pass everything else: they have no errors."""
+        if not isinstance(chunk, ChunkView) or rows < waiting.LEAST_ROWS or self._wary:
+            return False
+        return all(waiting.may_wait(e) and waiting.short(e, chunk.columns, self._texts) for e in self._derived)
 
     def _excluded(self, chunk: ChunkView) -> bool:
         """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
@@ -135,17 +143,18 @@ class Search:
         found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
         return SearchResult(_offsets(_padded(found.mask), start), found.errors)
 
-    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test]) -> SearchResult:
+    def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test], budget: ReadBudget) -> SearchResult:
         """Ask the values where codes do not decide, and for what is no range."""
         for test in tests:
             if not test.span.exact and len(offsets):
                 offsets = _confirmed(chunk, test, offsets)
         if not self._rest or not len(offsets):
             return SearchResult(offsets)
-        used = {t.attribute.index for f in self._rest for t in f.terms if isinstance(t.attribute, AttributeRef)}
+        used = frozenset[int]().union(*(attributes_of(t.attribute) for f in self._rest for t in f.terms))
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
         times = chunk.times[offsets] if self._timed else _NOTHING
-        found = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts)
+        compute = every_row(budget, self._wary)
+        found = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts, compute)
         return SearchResult(offsets[found.mask.view(np.bool_)])
 
 

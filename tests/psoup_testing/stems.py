@@ -23,7 +23,14 @@ REFS: list[Expr] = [AttributeRef(a.type, i, a.name) for i, a in enumerate(SCHEMA
 A_MINUS_B = Call(BIGINT, "sub", (REFS[0], REFS[1]))
 B_HUGE = Call(BIGINT, "mul", (REFS[1], Literal(BIGINT, 2**62)))  # an error above 1 and below -2
 OPAQUE = Call(BOOLEAN, "gt", (Call(BIGINT, "mul", (REFS[0], REFS[1])), Literal(BIGINT, 3)))
-ATTRIBUTES: list[Expr] = [*REFS, AttributeRef(BIGINT, -1, "_id"), A_MINUS_B, B_HUGE, OPAQUE]
+
+# What may wait until other factors have left few tuples; the last one has errors, and never does.
+T_HAS_B = Call(BOOLEAN, "like", (REFS[2], Literal(TEXT, "%b_%")))
+U_LENGTH = Call(BIGINT, "length", (REFS[4],))
+U_UPPER = Call(TEXT, "upper", (REFS[4],))
+T_NUMBER = Call(BIGINT, "cast", (REFS[2],))
+DEAR: list[Expr] = [T_HAS_B, U_LENGTH, U_UPPER, T_NUMBER]
+ATTRIBUTES: list[Expr] = [*REFS, AttributeRef(BIGINT, -1, "_id"), A_MINUS_B, B_HUGE, OPAQUE, *DEAR]
 TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "b", "é", "zz"]
 
 

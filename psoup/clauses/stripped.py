@@ -1,0 +1,123 @@
+"""Clauses without the factors that are dear to evaluate: which tuples these are worth evaluating for.
+
+    index        0: a = 5 AND n LIKE '%x%'       stripped     0: a = 5              waits: n LIKE '%x%'
+                 1: a = 7                                     1: a = 8 AND b < 3    waits: n LIKE '%y%', length(n) > 9
+                 2: a = 8 AND b < 3 AND …        bare         clause 3: nothing of it is left
+                 3: n LIKE '%z%'
+
+Attributes that may wait are named by the caller. A stripped index is a small predicate index of its own whose slots are
+0, 1, 2 …; it is made once for each part of the Query SteM, and knows of its removals when it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.clauses.combine import assemble
+from psoup.clauses.posting_lists import STANDARD
+from psoup.clauses.predicate_index import Part, PredicateIndex, bases
+from psoup.clauses.rows import ClauseRows, gather
+from psoup.columns import Array
+
+_UNLISTED = 1_024
+"""Clauses up to which none is put into lists, as in `psoup.clauses.delta`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stripped:
+    """See the module.
+
+    `whole`: the part that it was made of. `part`: R stripped clauses. `clauses`: int64[R], their positions in `whole`.
+    `waits_ptr` (int32[R + 1]), `waits`: int64, the IDs of the attributes that each of them waits for. `bare`: int64,
+    positions of the clauses of which nothing is left; `bare_waits_ptr`, `bare_waits`: the same of them.
+    """
+
+    whole: Part
+    part: Part
+    clauses: Array
+    waits_ptr: Array
+    waits: Array
+    bare: Array
+    bare_waits_ptr: Array
+    bare_waits: Array
+
+    def renew(self) -> None:
+        """Take clauses out that have been removed since. O(R)."""
+        self.part.alive[:] = self.whole.alive[self.clauses]
+        self.part.live = int(np.count_nonzero(self.part.alive))
+
+    def bare_attributes(self) -> Array:
+        """The attributes that live clauses without other factors wait for, int64, some of them several times."""
+        live = np.flatnonzero(self.whole.alive[self.bare])
+        _, places = gather(self.bare_waits_ptr, live)
+        found: Array = self.bare_waits[places]
+        return found
+
+    def attributes_of(self, clauses: Array) -> tuple[Array, Array]:
+        """What some stripped clauses (integers, [k]) wait for: a place in `clauses` and an attribute's ID, for each."""
+        pointers, places = gather(self.waits_ptr, clauses.astype(np.int64))
+        return np.repeat(np.arange(len(clauses)), np.diff(pointers)), self.waits[places]
+
+
+def strip(whole: Part, waiting: Array) -> Stripped:
+    """The clauses that read an attribute of `waiting` (bool[A], by its place in the index), without those factors.
+
+    O(intervals).
+    """
+    index = whole.index
+    dear = _any(waiting[index.iv_attr], index.factor_ptr)
+    readers = np.flatnonzero(_any(dear, index.clause_ptr))
+    pointers, factors = gather(index.clause_ptr, readers)
+    left = np.add.reduceat(~dear[factors], pointers[:-1]) if len(readers) else np.zeros(0, np.int64)
+    clauses, bare = readers[left > 0], readers[left == 0]
+    part = Part.of(_without(index, dear, clauses))
+    waits = [_waits(index, dear, waiting, own) for own in (clauses, bare)]
+    return Stripped(whole, part, clauses, *waits[0], bare, *waits[1])
+
+
+def _any(flags: Array, pointers: Array) -> Array:
+    """Whether one of the elements of each list has its flag: bool[lists]."""
+    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
+    found: Array = counted[pointers[1:]] > counted[pointers[:-1]]
+    return found
+
+
+def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateIndex:
+    """Some clauses, each with at least one factor that is not dear, and those factors only."""
+    pointers, factors = gather(index.clause_ptr, clauses)
+    kept = ~dear[factors]
+    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    factor_ptr, intervals = gather(index.factor_ptr, factors[kept])
+    attr = index.iv_attr[intervals]
+    used = np.unique(attr)
+    bounds = tuple(index.bounds[local] for local in used.tolist())
+    base = bases(bounds)
+    places = np.searchsorted(used, attr)
+    moved = base[places] - index.base[attr]
+    slots = np.arange(len(clauses), dtype=np.uint32)
+    rows = ClauseRows(
+        slots,
+        counted[pointers].astype(np.int32),
+        factor_ptr,
+        index.attributes[attr],
+        (index.iv_lo[intervals] + moved).astype(np.int32),
+        (index.iv_hi[intervals] + moved).astype(np.int32),
+    )
+    layout = STANDARD if len(clauses) > _UNLISTED else None
+    return assemble(rows, index.attributes[used], bounds, base, layout)
+
+
+def _waits(index: PredicateIndex, dear: Array, waiting: Array, clauses: Array) -> tuple[Array, Array]:
+    """The waiting attributes of some clauses, as a list of lists: (pointers int32[k + 1], IDs)."""
+    pointers, factors = gather(index.clause_ptr, clauses)
+    owner = np.repeat(np.arange(len(clauses)), np.diff(pointers))
+    mine = dear[factors]
+    factor_ptr, intervals = gather(index.factor_ptr, factors[mine])
+    attr, owner = index.iv_attr[intervals], np.repeat(owner[mine], np.diff(factor_ptr))
+    some = waiting[attr]
+    pairs = np.unique(owner[some] << 32 | attr[some])
+    sizes = np.bincount(pairs >> 32, minlength=len(clauses))
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int32)
+    return starts, index.attributes[pairs & 0xFFFF_FFFF]

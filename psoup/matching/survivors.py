@@ -1,0 +1,134 @@
+"""Where dear expressions are worth evaluating: tuples that pass the other factors of a clause that reads them.
+
+    a = 5 AND n LIKE '%x%'      a = 5 ──> tuples 3 17 90 ─┐
+    a = 8 AND n LIKE '%x%'      a = 8 ──> tuples 4 17 ────┴─> n LIKE '%x%' of the tuples 3 4 17 90; elsewhere unknown
+
+Where clauses let too many tuples through, or have no other factor, the expression is evaluated over the whole piece; it
+is not asked again for some pieces. What is unknown lies in no interval, and decides nothing: another factor of each
+clause is not true there. Expressions that may have errors never wait (`psoup.expressions.waiting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from psoup.clauses.predicate_index import Part
+from psoup.clauses.query_stem import Side
+from psoup.clauses.stripped import Stripped, strip
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.data.data_stem import Piece
+from psoup.data.values import Values
+from psoup.expressions import waiting
+from psoup.expressions.tree import Call
+from psoup.matching.shard import ShardJoin
+from psoup.results.open import OpenResults
+from psoup.results.runs import Run
+
+_PAUSE = 16
+"""Pieces for which an attribute that most tuples needed is not asked again."""
+_MOST_PAIRS = 1 << 22
+"""Pairs for which there is room, about."""
+_SHARD = -1
+"""The scratch of these joins."""
+
+
+def may_wait(side: Side, used: Iterable[int], piece: Piece) -> set[int]:
+    """The attributes among `used` that may wait in this piece."""
+    if len(piece) < waiting.LEAST_ROWS:
+        return set()
+    found = set()
+    for attribute in used:
+        expr = side.attributes[attribute]
+        if not isinstance(expr, Call) or not waiting.may_wait(expr) or not side.waits.due(attribute):
+            continue
+        if waiting.short(expr, piece.columns, side.config.texts):
+            found.add(attribute)
+    return found
+
+
+def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], rows: int) -> dict[int, Array]:
+    """For each attribute that had better wait, which of `rows` tuples need it: int64, ascending.
+
+    values: of all attributes that do not wait. Others of `waits` are needed by many. O(tuples * attributes + pairs of
+    a stripped clause and a tuple that passes it).
+    """
+    order = {attribute: place for place, attribute in enumerate(sorted(waits))}
+    needed: Array = np.zeros((len(order), rows), np.uint8)
+    for number, part in enumerate(part for part in side.parts if part.live):
+        stripped = _stripped(part, waits)
+        if stripped is not None:
+            _mark(side, number, stripped, values, order, needed)
+    found = {}
+    for attribute, place in order.items():
+        here = np.flatnonzero(needed[place])
+        if len(here) * waiting.WORTH <= rows:
+            found[attribute] = here
+        else:
+            side.waits.pause(attribute, _PAUSE)
+    return found
+
+
+def _stripped(part: Part, waits: Collection[int]) -> Stripped | None:
+    """The clauses of a part that read one of `waits`, without the factors that do; made once, if they stay the same."""
+    flags: Array = np.isin(part.index.attributes, [*waits])
+    if not flags.any():
+        return None
+    known = part.stripped
+    if known is None or not np.array_equal(known[0], flags):
+        known = part.stripped = (flags, strip(part, flags))
+    return known[1]
+
+
+def _mark(
+    side: Side,
+    number: int,
+    stripped: Stripped,
+    values: Mapping[int, Values],
+    order: Mapping[int, int],
+    needed: Array,
+) -> None:
+    """Set needed[place of attribute, tuple] for what the clauses of a part need."""
+    stripped.renew()
+    rows, part = needed.shape[1], stripped.part
+    for attribute in set(stripped.bare_attributes().tolist()):
+        needed[order[attribute]] = 1
+    if not part.live:
+        return
+    found = candidates(side, number, part, values, rows)
+    places: Array = np.zeros(max(order) + 1, np.int64)
+    places[[*order]] = [*order.values()]
+    _, attributes = stripped.attributes_of(found.many)
+    needed[places[np.unique(attributes)]] = 1
+    for run in found.runs:
+        pair, attributes = stripped.attributes_of(run.slots)
+        needed[places[attributes], run.offsets[pair]] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Pairs of a stripped clause and a tuple that passes it, as runs; `many`: int64, clauses that too many tuples pass,
+    of which there are no pairs."""
+
+    runs: Sequence[Run]
+    many: Array
+
+
+def candidates(side: Side, number: int, part: Part, values: Mapping[int, Values], rows: int) -> Candidates:
+    """Which of `rows` tuples pass which clause of a part whose slots are its positions, unless too many do."""
+    share = max(waiting.WORTH, len(part.index) * rows // _MOST_PAIRS)
+    aside = OpenResults(side.config, len(part.index))
+    join = ShardJoin(part, values, 0, rows, _config(side.config, share), [side.scratch.of(_SHARD, number)])
+    join.encode()
+    join.match(aside)
+    return Candidates(join.runs, join.needs())
+
+
+@lru_cache(64)
+def _config(config: EngineConfig, share: int) -> EngineConfig:
+    """The configuration of a join in which a clause has pairs for up to 1 in `share` tuples, and no bits."""
+    return replace(config, dense_share=1 << (share - 1).bit_length(), generous_rows=-1)
