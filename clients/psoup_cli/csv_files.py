@@ -74,10 +74,11 @@ def _refusal(
         middle = (low + high) // 2
         low, high = (low, middle) if fault(low, middle) else (middle, high)
     said = fault(low, high) or str(problem)
-    return _told(records.line_of(low), said.splitlines()[0], names, records.data[bounds[low] : bounds[low + 1]])
+    record = records.data[bounds[low] : bounds[low + 1]]
+    return _told(records.line_of(low), said.splitlines()[0], names, record, convert)
 
 
-def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
+def _told(line: int, said: str, names: list[str], record: bytes, convert: pyarrow.csv.ConvertOptions) -> InvalidData:
     said = re.sub(r"^(In CSV |CSV parse error: |Row #\d+: )+", "", said)
     match = re.match(r"column #(\d+): (?:Row #\d+: )?(.*)", said)
     counts = re.match(r"Expected (\d+) columns, got (\d+)", said)
@@ -91,8 +92,12 @@ def _told(line: int, said: str, names: list[str], record: bytes) -> InvalidData:
     name, what = names[int(match[1])], _in_sql(match[2].removesuffix("."))
     value = _table(record, names, pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())))
     shown: Any = value.column(int(match[1]))[0].as_py().decode(errors="backslashreplace")
+    hint = "if that stands for NULL, name it with --null"
+    if re.search("would cause data loss|precision not supported", what):
+        held = convert.column_types[name]
+        what, hint = f"it has more digits than DECIMAL({held.precision},{held.scale}) holds", "round it"
     return InvalidData(
-        f"line {line}, column {name!r}, {shown!r}: {what}; if that stands for NULL, name it with --null",
+        f"line {line}, column {name!r}, {shown!r}: {what}; {hint}",
         facts={"line": str(line), "column": name},
     )
 

@@ -57,9 +57,12 @@ def format_of(path: str, asked: str | None) -> str:
         return asked
     if path == "-":
         raise ValueError("say what comes on standard input: --format csv, json, parquet or arrow")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a directory; name a file")
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
-        raise ValueError(f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}; add --format")
+        name = repr(suffix) if suffix else "a name without a suffix"
+        raise ValueError(f"{path}: cannot tell the format from {name}; add --format")
     return FORMATS[suffix]
 
 

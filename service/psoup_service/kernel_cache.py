@@ -46,6 +46,14 @@ def choose(data_dir: str) -> None:
     numba.config.reload_config()
 
 
+def cold() -> bool:
+    """Whether no earlier start has kept a kernel: this one compiles them all. The place must be chosen by then."""
+    from psoup.kernels.rows import count_rows
+
+    place = count_rows.stats.cache_path
+    return place is not None and next(Path(place).glob("*.nbi"), None) is None
+
+
 def keeps_by_itself() -> bool:
     """Whether Numba finds a place: beside this file, as beside the kernels, or under HOME."""
     try:

@@ -62,6 +62,8 @@ def _told(problem: PSoupError) -> int:
 async def _serve(settings: Settings, ready: Callable[[str], None] | None, quarantine: Sequence[str]) -> int:
     with lean():
         service = _service(settings, quarantine)
+    if kernel_cache.cold():
+        print("the kernels are compiled, once for this install: half a minute or more", file=sys.stderr, flush=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup_cli.csv_records import read_records
-from psoup_cli.files import open_rows
+from psoup_cli.files import format_of, open_rows
 from psoup_client import Client, InvalidData, StreamInfo
 from psoup_testing.command import Psoup
 
@@ -43,8 +43,8 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
     [
         ("Order ID,naïve\n1,x\n".encode("latin-1"), "not UTF-8"),
         (b"Order ID,price\n1,NA\n", "line 2, column 'price', 'NA': The string 'NA'.*--null"),
-        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, column 'price', '1.555': .* data loss"),
-        (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901'"),
+        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, .*: it has more digits than DECIMAL\(9,2\) holds; round$"),
+        (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901': it has more digits"),
         (
             b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000,
             "line 30002, column 'Order ID', 'x7': it is not a valid BIGINT;",
@@ -65,6 +65,15 @@ def test_csv_that_does_not_fit(info: StreamInfo, tmp_path: Path, content: bytes,
         rows(path, "csv", info)
     if b"NA" in content:
         assert rows(path, "csv", info, "NA") == [{"Order ID": 1, "price": None}]
+
+
+def test_what_is_not_a_file_of_a_known_format_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is a directory; name a file$"):
+        format_of(str(tmp_path), None)
+    with pytest.raises(ValueError, match=r"cannot tell the format from a name without a suffix; add --format$"):
+        format_of(str(tmp_path / "trades"), None)
+    with pytest.raises(ValueError, match=r"cannot tell the format from '\.xls'; add --format$"):
+        format_of(str(tmp_path / "trades.xls"), None)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"Order ID,price\n", b"Order ID,price"])

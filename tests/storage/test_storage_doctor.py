@@ -157,7 +157,7 @@ def test_with_a_damaged_database_nothing_is_a_leftover(data: Path) -> None:
 
 
 def test_what_is_no_data_directory_or_in_use_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"is no data directory: there is no psoup\.db in it"):
+    with pytest.raises(InvalidInput, match=r"is not a data directory: there is no psoup\.db in it"):
         examine(tmp_path)
     assert os.listdir(tmp_path) == []
     store = DurableStore(tmp_path / "data")

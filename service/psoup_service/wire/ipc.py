@@ -232,7 +232,13 @@ def _check_end(left: int) -> None:
 
 def _check_schema(schema: pa.Schema, limits: Limits) -> None:
     if len(schema) > limits.batch_columns:
-        raise too_large("columns", len(schema), limits.batch_columns)
+        raise InvalidBatch(
+            f"the batch has {len(schema):,} columns; {limits.batch_columns:,} is the most, of a stream as of the"
+            " parameters of a statement",
+            reason="BATCH_TOO_LARGE",
+            found=len(schema),
+            limit=limits.batch_columns,
+        )
     for name, field in zip(schema.names, schema, strict=True):  # names that are no UTF-8 fail here
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if isinstance(kind, pa.ExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):

@@ -64,11 +64,11 @@ def examine(
     """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
 
     `repair` removes what nothing needs, `aside` takes damaged chunks and events out of the way (`setting_aside`).
-    Raises InvalidInput if it is no data directory, or a service runs on it (reason DATA_DIR_IN_USE).
+    Raises InvalidInput if it is not a data directory, or a service runs on it (reason DATA_DIR_IN_USE).
     """
     path = Path(path)
     if not (path / DATABASE).is_file():
-        raise InvalidInput(f"{path} is no data directory: there is no {DATABASE} in it", reason="DATA_DIR")
+        raise InvalidInput(f"{path} is not a data directory: there is no {DATABASE} in it", reason="DATA_DIR")
     with closing(DataDirectory(path, to_look=True)):
         examination = Examination(path, repair, progress)
         for finding in examination.run():
