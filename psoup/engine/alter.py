@@ -1,10 +1,10 @@
-"""ALTER STREAM inside the engine: a stream gets columns, and its old tuples NULL in them; or another word of its own.
+"""ALTER STREAM inside the engine: a stream gets columns, with NULL in its old tuples, or another AHEAD.
 
     open chunk     closed early: a chunk has one schema
     closed chunks  wider views of the same tuples (`psoup.data.widening`)
     buffered       wider batches, which the memory budget is charged for
 
-Clauses and results stay as they are: queries of before do not know the new columns, `SELECT *` among them.
+Clauses and results stay as they are: queries registered before do not know the new columns, `SELECT *` among them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psoup.runner import Runner
 
 
 def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
-    """Carry out `event`, all that came before it being released; returns the bytes of tuples charged in addition.
+    """Apply `event`, once all tuples that came before it are released; returns the bytes of tuples charged in addition.
 
     O(chunks + buffered tuples).
     """

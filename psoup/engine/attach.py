@@ -1,6 +1,6 @@
-"""What is attached, inside the engine: chunks on disk come before all others, or after them, and nothing else moves.
+"""Attaching inside the engine: chunks on disk are put before all others, or after them, and nothing else moves.
 
-    history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; whoever asks evaluates
+    history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; readers evaluate when they ask
     a batch    archived   [0 1 2] + [3 4], open                   nothing was pushed, so nothing is in memory
 
 Results of attached chunks are kept nowhere in memory, so queries cost nothing when history is attached.
@@ -14,9 +14,9 @@ from psoup.events.events import Attached
 
 
 def attach(state: StreamState, event: Attached) -> None:
-    """Carry out `event`; O(chunks of the archive).
+    """Apply `event`; O(chunks of the archive).
 
-    If live tuples have expired since it was decided, all of the history has: then only the watermark moves.
+    If live tuples have expired since admission decided, all of the history has expired: then only the watermark moves.
     """
     state.take(event)
     chunks = [widen_chunk(chunk, state.data.spec) for chunk in event.chunks]

@@ -5,8 +5,8 @@
                          └─ publish ──> Snapshot, one swap of the root
 
 `apply` cannot fail and is the only mutator beside `install`, which takes in the results of maintenance; both belong to
-one writer. What raises while it is evaluated takes its clauses out of the index, and `news` tells of it; `precautions`
-are what a host knows from starts before this one. Anyone may take `snapshot()` at any time. No I/O, no clock, no
+one writer. Clauses whose evaluation raises leave the index, and `news` tells of them; `precautions` are what a host
+knows from earlier starts. Any thread may take `snapshot()` at any time. No I/O, no clock, no
 threads: `run` is the port through which a host lends its pool, `keep` the one through which closed chunks are stored.
 (PSoup sections 3.2 and 4.)
 """
@@ -48,7 +48,7 @@ from psoup.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
 _NAMED = 8
-"""Queries that news name."""
+"""How many query IDs a piece of news names."""
 RELIEF_SHARE = 4
 """A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
 RESULTS_SHARE = 8
@@ -70,7 +70,7 @@ class Engine:
         others: Callable[[], int] = int,
         verify: Verify = "cheap",
     ) -> None:
-        """`others`: bytes of the memory budget that somebody else has been charged, from the writer's thread.
+        """`others`: bytes of the memory budget charged for other things than tuples, asked on the writer's thread.
 
         `verify`: how much the engine checks by itself (`psoup.engine.verification`).
         """
@@ -93,16 +93,16 @@ class Engine:
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
-        """What is known of clauses that must not be evaluated; before the first event, and to end a watch."""
+        """Take what the host knows of clauses that must not be evaluated: before the first event, or to end a watch."""
         self._precautions = precautions
 
     def news(self) -> list[LeftIndex]:
-        """What has left the index since the last call, and why. The writer's."""
+        """Return what has left the index since the last call, and why. The writer's."""
         news, self._news = self._news, []
         return news
 
     def kept_out(self) -> dict[int, list[str]]:
-        """By stream ID, digests of what must be out of the index at the next start as well. The writer's."""
+        """Digests, by stream ID, of what must be out of the index at the next start as well. The writer's."""
         return {i: sorted(state.clauses.kept) for i, state in self._streams.items() if state.clauses.kept}
 
     def snapshot(self) -> Snapshot:
@@ -120,7 +120,7 @@ class Engine:
             raise problem.after(self._verification.story) from problem
 
     def _one_by_one(self, events: Sequence[Event]) -> Effects:
-        """All is checked after each event, so each is a run."""
+        """Apply each event as a run of its own, as all is checked after each."""
         freed = 0
         released: dict[int, int] = {}
         for event in events:
@@ -169,9 +169,9 @@ class Engine:
         return Effects(self._sequence, freed, released)
 
     def maintenance(self, *, everything: bool = False) -> Task | None:
-        """The next piece of work that is due, or None. Called by the writer; its `compute` by anyone.
+        """Return the next piece of work that is due, or None. Called by the writer; any thread may call its `compute`.
 
-        With `everything`, also what is not yet worth its cost: tests and idle hours drain to the last byte.
+        With `everything`, also work that is not yet worth its cost: tests and idle hours drain to the last byte.
         """
         if everything:
             for every in self._streams:
@@ -184,9 +184,9 @@ class Engine:
         return None
 
     def install(self, result: Installable) -> int:
-        """Take in what a task computed, if its stream still stands as it did; publishes.
+        """Take in what a task computed, unless its stream has moved on since; publishes.
 
-        Returns the bytes of tuples that left the memory: what has been stored now need not stay there. Raises Corrupt
+        Returns the bytes of tuples that left the memory: chunks that are stored now need not stay there. Raises Corrupt
         as `apply` does.
         """
         try:
@@ -212,9 +212,9 @@ class Engine:
     def expire(self, clock: int) -> int:
         """Drop chunks that lie before their stream's retention edge at `clock`; returns the bytes given back.
 
-        `apply` does so as the time of a stream goes on. This is for when the memory is full: then pushes are refused,
-        and a stream in system time would never see that its tuples are old. What is stored of streams with an archive
-        leaves the memory too. No answer changes. O(streams).
+        `apply` does so as the time of a stream goes on. This is for a full memory: pushes are refused then, and a
+        stream in system time would never see that its tuples are old. Stored chunks of streams with an archive leave
+        the memory too. No answer changes. O(streams).
         """
         freed = sum(state.expire(clock) for state in self._streams.values())
         freed += self._relieve(self.config.memory_bytes // 2)
@@ -223,7 +223,7 @@ class Engine:
         return freed
 
     def check(self) -> None:
-        """Every invariant of every structure; what a stream has not told is found, too."""
+        """Check every invariant of every structure, and find changes that a stream has not told of."""
         self._registry.check(self._streams)
         ensure(not self._board.changed, self, "something is not published")
         for stream_id, state in self._streams.items():
@@ -250,7 +250,7 @@ class Engine:
         return freed
 
     def _relieve(self, allowed: int) -> int:
-        """Have stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
+        """Make stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
         ready = [state for state in self._archiving.values() if state.shelf.can_leave]
         if not ready:
             return 0
@@ -263,7 +263,7 @@ class Engine:
         return freed
 
     def _taken(self) -> int:
-        """Bytes of the budget that results cannot have."""
+        """Bytes of the budget that are taken by tuples, queries and others, so that results cannot have them."""
         return self._others() + sum(state.tuple_bytes + state.clauses.index.nbytes for state in self._streams.values())
 
     def _create(self, event: StreamCreated) -> None:
@@ -284,7 +284,7 @@ class Engine:
         return self._streams.pop(stream_id).tuple_bytes
 
     def _change_queries(self, event: Registered | RegisteredMany | Unregistered) -> list[StreamState]:
-        """The queries change; returns the streams on which they do."""
+        """Register or unregister queries; returns the streams on which they change."""
         match event:
             case Registered():
                 states = [self._registry.register(event, self._streams)]
@@ -300,7 +300,7 @@ class Engine:
                 assert_never(event)
 
     def _put_out_by_hand(self, query_ids: range) -> None:
-        """Queries that were named leave the index as they come."""
+        """Take queries that the operator named out of the index as they come."""
         for query_id in self._precautions.by_hand:
             if query_id in query_ids and (clause := self._registry.clause_of(query_id)) is not None:
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
@@ -339,5 +339,5 @@ class Engine:
 
 
 def _name(view: StreamView) -> tuple[str, str]:
-    """What a stream is found by."""
+    """The key by which readers find a stream."""
     return view.tenant, view.spec.name.lower()

@@ -1,4 +1,4 @@
-"""All queries that stand, and the clauses that they share.
+"""The registry: all standing queries, and the clauses that they share.
 
     register       name of its FROM-WHERE ─ known ──> one more member of that clause
                                           └ new ────> SQC ID, slot: it joins the Query SteM
@@ -33,7 +33,7 @@ from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock
 
 Streams = Mapping[int, StreamState]
-"""By stream ID."""
+"""The streams by their IDs."""
 
 
 class Registry:
@@ -61,14 +61,14 @@ class Registry:
         }
 
     def register(self, event: Registered, streams: Streams) -> StreamState:
-        """One query; returns its stream."""
+        """Add one query; returns its stream."""
         self._add(event, streams[event.stream_id], np.array([event.query_id], np.int64), [event.query])
         if event.tag is not NO_TAG:
             self._tags.add(event)
         return streams[event.stream_id]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
-        """A block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
+        """Add a block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
         count, queries = len(event.queries), event.queries
         if event.tags is not None:
             self._tags.add(event)
@@ -84,14 +84,14 @@ class Registry:
                 return [state]
             owners = np.where(stand, np.array(event.stream_ids, np.int64), 0)
             for stream_id in dict.fromkeys(owners[stand].tolist()):
-                own = np.flatnonzero(owners == stream_id)
-                made = (queries.names[own], queries.table) if isinstance(queries, PreparedQueries) else None
-                tags = () if event.tags is None else [event.tags.tag(row) for row in own.tolist()]
-                self._add(event, streams[stream_id], ids[own], [queries[row] for row in own.tolist()], made, tags)
+                places = np.flatnonzero(owners == stream_id)
+                made = (queries.names[places], queries.table) if isinstance(queries, PreparedQueries) else None
+                tags = () if event.tags is None else [event.tags.tag(row) for row in places.tolist()]
+                self._add(event, streams[stream_id], ids[places], [queries[row] for row in places.tolist()], made, tags)
         return [streams[stream_id] for stream_id in dict.fromkeys(owners[stand].tolist())]
 
     def unregister(self, query_id: int, streams: Streams) -> StreamState:
-        """One query goes; returns its stream. O(its clause), and its page or the flags of its block."""
+        """Remove one query; returns its stream. O(its clause), and its page or the flags of its block."""
         record = self._queries.get(query_id)
         if record is None:
             raise corrupt(self, "a query is unregistered that is not there", query=query_id)
@@ -112,12 +112,12 @@ class Registry:
         return state
 
     def clause_of(self, query_id: int) -> ClauseRecord | None:
-        """The clause of a query; None if it does not stand."""
+        """The clause of a query; None if the query does not stand."""
         record = self._queries.get(query_id)
         return None if record is None else self._clauses.get(record.sqc_id)
 
     def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
-        """The first query of each of some clauses, if they stand."""
+        """The first query of each of these clauses, left out if the clause does not stand."""
         clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
         return tuple(next(since(clause.members, 0)) for clause in clauses if clause is not None)
 
@@ -127,11 +127,11 @@ class Registry:
         return len(self._queries), len(self._clauses)
 
     def clauses_of(self, stream_id: int) -> list[ClauseRecord]:
-        """The clauses of a stream. O(clauses of all)."""
+        """The clauses of a stream. O(clauses of all streams)."""
         return [clause for _, clause in self._clauses.freeze().items() if clause.stream_id == stream_id]
 
     def check(self, streams: Streams) -> None:
-        """Queries and clauses name each other, and the streams know the clauses."""
+        """Check that queries and clauses name each other, and that the streams know the clauses."""
         for records in (self._queries, self._clauses):
             records.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
@@ -140,8 +140,8 @@ class Registry:
         named = {i: record.sqc_id for i, record in queries.items()}
         ensure(members == named, self, "queries and members of clauses differ", members=members, queries=named)
         for state in streams.values():
-            own = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
-            check_stream(state, own)
+            clauses_here = [clause for clause in clauses.values() if clause.stream_id == state.stream_id]
+            check_stream(state, clauses_here)
             users = sum(record.stream_id == state.stream_id for record in queries.values())
             counted, stream = state.clauses.queries, state.stream_id
             ensure(counted == users, self, "queries are miscounted", stream=stream, counted=counted, found=users)
@@ -157,7 +157,7 @@ class Registry:
         made: tuple[Array, FactorTable] | None = None,
         tags: Sequence[Tag] = (),
     ) -> None:
-        """Queries of one stream as a record each. `made`: names of their clauses and the factors', if there are any."""
+        """Add queries of one stream as a record each. `made`: names of their clauses, and their factors, if at hand."""
         tags = tags or ([event.tag] if isinstance(event, Registered) else [NO_TAG] * len(queries))
         if made is None:
             names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
@@ -170,8 +170,8 @@ class Registry:
         members = _grouped(sqc_ids, ids)
         for row, used in zip(fresh.tolist(), attributes, strict=True):
             sqc_id, slot = int(sqc_ids[row]), int(slots[row])
-            own = add((), members.pop(sqc_id), self._shape)
-            self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, own, (queries[row],)))
+            member_set = add((), members.pop(sqc_id), self._shape)
+            self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, member_set, (queries[row],)))
         self._add_members(members)
         common = (event.time, event.sequence)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
@@ -182,7 +182,7 @@ class Registry:
     def _add_columns(
         self, event: RegisteredMany, state: StreamState, ids: Array, queries: BoundBlock, rows: Array
     ) -> None:
-        """Some `rows` of a block of one template: what only one query has stays in columns."""
+        """Add some `rows` of a block of one template: clauses that only one query has stay in columns."""
         tags = event.tags
         if len(rows) < len(queries):
             ids, queries, tags = ids[rows], queries.take(rows), None if tags is None else tags.take(rows)
@@ -196,12 +196,18 @@ class Registry:
         uses = np.bincount(new[new >= 0], minlength=len(fresh))
         alone = uses == 1
         if columns.never is not None:
-            alone &= ~columns.never[fresh]  # it has other attributes: none
+            alone &= ~columns.never[fresh]  # a clause that no tuple can satisfy has other attributes: none
         if alone.any():
-            own = fresh[alone]
-            places = slots[own].astype(np.uint32)
+            unshared = fresh[alone]
+            places = slots[unshared].astype(np.uint32)
             block = ClauseBlock(
-                sqc_ids[own], places, own.astype(np.int32), ids[own], queries, state.stream_id, attributes
+                sqc_ids[unshared],
+                places,
+                unshared.astype(np.int32),
+                ids[unshared],
+                queries,
+                state.stream_id,
+                attributes,
             )
             self._clauses.add_block(block)
         for row in fresh[~alone].tolist():
@@ -218,7 +224,7 @@ class Registry:
         self._count(state, len(ids), len(fresh))
 
     def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
-        """Queries (ascending) become members of their clauses, which are there."""
+        """Make queries (ascending) members of clauses that stand."""
         for sqc_id, query_ids in members.items():
             clause = self._clauses.get(sqc_id)
             if clause is None:
@@ -227,7 +233,7 @@ class Registry:
             self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids, self._shape)))
 
     def _take_from_block(self, sqc_id: int) -> None:
-        """A clause that is shared is a record."""
+        """Turn a clause of a block that is now shared into a record."""
         if self._clauses.in_block(sqc_id):
             self._clauses.remove(sqc_id)
 

@@ -1,11 +1,11 @@
-"""What an engine checks by itself, so that a broken structure stops the writer and is not published.
+"""Checks that an engine makes by itself: a broken structure stops the writer and is not published.
 
     off      nothing
     cheap    after each run of events, and each installed piece of maintenance: counts and ends of what was touched
-    all      after each event: every structure of the streams that were touched; what readers see is what is there
+    all      after each event: every structure of the streams that were touched, and that readers see what they hold
 
-A check that fails raises Corrupt, with the last events that were applied (`story`). Results of a closed chunk are
-compared with the tuples themselves once they have changed (`all`). The writer's.
+A check that fails raises Corrupt, with the last events that were applied (`story`). The level `all` also compares
+results of a closed chunk that have changed with the tuples themselves. Owned by the engine's writer.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
 STORY = 16
-"""Events that are told of when a check fails."""
+"""How many of the last events an error names when a check fails."""
 
 Streams = Mapping[int, StreamState]
 """All streams, by their IDs."""
 
 
 class Verification:
-    """See the module."""
+    """Checks of one engine; see the module."""
 
     def __init__(self, level: Verify, registry: Registry) -> None:
         self.level = level
         self._registry = registry
         self._story: deque[tuple[int, str, int]] = deque(maxlen=STORY)
-        """Sequence and kind of each event; its stream, or the query that is gone."""
+        """Sequence and kind of each event; its stream, or the query that it removed."""
         self._touched: set[int] = set()
         """Streams of the events since the last publication."""
         self._counted: dict[int, tuple[int, int]] = {}
-        """Queries and clauses of each stream, when it was checked last; their sums are those of the registry."""
+        """Queries and clauses of each stream when it was last checked; their sums must be those of the registry."""
         self._queries = self._clauses = 0
         self._covered: dict[int, Checked] = {}
 
@@ -54,7 +54,7 @@ class Verification:
         )
 
     def begin(self, event: Event) -> None:
-        """An event is about to be applied. O(1)."""
+        """Note an event that is about to be applied. O(1)."""
         if self.level == "off":
             return
         if isinstance(event, Unregistered):
@@ -65,11 +65,11 @@ class Verification:
         self._story.append((event.sequence, type(event).__name__, about))
 
     def touch(self, stream_id: int) -> None:
-        """Maintenance has installed something in a stream."""
+        """Note that maintenance has installed something in a stream."""
         self._touched.add(stream_id)
 
     def finish(self, streams: Streams, changed: Iterable[int]) -> None:
-        """A run of events, or a piece of maintenance, is over; these streams call for publication."""
+        """Check after a run of events, or a piece of maintenance; the streams `changed` call for publication."""
         if self.level == "off":
             return
         self._touched.update(changed)
@@ -85,7 +85,7 @@ class Verification:
                 check_coverage(state, clauses, self._covered.setdefault(stream_id, {}))
 
     def published(self, streams: Streams, views: Mapping[int, StreamView], board: Board) -> None:
-        """These views are what readers see next."""
+        """Check the views that readers see next."""
         if self.level == "cheap":
             for stream_id in self._touched:
                 if stream_id in streams:
@@ -99,7 +99,7 @@ class Verification:
         self._touched.clear()
 
     def drop(self, stream_id: int) -> None:
-        """A stream is gone."""
+        """Forget a stream that was dropped."""
         queries, clauses = self._counted.pop(stream_id, (0, 0))
         self._queries, self._clauses = self._queries - queries, self._clauses - clauses
         self._covered.pop(stream_id, None)

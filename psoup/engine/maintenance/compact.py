@@ -15,7 +15,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """A chunk whose packs shall forget the clauses `dead` (SQC IDs, ascending): all that died until `upto` had.
+    """A chunk whose packs are to forget the clauses `dead` (SQC IDs, ascending); `upto`: its mark after that.
 
     `errors`: the chunk's evaluation errors that are still of use.
     """
@@ -28,14 +28,14 @@ class CompactTask:
     name: str = "compact"
 
     def compute(self, run: Runner = serial) -> Replace:
-        """Copy what is left. O(packs)."""
+        """Copy the columns that are left. O(packs)."""
         results = self.entry.results
         without = results.without(self.dead, self.upto, self.errors)
         return Replace(self.stream_id, self.entry.data.number, results, without)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """The oldest sealed chunk that has columns of enough dead clauses. O(chunks) if any may have."""
+    """Find the oldest sealed chunk that has columns of enough dead clauses. O(chunks) if any may have them."""
     deaths = state.shelf.deaths
     wait = 1 if everything else max(state.config.shape.compact_from, len(state.clauses.table) // 8)
     if len(deaths) < wait:

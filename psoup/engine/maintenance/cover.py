@@ -1,11 +1,11 @@
-"""Covering as maintenance: clauses born after a chunk was closed are evaluated over it, off the writer.
+"""Covering as maintenance: clauses born after a chunk was closed are evaluated over it, off the writer's thread.
 
     chunk 3   lacks 8 9 12 ─┐                      12 is out (`psoup.clauses.quarantine`): it stays uncovered
     chunk 4   lacks 8 9 12 ─┴─> one task ─> Covered: new results for both, each if it still fits
     chunk 5   lacks 12
 
-What raises makes an exception of that chunk's coverage, and is counted when the result is installed. A task that must
-not be computed, as doing so has ended the process before, is refused: what it computes leaves the index.
+Clauses whose evaluation raises become exceptions of that chunk's coverage, and are counted when the result is
+installed. A task that ended the process before must not be computed: it is refused, and its clauses leave the index.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from psoup.runner import Runner, serial, threads_of
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """New results for some chunks of a stream, each if it still fits; in each what could not be computed, and why."""
+    """New results for some chunks of a stream, each put in if it still fits, and for each what raised and why."""
 
     stream_id: int
     parts: tuple[Replace, ...]
     failed: tuple[dict[int, str], ...] = ()
 
     def install(self, state: StreamState) -> bool:
-        """Put them there, and count what failed; False if nothing has changed."""
+        """Put the results there, and count what failed; False if nothing has changed."""
         for failed in self.failed:
             state.raised(failed)
         installed = [part.install(state) for part in self.parts]
@@ -55,14 +55,14 @@ class RefusedTask:
     stream_id: int
 
     def install(self, state: StreamState) -> bool:
-        """Take what it would have computed out of the index."""
+        """Take the clauses that it would have evaluated out of the index."""
         state.put_out_derived()
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class CoverTask:
-    """Chunks that lack the same clauses. One that goes in the meantime is covered too, and leaves with a compaction.
+    """Chunks that lack the same clauses. A clause removed meanwhile is covered too, and leaves with a compaction.
 
     Each thread takes every n-th chunk, with arrays of its own: what it writes first is memory that is new to it.
     """
@@ -80,47 +80,47 @@ class CoverTask:
 
     @property
     def place(self) -> EvaluationPlace | None:
-        """What is evaluated, as one place; None if only columns are read."""
+        """The expressions to evaluate, as one place; None if only columns are read."""
         if not any(not isinstance(expr, AttributeRef) for expr in self.index.attributes.values()):
             return None
         first, last = self.entries[0].data, self.entries[-1].data
         return EvaluationPlace(self.stream_id, "cover", first.first_id, last.end_id - first.first_id)
 
     def refused(self) -> RefusedTask:
-        """What is installed if it must not be computed."""
+        """The outcome to install if the task must not be computed."""
         return RefusedTask(self.stream_id)
 
     def compute(self, run: Runner = serial) -> Covered:
         """Evaluate the clauses over the chunks, some of these at a time."""
         lanes = min(threads_of(run), len(self.entries))
-        done: list[tuple[Replace, ...]] = [()] * lanes
+        by_lane: list[tuple[Replace, ...]] = [()] * lanes
         failures: list[dict[int, str]] = []
         ids = frozenset(self.sqc_ids.tolist())
 
         def cover_lane(lane: int) -> None:
             index = self.index if not lane else self.index.twin()
             fresh = OpenResults(self.config, len(self.sqc_of_slot))
-            found = []
+            replacements = []
             for entry in self.entries[lane::lanes]:
                 data, seen = entry.data, entry.results
                 failed = cover(data, index, fresh, self.config, serial)
-                left = self.outside
+                outside = self.outside
                 if failed:
                     failures.append(failed)
-                    left = np.concatenate([left, self.sqc_of_slot[index.readers(failed)]])
+                    outside = np.concatenate([outside, self.sqc_of_slot[index.readers(failed)]])
                 pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
-                pack, packs = pack.without(np.sort(left)), self.config.shape.most_packs
-                results = seen.covered(pack, ids, self.before, fresh.errors, left, packs)
-                found.append(Replace(self.stream_id, data.number, seen, results))
+                pack, packs = pack.without(np.sort(outside)), self.config.shape.most_packs
+                results = seen.covered(pack, ids, self.before, fresh.errors, outside, packs)
+                replacements.append(Replace(self.stream_id, data.number, seen, results))
                 fresh.clear()
-            done[lane] = tuple(found)
+            by_lane[lane] = tuple(replacements)
 
         run([partial(cover_lane, lane) for lane in range(lanes)])
-        return Covered(self.stream_id, tuple(chain.from_iterable(done)), tuple(failures))
+        return Covered(self.stream_id, tuple(chain.from_iterable(by_lane)), tuple(failures))
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """The chunk whose mark is the least comes first: chunk after chunk lacks the same clauses then."""
+    """Find the chunk whose mark is the least: chunk after chunk lacks the same clauses then."""
     lacking = state.shelf.lacking(state.clauses.table.next_sqc)
     for place, entry in enumerate(lacking):
         missing, slots, before, outside = _missing(state, entry.results)
@@ -140,8 +140,8 @@ def _task(
 
 
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:
-    """What is to be evaluated over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and
-    the IDs of those below it that stay out."""
+    """What to evaluate over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and the IDs
+    of those below it that stay out."""
     out, most = state.clauses.quarantine, state.config.shape.cover_at_once
     ids, slots = state.clauses.table.since(seen.covered_before, most + 1 + len(seen.late) + len(out))
     if seen.late:
@@ -160,6 +160,6 @@ def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
 
 
 def evaluating(task: object) -> tuple[CoverTask, EvaluationPlace] | None:
-    """A task that computes expressions, and where: others cannot take more memory than their tuples do."""
+    """The task, if it computes expressions, and where: other tasks cannot take more memory than their tuples do."""
     place = task.place if isinstance(task, CoverTask) else None
     return None if place is None else (task, place)  # type: ignore[return-value]

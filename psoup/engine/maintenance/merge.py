@@ -1,4 +1,4 @@
-"""Merging as maintenance: the index of recent clauses goes into the main one. When it is worth it, the index says."""
+"""Merging as maintenance: the index of recent clauses goes into the main one. The index decides when it is worth it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Merge:
     name: str = "merge"
 
     def compute(self, run: Runner = serial) -> Merged:
-        """Merge them. O(their clauses)."""
+        """Merge the parts. O(their clauses)."""
         return Merged(self.stream_id, self.task.compute())
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The part that takes their place."""
+    """The part that takes the place of those merged."""
 
     stream_id: int
     result: MergeResult
 
     def install(self, state: StreamState) -> bool:
-        """Put it there; False if the parts have changed since."""
+        """Put the part there; False if its sources have changed since."""
         return state.clauses.install_merge(self.result)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """What the index wants merged. Making the task freezes the recent clauses."""
+    """Find parts that the index wants merged. Making the task freezes the recent clauses."""
     index = state.clauses.index
     if not index.merge_due(everything):
         return None

@@ -1,14 +1,14 @@
-"""Work that keeps the structures small and the answers ready, none of which changes an answer.
+"""The rules of maintenance: work that keeps structures small and answers ready, and changes no answer.
 
     seal     the open results of a full chunk become a pack, and its columns are made ready to be searched
-    store    a closed chunk goes to whoever keeps it, through a port; from then on the log may forget its tuples
+    store    a closed chunk goes to the store, through a port; from then on the log may forget its tuples
     merge    the recent clauses' index goes into the main one
     tidy     the open results forget clauses that are gone, and their slots become free
     cover    clauses born after a chunk was closed are evaluated over it (new queries, old data)
     compact  packs forget clauses that are gone
-    tally    what queries cost in chunks and indexes that are gone is counted by clause
+    tally    costs of queries that were counted in gone chunks and indexes are summed up by clause
 
-The first rule of `RULES` that finds something has its way. Each is a file here, with its task and what installs it.
+The first rule of `RULES` that finds work wins. Each is a file here, with its task and the code that installs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup.engine.stream.state import StreamState
 
 
 def seal_or_store(state: StreamState, everything: bool) -> Begin | None:
-    """They take turns while both are due: the memory grows with what is not sealed, the log with what is not stored."""
+    """Take turns while both are due: the memory grows with unsealed chunks, the log with unstored ones."""
     to_seal, to_store = seal.due(state, everything), store.due(state, everything)
     if to_seal is None or to_store is None:
         return to_seal or to_store
@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def next_task(state: StreamState, *, everything: bool) -> Task | None:
-    """The most urgent task of one stream, or None: then nothing is due until a part of it calls for attention."""
+    """Return the most urgent task of one stream, or None: nothing is due until a part of it calls for attention."""
     for due in RULES:
         begin = due(state, everything)
         if begin is not None:
@@ -47,6 +47,6 @@ def next_task(state: StreamState, *, everything: bool) -> Task | None:
 
 
 def overlooked(state: StreamState) -> list[str]:
-    """Rules that find something due; of a stream that does not call for attention, a part has forgotten to tell."""
+    """Name the rules that find work. If the stream does not call for attention, one of its parts forgot to tell."""
     found = (due for due in RULES if due(state, False) is not None)
     return [f"{due.__module__.rpartition('.')[2]}.{due.__qualname__}" for due in found]

@@ -1,4 +1,4 @@
-"""Sealing as maintenance: the open results of a full chunk become a pack, and its columns are ready to be searched.
+"""Sealing as maintenance: the open results of a full chunk become a pack, and its columns are made ready for search.
 
 Until a chunk is sealed its results take the memory of the open form, a row of bits for each busy clause.
 """
@@ -41,7 +41,7 @@ class SealTask:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """The oldest chunk that is not sealed: chunks are sealed in their order, so those that are not come last."""
+    """Find the oldest chunk that is not sealed: chunks are sealed in their order, so unsealed ones come last."""
     oldest: ChunkEntry | None = None
     for entry in reversed(state.shelf.entries):
         if entry.results.open is None:

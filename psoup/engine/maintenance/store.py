@@ -1,7 +1,7 @@
-"""Storing as maintenance: a closed chunk goes to whoever keeps it, through a port; the log may forget its tuples then.
+"""Storing as maintenance: a closed chunk goes to the store, through a port; the log may forget its tuples then.
 
-Results are not stored: they follow from the tuples and the queries. A disk without room is tried again when the stream
-gets something new; until then the chunk stays where it is, in memory and in the log.
+Results are not stored: they follow from the tuples and the queries. After a full disk, storing is tried again when the
+stream gets something new; until then the chunk stays where it is, in memory and in the log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoreTask:
     name: str = "store"
 
     def compute(self, run: Runner = serial) -> Installable:
-        """Write it, and wait for the disk."""
+        """Write the chunk, and wait for the disk."""
         try:
             entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
         except ResourceExhausted:
@@ -41,14 +41,14 @@ class StoreTask:
 
 @dataclass(frozen=True, slots=True)
 class ChunkStored:
-    """A chunk is on disk; `entry` reads it there, if its stream has an archive."""
+    """A chunk that is on disk; `entry` reads it there, if its stream has an archive."""
 
     stream_id: int
     number: int
     entry: ArchivedChunk | None
 
     def install(self, state: StreamState) -> bool:
-        """The chunk may leave the memory from now on; no answer changes."""
+        """Let the chunk leave the memory from now on; no answer changes."""
         entry = self.entry if self.entry is None else widen_chunk(self.entry, state.data.spec)
         state.shelf.stored(self.number, entry)
         return False
@@ -56,7 +56,7 @@ class ChunkStored:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """The disk is full."""
+    """A chunk that could not be stored, as the disk is full."""
 
     stream_id: int
 
@@ -67,7 +67,7 @@ class NoRoom:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """The oldest closed chunk that is not stored yet, if somebody keeps chunks. O(1)."""
+    """Find the oldest closed chunk that is not stored yet, if the engine has a store. O(1)."""
     chunk = state.shelf.to_store()
     if chunk is None or state.keep is None:
         return None

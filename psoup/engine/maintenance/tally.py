@@ -1,4 +1,4 @@
-"""Tallying as maintenance: what queries cost in chunks and indexes that are gone is counted by clause."""
+"""Tallying as maintenance: costs of queries counted in gone chunks and indexes are summed up by clause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class TallyTask:
-    """The counters of a stream, and who owned which slot."""
+    """The counters of a stream, and which clause owned which slot."""
 
     stream_id: int
     costs: ClauseCosts
@@ -21,25 +21,25 @@ class TallyTask:
     name: str = "tally"
 
     def compute(self, run: Runner = serial) -> Tallied:
-        """Sum them up by clause."""
+        """Sum the counters up by clause."""
         return Tallied(self.stream_id, self.costs.tally(self.sqc_of_slot))
 
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
-    """The sums."""
+    """Sums of the counters by clause."""
 
     stream_id: int
     tally: CostTally
 
     def install(self, state: StreamState) -> bool:
-        """Add them up where clauses still own their slots; readers ask for them when they want them."""
+        """Add the sums up where clauses still own their slots; readers see them when they ask for costs."""
         state.clauses.install_tally(self.tally)
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Enough has gone that is not counted by clause yet."""
+    """Find counters of gone chunks and indexes, once enough of them wait to be summed up."""
     costs = state.clauses.index.costs
     if not costs.due(everything):
         return None

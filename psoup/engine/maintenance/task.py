@@ -1,10 +1,10 @@
-"""A piece of maintenance: found by a rule, made by the writer, computed by anyone, installed by the writer.
+"""A piece of maintenance: found by a rule, made by the writer, computed on any thread, installed by the writer.
 
     due(state) ─> Begin ──> Task ──compute──> Installable ──install──> state       False: the state has moved on
     (a look)      (writer)  (immutable parts) (any thread)  (writer)
 
-A task computes from immutable parts. What it was computed from may be gone when it is installed: then it is dropped,
-and will be found due again.
+A task computes from immutable parts. If these are gone by the time it is installed, the outcome is dropped, and a rule
+finds the work due again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Installable(Protocol):
 
     @property
     def stream_id(self) -> int:
-        """Whose state it is for."""
+        """The ID of the stream whose state it is for."""
         ...
 
     def install(self, state: StreamState) -> bool:
@@ -34,7 +34,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """store, seal, merge, tidy, cover, compact or tally."""
+        """The kind: store, seal, merge, tidy, cover, compact or tally."""
         ...
 
     def compute(self, run: Runner = serial) -> Installable:
@@ -46,4 +46,4 @@ Begin = Callable[[], Task]
 """Makes the task that was found due; the writer calls it at once, or never."""
 
 Rule = Callable[[StreamState, bool], Begin | None]
-"""Looks whether something is due, also what is not yet worth its cost if the flag is set. A look changes nothing."""
+"""Looks whether work is due (with the flag: also work not yet worth its cost). Changes nothing."""

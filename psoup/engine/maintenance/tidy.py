@@ -1,6 +1,6 @@
 """Tidying as maintenance: the open results forget clauses that are gone, and their slots become free.
 
-The open results are being written, so all of it is done when the task is installed.
+The writer writes the open results all the time, so all the work is done when the task is installed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class Tidy:
-    """A stream's open results, to be tidied."""
+    """The open results of a stream, to be tidied."""
 
     stream_id: int
     name: str = "tidy"
 
     def compute(self, run: Runner = serial) -> Tidy:
-        """Nothing: it is the writer's."""
+        """Return itself: all the work is the writer's."""
         return self
 
     def install(self, state: StreamState) -> bool:
@@ -31,7 +31,7 @@ class Tidy:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """More slots are dead than live, and not just a few. O(1)."""
+    """Find more dead slots than live ones, and more than a few. O(1)."""
     dead = state.clauses.table.dead_count
     if dead > max(state.config.shape.tidy_from, len(state.clauses.table)) or (everything and dead):
         return partial(Tidy, state.stream_id)

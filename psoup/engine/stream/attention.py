@@ -1,10 +1,10 @@
-"""What calls for the writer's attention: streams of which readers must see something new, and streams to look after.
+"""Attention of the writer: streams of which readers must see something new, and streams that maintenance looks after.
 
     a part changes ── changed() ───> to publish ──> the engine makes the stream's view anew
                    └─ look_after() ─> may be due ──> the engine asks the rules of maintenance, until they find nothing
 
-A part tells it itself, in the method that changes it; nobody else has to remember. What is forgotten all the same is
-found by `Engine.check`: a view that is not what the stream would publish now, or work that is due and not known.
+Each part of a stream calls for it in the method that changes the part; no caller has to remember it. A forgotten call
+is found by `Engine.check`: a view that is not what the stream would publish now, or due work that was not called for.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Board:
         self._may_be_due: dict[int, None] = {}
 
     def change(self, stream_id: int) -> None:
-        """Readers must see something new of the stream. O(1)."""
+        """Have the stream published: readers must see something new. O(1)."""
         self._changed[stream_id] = None
 
     def look_after(self, stream_id: int) -> None:
-        """Maintenance may find something due. A stream that is known keeps its turn. O(1)."""
+        """Have maintenance look at the stream. A stream that is waiting keeps its turn. O(1)."""
         self._may_be_due[stream_id] = None
 
     @property
@@ -31,13 +31,13 @@ class Board:
         return bool(self._changed)
 
     def take_changed(self) -> list[int]:
-        """The streams to publish, which are published now."""
+        """Return the streams to publish, and take them off the board."""
         stream_ids = [*self._changed]
         self._changed.clear()
         return stream_ids
 
     def take_due(self) -> int | None:
-        """The stream whose turn it is, which goes to the end if it is named again; None if nothing may be due."""
+        """Return the stream whose turn it is, and take it off the board; None if nothing may be due."""
         stream_id = next(iter(self._may_be_due), None)
         if stream_id is not None:
             del self._may_be_due[stream_id]
@@ -48,22 +48,22 @@ class Board:
         return stream_id in self._may_be_due
 
     def forget(self, stream_id: int) -> None:
-        """The stream is gone."""
+        """Take a stream that was dropped off the board."""
         self._changed.pop(stream_id, None)
         self._may_be_due.pop(stream_id, None)
 
 
 class Attention:
-    """What the parts of one stream tell the engine."""
+    """The way in which the parts of one stream call for attention."""
 
     def __init__(self, stream_id: int, board: Board) -> None:
         self._stream_id = stream_id
         self._board = board
 
     def changed(self) -> None:
-        """Readers must see something new."""
+        """Have the stream published: readers must see something new."""
         self._board.change(self._stream_id)
 
     def look_after(self) -> None:
-        """Maintenance may find something due."""
+        """Have maintenance look at the stream: something may be due."""
         self._board.look_after(self._stream_id)

@@ -1,11 +1,11 @@
-"""Checks of one stream: that its parts agree with one another, and what readers see with them.
+"""Checks of one stream: that its parts agree with one another, and with what readers see.
 
     check_counts     lengths and ends of what is counted twice              O(parts of the index + runs that wait)
     check_shown      the newest of what readers see                         O(1)
     check_stream     every structure, and the parts with each other         O(everything)
     check_coverage   results of closed chunks, with the tuples themselves   O(what has changed)
 
-They look and change nothing; the writer's. All of what readers see is compared by `psoup.engine.stream.publication`.
+They read and change nothing; the writer's. `psoup.engine.stream.publication` compares all that readers see.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ChunkResults
 
 Checked = dict[int, tuple[ChunkResults, int]]
-"""By number of a chunk: results that were compared with the tuples, and the SQC ID below which all clauses were."""
+"""By number of a chunk: results that were compared with the tuples, and below which SQC ID clauses were."""
 
 
 def check_counts(state: StreamState) -> None:
-    """What is counted in two places is the same in both, and the open chunk follows the others."""
+    """Check that counts kept in two places agree, and that the open chunk follows the others."""
     shelf, begins = state.shelf, state.data.open
     newest = shelf.entries[-1].data if shelf.entries else None
     if newest is not None and (newest.number + 1, newest.end_id) != (begins.number, begins.first_id):
@@ -42,7 +42,7 @@ def check_counts(state: StreamState) -> None:
 
 
 def check_shown(state: StreamState, view: StreamView) -> None:
-    """Readers see the last tuple, the newest closed chunk with its results, and as many chunks and queries."""
+    """Check that readers see the last tuple, the newest closed chunk with its results, and all chunks and queries."""
     shelf, next_id, queries = state.shelf.entries, state.data.next_id, state.clauses.queries
     whole = view.next_id == next_id and len(view.chunks) == len(shelf) + 1 and view.queries == queries
     if whole and shelf:  # an entry may have another file by now, which readers need not see
@@ -60,7 +60,7 @@ def check_shown(state: StreamState, view: StreamView) -> None:
 
 
 def check_stream(state: StreamState, clauses: Sequence[ClauseRecord]) -> None:
-    """The parts are sound, and agree with each other and with the clauses of the stream."""
+    """Check that the parts are sound, and agree with each other and with the clauses of the stream."""
     check_counts(state)
     for part in (state.feed, state.data):
         part.check()
@@ -82,16 +82,16 @@ def _check_open_follows(state: StreamState) -> None:
 
 
 def check_coverage(state: StreamState, clauses: Sequence[ClauseRecord], checked: Checked) -> None:
-    """A clause that counts as evaluated over a closed chunk has just the matches that its tuples have.
+    """Check that a clause that counts as evaluated over a closed chunk has just the matches that its tuples have.
 
-    Only results that have changed since they were `checked` are looked at, and clauses that are new.
+    Skips results and clauses that were `checked` before and have not changed.
     """
     now: Checked = {}
     for entry in state.shelf.in_memory:
         number, results = entry.data.number, entry.results
-        known, before = checked.get(number, (None, 0))
+        results_before, before = checked.get(number, (None, 0))
         for clause in clauses:
-            if known is not results or clause.sqc_id >= before:
+            if results_before is not results or clause.sqc_id >= before:
                 _check_pair(state, entry, clause)
         now[number] = results, state.clauses.table.next_sqc
     checked.clear()
@@ -102,9 +102,9 @@ def _check_pair(state: StreamState, entry: ChunkEntry, clause: ClauseRecord) -> 
     data, results = entry.data, entry.results
     if not results.covers(clause.sqc_id):
         return
-    kept = results.offsets(clause.sqc_id, clause.slot, 0, len(data))
+    offsets_held = results.offsets(clause.sqc_id, clause.slot, 0, len(data))
     wary = [t.attribute for f in clause.factors for t in f.terms if not isinstance(t.attribute, AttributeRef)]
-    found = Search(clause.factors, state.config.texts, wary).find(data, 0, len(data)).offsets
-    if not np.array_equal(kept, found):
+    offsets_found = Search(clause.factors, state.config.texts, wary).find(data, 0, len(data)).offsets
+    if not np.array_equal(offsets_held, offsets_found):
         pair = {"stream": state.stream_id, "chunk": data.number, "clause": clause.sqc_id}
-        raise corrupt(results, "results are not what the tuples say", **pair, kept=kept, found=found)
+        raise corrupt(results, "results are not what the tuples say", **pair, kept=offsets_held, found=offsets_found)

@@ -1,12 +1,12 @@
-"""The standing query clauses of one stream: who they are, and whether the index has them or the quarantine.
+"""The standing query clauses of one stream: their slots and SQC IDs, and whether index or quarantine has them.
 
     place    names ─> slots, SQC IDs                     in the table: equal clauses are one
     admit    new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
-                        └─> the quarantine, if they read what is out
-    raised   what could not be computed is counted; too often ─> all clauses that read it go from the index to there
-    remove   a clause is gone; with the last that uses an expression, what is known against it
+                        └─> the quarantine, if they read an expression that is out
+    raised   failed computations are counted; too often ─> all clauses that read them go from the index to there
+    remove   a clause is gone; the last that uses an expression takes along what is known against it
 
-Owned by the engine's writer. Tuples and results are not its business: `psoup.engine.stream.state` keeps both in step.
+Owned by the engine's writer. This module knows no tuples and no results: `psoup.engine.stream.state` keeps all in step.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from psoup.published.records import ClauseRecord
 from psoup.results.gaps import NO_GAPS, Gaps
 
 OOM = "the process ended twice while it was evaluated, probably for want of memory"
-"""Why what a start has marked is out; see `psoup.clauses.quarantine.EvaluationPlace`."""
+"""The reason of expressions that a start has marked; see `psoup.clauses.quarantine.EvaluationPlace`."""
 
 KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
-"""Why what a later start finds noted is out: the note holds names of expressions, and no reasons."""
+"""The reason of expressions that a later start finds noted: the note holds their names, and no reasons."""
 
 News = tuple[Reason, Array]
-"""Why clauses left the index, and their SQC IDs; none if nobody reads any more what was out."""
+"""Why clauses left the index, and their SQC IDs; no IDs if no clause reads the expression any more."""
 
 _NONE: Array = np.zeros(0, np.int64)
 
 
 class StreamClauses:
-    """See the module."""
+    """The clauses of one stream; see the module."""
 
     def __init__(
         self, schema: Schema, config: EngineConfig, attention: Attention, next_sqc: int, held: frozenset[str]
@@ -62,7 +62,7 @@ class StreamClauses:
         self._held = held
         """Digests of expressions that are out from the start."""
         self.kept: set[str] = set()
-        """Digests of what must be out at the next start, also if nobody reads it any more: the log may know who did."""
+        """Digests of what must be out at the next start, even if no clause reads it: the log may hold one that does."""
         self._uses: Counter[int] = Counter()
         """How many clauses use each attribute, in the index or not."""
         self._new: list[Array] = []
@@ -71,17 +71,17 @@ class StreamClauses:
         """SQC IDs of clauses that never were in the index."""
         self._gaps = NO_GAPS
         self._news: list[News] = []
-        """What has left the index and was not told yet."""
+        """Clauses that have left the index, not told to the engine yet."""
         self._announced: list[Reason] = []
-        """What is out, and the clause that reads it is about to come."""
+        """Expressions that are out, before the clause that reads them is placed."""
         self._subset: tuple[Array, Subset] | None = None
 
     # Who they are ----------------------------------------------------------------------------------------
 
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
-        """The slots of clauses by their names (int64[n]), and the rows of new ones, to be admitted (int64[m]).
+        """The slots of clauses by their names (int64[n]), and the rows of new clauses, to be admitted (int64[m]).
 
-        These have the SQC IDs from `first_sqc` on, in order.
+        The new clauses have the SQC IDs from `first_sqc` on, in order.
         """
         slots, fresh = self.table.place(names, first_sqc)
         if len(fresh):
@@ -89,12 +89,12 @@ class StreamClauses:
         return slots, fresh
 
     def count_queries(self, more: int) -> None:
-        """So many queries have come, or gone if it is negative."""
+        """Add to the number of queries; negative if queries have gone."""
         self.queries += more
         self._attention.changed()
 
     def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
-        """New clauses (slot, factors); returns the attribute IDs of each. Set at a time where they are many.
+        """Admit new clauses (slot, factors); returns the attribute IDs of each. Evaluated in sets where they are many.
 
         `table`: has their factors, if it was made before.
         """
@@ -125,17 +125,17 @@ class StreamClauses:
         return used
 
     def take_new(self) -> Array:
-        """The slots of clauses admitted since the last call, int64; some may be gone."""
+        """Return the slots of clauses admitted since the last call, int64; some may be gone."""
         new, self._new = self._new, []
         return np.concatenate(new) if new else _NONE
 
     def take_late(self) -> Array:
-        """The SQC IDs of clauses that came into the quarantine since the last call, int64."""
+        """Return the SQC IDs of clauses put into the quarantine since the last call, int64."""
         late, self._late = self._late, []
         return np.concatenate(late) if late else _NONE
 
     def remove(self, clause: ClauseRecord) -> None:
-        """A clause without queries leaves, and with it what is known of expressions that nobody else reads."""
+        """Remove a clause without queries, and what is known of expressions that no other clause reads."""
         self._tell()
         if not self.quarantine.drop(clause.sqc_id):
             self.index.remove(clause.slot)
@@ -150,19 +150,19 @@ class StreamClauses:
                     self._news.append((reason, _NONE))
 
     def used(self, errors: Mapping[int, int]) -> dict[int, int]:
-        """Without those of expressions that no clause uses any more."""
+        """The `errors` without those of expressions that no clause uses any more."""
         return {attribute: count for attribute, count in errors.items() if attribute in self._uses}
 
     # What cannot be evaluated ----------------------------------------------------------------------------
 
     def raised(self, failed: Mapping[int, str]) -> Array:
-        """Attributes that could not be computed, and why; returns the slots of clauses that leave the index for it."""
-        known = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have gone on
-        out = [attribute for attribute in known if self.quarantine.counts(attribute)]
+        """Count attributes that could not be computed, and why; returns the slots of clauses that leave the index."""
+        attributes = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have gone on
+        out = [attribute for attribute in attributes if self.quarantine.counts(attribute)]
         return self.put_out({attribute: failed[attribute] for attribute in out})
 
     def put_out(self, why: Mapping[int, str], *, kept: bool = False) -> Array:
-        """All clauses that read these attributes leave the index; returns their slots, int64."""
+        """Take all clauses that read these attributes out of the index; returns their slots, int64."""
         left = [_NONE]
         if why:
             self._tell()
@@ -181,7 +181,7 @@ class StreamClauses:
         return np.concatenate(left)
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> Array:
-        """What a clause computes is out, or the clause alone if that is nothing; returns the slots that leave."""
+        """Put out what a clause computes, or the clause alone if it computes nothing; returns the slots that leave."""
         if len(self.quarantine.among(clause.sqc_id, clause.sqc_id + 1)):
             return _NONE
         derived = [a for a in clause.attributes if not isinstance(self.index.attributes[a], AttributeRef)]
@@ -196,12 +196,12 @@ class StreamClauses:
         return slots
 
     def take_news(self) -> list[News]:
-        """What has left the index since the last call."""
+        """Return what has left the index since the last call."""
         news, self._news = self._news, []
         return news
 
     def gaps(self) -> Gaps:
-        """The exceptions of a chunk that begins now: all clauses that are out. The same object while they are."""
+        """The exceptions of a chunk that begins now: all clauses that are out. The same object until that changes."""
         ids = self.quarantine.ids
         if self._gaps.ids is not ids:
             self._gaps = Gaps(ids, np.zeros(len(ids), np.int32)) if len(ids) else NO_GAPS
@@ -215,7 +215,7 @@ class StreamClauses:
         return self.index.install(result)
 
     def install_tally(self, tally: CostTally) -> None:
-        """What was counted of chunks and parts that are gone is the clauses'."""
+        """Add the counts of gone chunks and parts to those of the clauses."""
         self.index.costs.install(tally, self.table.sqc_of_slot)
 
     def subset(self, sqc_ids: Array, slots: Array) -> Subset:
@@ -225,7 +225,7 @@ class StreamClauses:
         return self._subset[1]
 
     def forget_subset(self) -> None:
-        """Nothing is to be covered for now."""
+        """Drop the kept index, as nothing is to be covered for now."""
         self._subset = None
 
     def bill(self) -> dict[str, int]:
@@ -241,11 +241,11 @@ class StreamClauses:
 
     @property
     def _strict(self) -> bool:
-        """Whether new clauses must be looked at: something is out, or will be when it comes."""
+        """Whether new clauses must be looked at: an expression is out, or will be when a clause brings it."""
         return bool(self._held or self.quarantine.outside.attributes)
 
     def _admit_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
-        """`admit` of clauses some of which may read what is out."""
+        """Admit clauses some of which may read an expression that is out."""
         attributes = [self._known([t.attribute for f in factors for t in f.terms]) for _, factors in clauses]
         out = [self.quarantine.holds(used) for used in attributes]
         self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out], table)
@@ -269,7 +269,7 @@ class StreamClauses:
             self._announced = []
 
     def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:
-        """The attribute IDs of what a clause reads, ascending; what is held is out when it comes."""
+        """The attribute IDs of what a clause reads, ascending; a held expression is put out when it comes."""
         used = sorted({self.index.attributes.id_of(expr) for expr in exprs})
         for attribute in used:
             expr = self.index.attributes[attribute]
@@ -280,7 +280,7 @@ class StreamClauses:
         return tuple(used)
 
     def check_counts(self) -> None:
-        """Index and quarantine have as many clauses as the table. O(parts of the index)."""
+        """Check that index and quarantine have as many clauses as the table. O(parts of the index)."""
         self.table.check_counts()
         index, out = len(self.index), len(self.quarantine)
         if index + out != len(self.table):
@@ -289,7 +289,7 @@ class StreamClauses:
             )
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
-        """The structures name the same clauses, each in the index or in the quarantine."""
+        """Check that the structures name the same clauses, each in the index or in the quarantine."""
         for part in (self.index, self.quarantine):
             part.check()
         self.table.check([(clause.sqc_id, clause.slot) for clause in clauses])

@@ -1,4 +1,4 @@
-"""The feed of one stream: what has been accepted and not yet released, and what is known of the rest.
+"""The feed of one stream: tuples that are accepted and not yet released, and times of those that were refused.
 
     take(push) ──> event time:  reorder buffer ──release: what the watermark has passed──> the open chunk
                │   system time: ready ─────────release: all, as one batch─────────────────┘
@@ -21,7 +21,7 @@ from psoup.model import Schema
 
 
 class Feed:
-    """See the module."""
+    """The feed of one stream; see the module."""
 
     def __init__(
         self, attention: Attention, *, event_time: bool, stored: Stored | None, shape: Shape = Shape()
@@ -48,7 +48,7 @@ class Feed:
         self._attention.changed()
 
     def release(self) -> Batch | None:
-        """What the watermark has passed, in stream order, as one batch: small pushes are evaluated set at a time."""
+        """Release the tuples that the watermark has passed, in stream order, as one batch: small pushes are joined."""
         if self._event_time:
             released = None if self._watermark is None else self._pending.release(self._watermark)
         else:
@@ -59,7 +59,7 @@ class Feed:
         return released
 
     def widen(self, schema: Schema) -> int:
-        """Give what waits the columns that `schema` has more; returns the bytes charged in addition."""
+        """Give waiting tuples the columns that `schema` has more; returns the bytes charged in addition."""
         ensure(not self._ready, self, "what is ready would keep the schema of before", batches=len(self._ready))
         before = self._pending.nbytes
         self._pending.widen(schema)
@@ -78,12 +78,12 @@ class Feed:
 
     @property
     def late(self) -> RefusedTimes:
-        """Tuples that were refused as they came behind the watermark."""
+        """The times of tuples refused because they came behind the watermark."""
         return self._late.view()
 
     @property
     def ahead(self) -> RefusedTimes:
-        """Tuples that were refused as they came too far before it."""
+        """The times of tuples refused because they were too far ahead of the watermark."""
         return self._ahead.view()
 
     @property
@@ -97,11 +97,11 @@ class Feed:
         return sum(batch.nbytes for batch in self._ready)
 
     def check_counts(self) -> None:
-        """As many tuples wait as are counted. O(runs)."""
+        """Check the number of waiting tuples. O(runs)."""
         self._pending.check_count()
 
     def check(self) -> None:
-        """What waits is in order, and above the watermark once that was released."""
+        """Check that waiting tuples are in order, and above the watermark once released."""
         for part in (self._pending, self._late, self._ahead):
             part.check()
         ensure(not self._ready, self, "what is ready was not released", batches=len(self._ready))

@@ -1,7 +1,7 @@
-"""What readers see of one stream: made from its parts when one of them has changed, and compared when all is checked.
+"""The view that readers have of one stream: made from its parts when one of them changes, compared when all is checked.
 
 feed, shelf, open chunk, clauses ──view──> StreamView, a value that stays as it is
-                                 └─stale─> what of an earlier view is not so any more: a part has not told
+                                 └─stale─> fields of an earlier view that differ by now: a part has not told
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from psoup.results.open import OpenResults, OpenView
 
 
 class Publication:
-    """Who a stream is, and how its parts are shown."""
+    """The identity of a stream, and how its parts are shown to readers."""
 
     def __init__(self, event: StreamCreated) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
 
     def alter(self, sql: str) -> None:
-        """The statement that makes the stream as it is now."""
+        """Take over the statement that makes the stream as it is now."""
         self._sql = sql
 
     def view(
         self, feed: Feed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
-        """The stream as it is. A pointer is copied for each chunk."""
+        """The stream as it is now. A pointer is copied for each chunk."""
         chunk = data.open.view()
         open_entry = ChunkEntry(
             chunk,
@@ -70,7 +70,7 @@ _PLAIN = ("spec", "sql", "watermark", "last_time", "first_time", "dropped_time",
 
 
 def stale(shown: StreamView, now: StreamView) -> list[str]:
-    """What of the view that readers have is not what they would get now. O(chunks)."""
+    """Name what differs between the view that readers have and the view that they would get now. O(chunks)."""
     return [*_stale_fields(shown, now), *_stale_chunks(shown, now)]
 
 

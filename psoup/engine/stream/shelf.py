@@ -4,7 +4,7 @@
                                             4: stored: it may leave the memory for the archive
                    5 is next to be stored   6: not sealed yet
 
-One list, which readers get as it is. Entries are replaced as values, by what maintenance has computed. Clauses that
+Readers get this one list as it is. Maintenance computes new entries, which replace old ones as values. Clauses that
 have died since a chunk was last compacted are in `deaths`. Chunks are stored and archived in their order.
 """
 
@@ -39,31 +39,31 @@ class Shelved(ChunkEntry):
 
 
 class Shelf:
-    """See the module. All methods are the writer's."""
+    """The closed chunks of one stream; see the module. All methods are the writer's."""
 
     def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], *, keeps: bool) -> None:
-        """`count_gone` is told which results have left; `keeps`: whether somebody stores chunks."""
+        """`count_gone` is told which results have left; `keeps`: whether chunks are stored."""
         self._attention = attention
         self._count_gone = count_gone
         self._keeps = keeps
         self._disk_is_full = self._store_first = False
         self._covered_to = 0
-        """All that is in memory is covered as far as it will be, for clauses with a lesser SQC ID."""
+        """For clauses with a lesser SQC ID, all chunks in memory are covered as far as they ever will be."""
         self.entries: list[Shelved] = []
         self.archived = 0
-        """How many of the oldest are on disk alone."""
+        """How many of the oldest chunks are on disk alone."""
         self.next_to_store = 0
-        """The number of the first chunk that is not stored; 0 if nobody stores any."""
+        """The number of the first chunk that is not stored; 0 if none are ever stored."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
         self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
-        """Bytes charged for tuples in memory, on disk of those in the archive, and of results."""
+        """Bytes charged for tuples in memory, bytes on disk of archived chunks, and bytes of results."""
         self.deaths = Deaths()
 
     # Chunks come and go ----------------------------------------------------------------------------------
 
     def load(self, stored: Stored) -> None:
-        """Take back what a store has; chunks are covered like those that are older than a query."""
+        """Take back the chunks that a store has; they are covered like chunks that are older than a query."""
         first = stored.chunks[0].number if stored.chunks else 2**62
         self.follow([file for file in stored.archive if file.number < first])
         files = {file.number: file for file in stored.archive}
@@ -76,19 +76,19 @@ class Shelf:
             self.next_to_store = self.entries[-1].data.number + 1
 
     def put(self, data: ChunkView, results: ChunkResults, file: ArchivedChunk | None = None) -> None:
-        """The chunk that was closed last."""
+        """Add the chunk that was closed last."""
         self.entries.append(Shelved(data, results, file))
         self.tuple_bytes += data.nbytes
         self.result_bytes += results.nbytes
         self._tell()
 
     def precede(self, chunks: Sequence[ArchivedChunk]) -> None:
-        """Chunks on disk, oldest first, come before all others."""
+        """Put chunks on disk, oldest first, before all others."""
         self.entries[:0] = [Shelved(chunk, UNCOVERED) for chunk in chunks]
         self._add_archived(chunks)
 
     def follow(self, chunks: Sequence[ArchivedChunk]) -> None:
-        """Chunks on disk, oldest first, come after all others, none of which is in memory."""
+        """Put chunks on disk, oldest first, after all others, none of which is in memory."""
         hot = len(self.entries) - self.archived
         ensure(not hot, self, "chunks on disk would come after tuples in memory", chunks=hot)
         self.entries += [Shelved(chunk, UNCOVERED) for chunk in chunks]
@@ -102,14 +102,14 @@ class Shelf:
         self._attention.changed()
 
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """How many of the oldest lie wholly before the retention edge at `now`, and need not be stored any more."""
+        """How many of the oldest chunks lie wholly before the retention edge at `now`, and need no storing any more."""
         count = self._before_edge(0, spec, now, next_id, 0)
         if count and self._keeps:  # what is dropped before it is stored would come back from the log
             count = min(count, self.next_to_store - self.entries[0].data.number)
         return count
 
     def cold(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """How many of those in memory lie wholly in the archive's part of the retention at `now`."""
+        """How many of the chunks in memory lie wholly in the archive's part of the retention at `now`."""
         archive = spec.retention.archive
         return self._before_edge(self.archived, spec, now, next_id, archive) if archive else 0
 
@@ -150,7 +150,7 @@ class Shelf:
         return freed
 
     def relieve(self, wanted: int) -> int:
-        """Let the oldest leave the memory until `wanted` bytes are free, as far as they may; returns how many were."""
+        """Let the oldest chunks leave the memory until `wanted` bytes are free, if they may; returns bytes freed."""
         freed = 0
         while freed < wanted and self.can_leave:
             freed += self._archive_oldest()
@@ -166,7 +166,7 @@ class Shelf:
         return entry.data.nbytes
 
     def _leave_memory(self, entries: Sequence[Shelved]) -> None:
-        """These are on the shelf no more, or in another form."""
+        """Settle the accounts of entries that leave the shelf, or stay on it in another form."""
         for entry in entries:
             self.tuple_bytes -= entry.data.nbytes
             self.result_bytes -= entry.results.nbytes
@@ -175,7 +175,7 @@ class Shelf:
         self._tell()
 
     def widen(self, spec: StreamSpec) -> None:
-        """The stream has more columns: the same tuples, with NULL in them. O(chunks)."""
+        """Give all chunks the columns that the stream has gained, with NULL in their tuples. O(chunks)."""
         for at, entry in enumerate(self.entries):
             file = None if entry.file is None else widen_chunk(entry.file, spec)
             self.entries[at] = Shelved(_widened(entry.data, spec), entry.results, file)
@@ -184,7 +184,7 @@ class Shelf:
     # Storing ---------------------------------------------------------------------------------------------
 
     def to_store(self) -> ChunkView | None:
-        """The chunk that is to be stored next, if there is one and the disk has room. O(1)."""
+        """The chunk that is to be stored next; None if there is none or the disk is full. O(1)."""
         at = self.next_to_store - self.first_number
         if not self._keeps or self._disk_is_full or at >= len(self.entries):
             return None
@@ -193,7 +193,7 @@ class Shelf:
         return data
 
     def stored(self, number: int, file: ArchivedChunk | None) -> None:
-        """The chunk that was next is on disk, where `file` reads it if it may leave the memory."""
+        """Note that the chunk that was next is on disk, where `file` reads it if it may leave the memory."""
         ensure(number == self.next_to_store, self, "another chunk was next", stored=number, next=self.next_to_store)
         at = number - self.first_number
         entry = self.entries[at]
@@ -207,11 +207,11 @@ class Shelf:
         return before
 
     def disk_is_full(self) -> None:
-        """A chunk could not be stored: it stays in memory and in the log until `disk_may_have_room`."""
+        """Stop storing: the next chunk stays in memory and in the log until `disk_may_have_room`."""
         self._disk_is_full = True
 
     def disk_may_have_room(self) -> None:
-        """Something new has come: storing is tried again."""
+        """Try storing again, as the stream has got something new."""
         if self._disk_is_full:
             self._disk_is_full = False
             self._attention.look_after()
@@ -239,7 +239,7 @@ class Shelf:
         return True
 
     def give_up(self, wanted: int) -> int:
-        """Evict results of the oldest sealed chunks until `wanted` bytes are free; returns how many were."""
+        """Evict results of the oldest sealed chunks until `wanted` bytes are free; returns the bytes freed."""
         freed = 0
         for at in range(self.archived, len(self.entries)):
             if freed >= wanted:
@@ -252,7 +252,7 @@ class Shelf:
         return freed
 
     def forget_search_codes(self) -> None:
-        """Columns in narrow form are made again by whoever searches."""
+        """Drop the columns in narrow form; the next search of a chunk makes them again."""
         for entry in self.in_memory:
             if isinstance(entry.data, ChunkView):
                 forget_narrow(entry.data)
@@ -266,11 +266,11 @@ class Shelf:
         return lacking
 
     def covered(self, next_sqc: int) -> None:
-        """None of them does: the others are gone, or out of the index. Remembered until there are new clauses."""
+        """Note that no chunk lacks a clause below `next_sqc` that can be covered, until there are new clauses."""
         self._covered_to = next_sqc
 
     def bury(self, sqc_id: int) -> None:
-        """A clause is gone: chunks that are there may have a column of it."""
+        """Note that a clause is gone: chunks may still have a column of it."""
         if self.archived < len(self.entries):
             self.deaths.bury(sqc_id)
             self._attention.look_after()
@@ -292,15 +292,17 @@ class Shelf:
     # Invariants ------------------------------------------------------------------------------------------
 
     def check(self, list_limit: int) -> None:
-        """Each chunk is in its place and in one form, results are sound, and bytes add up."""
+        """Check that each chunk is in its place and in one form, that results are sound, and that bytes add up."""
         on_disk, hot = self.entries[: self.archived], self.entries[self.archived :]
         for entry, follower in pairwise(self.entries):
             _check_order(self, entry.data, follower.data)
         places = [entry.data.in_memory for entry in self.entries]
         sides = [False] * len(on_disk) + [True] * len(hot)
         ensure(places == sides, self, "a chunk is on the other side of the archive", archived=self.archived, at=places)
-        kept = [entry.data.number for entry in on_disk if entry.results is not UNCOVERED or entry.file is not None]
-        ensure(not kept, self, "archived chunks have results, or another file", chunks=kept)
+        with_results = [
+            entry.data.number for entry in on_disk if entry.results is not UNCOVERED or entry.file is not None
+        ]
+        ensure(not with_results, self, "archived chunks have results, or another file", chunks=with_results)
         for entry in hot:
             _check_hot(self, entry)
             entry.results.check(len(entry.data), list_limit)
@@ -310,14 +312,16 @@ class Shelf:
         self.check_counts()
 
     def check_counts(self) -> None:
-        """What is counted is there. O(chunks)."""
+        """Check that the counters agree with the chunks. O(chunks)."""
         hot = self.entries[self.archived :]
         tuples, results = sum(entry.data.nbytes for entry in hot), sum(entry.results.nbytes for entry in hot)
         ensure(self.tuple_bytes == tuples, self, "tuples are miscounted", counted=self.tuple_bytes, held=tuples)
         ensure(self.result_bytes == results, self, "results are miscounted", counted=self.result_bytes, held=results)
         last = self.entries[-1].data.number if self.entries else self.next_to_store
-        known = self.next_to_store <= last + 1
-        ensure(known, self, "a chunk is next to be stored that is not there yet", chunk=self.next_to_store, last=last)
+        in_reach = self.next_to_store <= last + 1
+        ensure(
+            in_reach, self, "a chunk is next to be stored that is not there yet", chunk=self.next_to_store, last=last
+        )
 
 
 def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> bool:

@@ -1,4 +1,4 @@
-"""One stream inside the engine: its parts, and the steps in which what happens passes through several of them.
+"""One stream inside the engine: its parts, and the steps in which an event passes through several of them.
 
     take(push) ─> feed ──advance──> pieces of the open chunk ─> probe of the Query SteM ─> open results
                                          └─ full: close ─> shelf, beside its results
@@ -6,8 +6,8 @@
     expire() ───> chunks leave the shelf, or the memory for the archive, and their results with them
     a change ───> attention ───────> publication: what readers get;   maintenance: what is due
 
-Each part alone writes its fields. What raises while it is evaluated stops nothing: the clauses that read it have not
-met these tuples, which the chunk's exceptions say (`psoup.results.chunk_results`). Owned by the engine's writer.
+Each part alone writes its fields. An expression that raises stops nothing: the clauses that read it have not
+met these tuples, and the chunk's exceptions say so (`psoup.results.chunk_results`). Owned by the engine's writer.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class StreamState:
         """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
 
         Stored chunks in the archive's part of the retention leave the memory. Without a clock, in the system domain
-        time is that of the last tuple; with one, the open chunk may go too.
+        time is that of the last tuple; with a clock, the open chunk may go too.
         """
         data, shelf = self.data, self.shelf
         now = self.feed.watermark if data.spec.event_time else data.last_time
@@ -106,7 +106,7 @@ class StreamState:
         return freed + shelf.archive(shelf.cold(data.spec, now, data.next_id))
 
     def close_open(self) -> None:
-        """The open chunk is full, or must end: its results stay in the open form until maintenance has sealed them."""
+        """Close the open chunk, which is full or must end: its results stay in the open form until they are sealed."""
         data = self.data.close()
         results = ChunkResults(
             self.open.view(len(data), self.clauses.table.live_mapping()),
@@ -121,7 +121,7 @@ class StreamState:
         self.open = self.open.successor(self.clauses.table.used, self.clauses.gaps())
 
     def alter(self, spec: StreamSpec, sql: str, run: Runner) -> int:
-        """The stream is another, all before being released; returns the bytes of tuples charged in addition."""
+        """Change the stream's definition, all before being released; returns bytes of tuples charged in addition."""
         self._publication.alter(sql)
         self._attention.changed()
         wider = spec.schema != self.data.spec.schema
@@ -136,9 +136,9 @@ class StreamState:
     # Clauses ---------------------------------------------------------------------------------------------
 
     def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
-        """New clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
+        """Let new clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
 
-        Returns the attribute IDs of each. Set at a time where they are many; see `StreamClauses.admit`.
+        Returns the attribute IDs of each. Evaluated in sets where they are many; see `StreamClauses.admit`.
         """
         if not clauses:
             return []
@@ -159,7 +159,7 @@ class StreamState:
         return attributes
 
     def remove_clause(self, clause: ClauseRecord) -> None:
-        """A clause without queries leaves; its columns are reclaimed by maintenance."""
+        """Remove a clause without queries; maintenance reclaims its columns."""
         self.clauses.remove(clause)
         self.shelf.bury(clause.sqc_id)
 
@@ -177,37 +177,37 @@ class StreamState:
     # What cannot be evaluated ----------------------------------------------------------------------------
 
     def _look(self, care: Precautions, what: str, first_id: int, rows: int, start: int) -> None:
-        """Tell who watches what is evaluated next; what must not be evaluated goes out before."""
+        """Tell the host's watch what is evaluated next; clauses that must not be evaluated leave the index before."""
         if care.watch is None or not self.clauses.index.attributes.derived:
             return
         if not care.watch(EvaluationPlace(self.stream_id, what, first_id, rows)):
             self.put_out_derived(start)
 
     def put_out_derived(self, start: int | None = None) -> None:
-        """Whatever is computed for the clauses of the stream ended a process: these clauses leave the index.
+        """Take all clauses that read computed attributes out of the index, as evaluating them ended a process.
 
-        They have not met the tuples of the open chunk from `start` on; without it, met those that are there.
+        They have not met the tuples of the open chunk from `start` on; without `start`, they met all of these.
         """
         slots = self.clauses.put_out(dict.fromkeys(self.clauses.index.attributes.derived, OOM), kept=True)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length if start is None else start)
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> None:
-        """A clause, and all that read what it computes, leave the index."""
+        """Take a clause, and all clauses that read what it computes, out of the index."""
         slots = self.clauses.put_out_by_hand(clause, why)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], 0)
 
     def raised(self, failed: Mapping[int, str]) -> None:
-        """Maintenance could not compute some attributes, and says why."""
+        """Count attributes that maintenance could not compute, and why."""
         slots = self.clauses.raised(failed)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
 
     def _raised(self, failed: Mapping[int, str], readers: Array, start: int) -> None:
-        """Some attributes could not be computed for the tuples of the open chunk from offset `start` on."""
+        """Count attributes that could not be computed for the tuples of the open chunk from offset `start` on."""
         self._leave_out(self.clauses.table.sqc_of_slot[readers], start)
         self.raised(failed)
 
     def _leave_out(self, sqc_ids: Array, offset: int) -> None:
-        """Clauses were not evaluated over the open chunk from `offset` on."""
+        """Note that clauses were not evaluated over the open chunk from `offset` on."""
         if len(sqc_ids):
             self.open.leave_out(sqc_ids, offset)
             self._attention.changed()
@@ -221,7 +221,7 @@ class StreamState:
         self._attention.changed()
 
     def view(self) -> StreamView:
-        """What readers see. A pointer is copied for each chunk."""
+        """The stream as readers see it. A pointer is copied for each chunk."""
         return self._publication.view(self.feed, self.data, self.clauses, self.open, self.shelf)
 
     @property
