@@ -1,10 +1,10 @@
 """Archived chunks: tuples on disk, of which memory holds one small entry.
 
     ArchivedChunk  number, IDs, first and last time, zones       some hundred bytes, whatever the chunk holds
-        └─ Source  columns, read when somebody asks for them     a port: the store reads, caches, and deletes
+        └─ Source  columns, read when a reader asks for them     a port: the store reads, caches, and deletes
 
 A `Chunk` is what answers are made of: an archived one, or one in memory (`psoup.data.chunk`). Both give the same
-columns. Nothing here does I/O; whoever takes a column may wait for a disk, so the writer and the event loop never do.
+columns. Nothing here does I/O; a thread that takes a column may wait for a disk: never the writer or the event loop.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
 from psoup.plan.factors import Key
 
 TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
-"""What a source calls the physical IDs of a stream in system time."""
+"""The name by which a source knows the physical IDs of a stream in system time."""
 
 
 ENTRY_BYTES = 2_000
-"""What an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
+"""Bytes that an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """What the values of one attribute in a chunk lie within: order keys, both included (None: no value at all)."""
+    """The range of the values of one attribute in a chunk: order keys, both included (None: no value at all)."""
 
     least: Key | None
     greatest: Key | None
@@ -54,15 +54,15 @@ class ChunkSource(Protocol):
         ...
 
     def evaluated(self) -> Array:
-        """The queries that were evaluated over the chunk by whoever wrote it: ranges of IDs, int64[r, 2]. May wait."""
+        """The queries that the job which wrote the chunk evaluated over it: ranges of IDs, int64[r, 2]. May wait."""
         ...
 
     def matches(self, query_id: int) -> tuple[Array, int] | None:
-        """What one of those matched, offsets int64, ascending, and how often it failed; None if that is lost."""
+        """Offsets that one of these queries matched (int64, ascending), and its failures; None if they are lost."""
         ...
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
-        """Columns, by their places in the file, are wanted soon: all of them, or `rows`. A hint; does not wait."""
+        """Announce that columns, by their places in the file, are wanted soon: all rows, or `rows`. Does not wait."""
         ...
 
 
@@ -71,7 +71,7 @@ class Chunk(Protocol):
 
     @property
     def number(self) -> int:
-        """Its place among the chunks of its stream."""
+        """The place of the chunk among those of its stream."""
         ...
 
     @property
@@ -111,12 +111,12 @@ class Chunk(Protocol):
 
     @property
     def zones(self) -> Mapping[int, Zone]:
-        """What is known of the values; see `psoup.data.zones`."""
+        """Ranges of the values; see `psoup.data.zones`."""
         ...
 
     @property
     def in_memory(self) -> bool:
-        """Whether columns are there without reading."""
+        """Whether columns are at hand without reading."""
         ...
 
     def __len__(self) -> int: ...
@@ -156,7 +156,7 @@ class ArchivedChunk:
 
     @property
     def times(self) -> Array:
-        """The physical IDs; reads."""
+        """The physical IDs; reads from the disk."""
         return self.source.column(self.attribute(TIME_INDEX)).values
 
     @property
@@ -178,13 +178,13 @@ class ArchivedChunk:
         return dict(zip(wanted, self.source.take([self.attribute(i) for i in wanted], rows), strict=True))
 
     def expect(self, indices: Iterable[int], rows: Array | None = None) -> None:
-        """Columns, by their places in the schema or TIME_INDEX, will be asked for soon. A hint; does not wait."""
+        """Announce that columns, by their places in the schema or TIME_INDEX, are wanted soon. Does not wait."""
         position = self.spec.time_attribute
         last = -1 if position is None else position
         self.source.expect([last if i == TIME_INDEX else i for i in indices if i != ID_INDEX], rows)
 
     def attribute(self, index: int) -> Attribute:
-        """What the source calls a column, by its place in the schema or TIME_INDEX."""
+        """The attribute by which the source knows a column, given by its place in the schema or TIME_INDEX."""
         attributes = self.spec.schema.attributes
         if index != TIME_INDEX:
             return attributes[index]

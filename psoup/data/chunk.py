@@ -26,7 +26,7 @@ from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
 _GROWTH = 8
-"""How much larger a buffer becomes that is full, up to a chunk: with 2, copying took as long as taking the tuples."""
+"""How much larger a full buffer becomes, up to a chunk: with 2, copying took as long as taking the tuples."""
 _UNLIMITED = 2**62
 _DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
 """Kinds whose order keys are the values that answers have."""
@@ -45,11 +45,11 @@ class ChunkView:
     columns: tuple[Column, ...]
     nbytes: int
     zones: dict[int, Zone] = field(default_factory=dict, compare=False, repr=False)
-    """What is known of the values; see `psoup.data.zones`."""
+    """Ranges of the values; see `psoup.data.zones`."""
     narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
     """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
     places: list[Places] = field(default_factory=list, compare=False, repr=False)
-    """What `addresses` found, the last one last; none is dropped, as a reader may be using it."""
+    """What `addresses` has made, the newest last; none is dropped, as a reader may be using it."""
 
     in_memory = True
 
@@ -76,7 +76,7 @@ class ChunkView:
         return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
 
     def addresses(self) -> Array:
-        """Where the arrays lie in memory, as long as the view lives: int64[3 * (columns + 2)], for kernels.
+        """The addresses of the arrays, for kernels, valid as long as the view lives: int64[3 * (columns + 2)].
 
         Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.gather`) for each column, then for
         `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
@@ -93,8 +93,8 @@ class ChunkView:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns had narrow codes; `kept`: what of it
-    the chunk does not keep alive."""
+    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns had narrow codes; `kept`: arrays that
+    the chunk itself does not keep alive."""
 
     addresses: Array
     coded: int
@@ -102,18 +102,18 @@ class Places:
 
 
 def _places(chunk: ChunkView) -> Places:
-    known = dict(chunk.narrow)
-    found, kept = list[int](), list[Array]()
+    narrow_forms = dict(chunk.narrow)
+    addresses, arrays = list[int](), list[Array]()
     for index, column in enumerate(chunk.columns):
-        found += [_address(column.values), 0 if column.valid is None else _address(column.valid)]
-        narrow = known.get(index)
+        addresses += [_address(column.values), 0 if column.valid is None else _address(column.valid)]
+        narrow = narrow_forms.get(index)
         third = column.data
         if narrow is not None and narrow.shift == narrow.first == 0 and column.type.kind in _DECODED:
             third = np.array([_address(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
-            kept += [third, narrow.codes]
-        found.append(0 if third is None else _address(third))
-    found += [_address(chunk.times), 0, 0, chunk.first_id, 0, 0]
-    return Places(np.array(found, np.int64), len(known), kept)
+            arrays += [third, narrow.codes]
+        addresses.append(0 if third is None else _address(third))
+    addresses += [_address(chunk.times), 0, 0, chunk.first_id, 0, 0]
+    return Places(np.array(addresses, np.int64), len(narrow_forms), arrays)
 
 
 def _address(array: Array) -> int:
@@ -128,7 +128,7 @@ can be read again; None if it need not leave the memory, or cannot."""
 
 
 class OpenChunk:
-    """The chunk that tuples are appended to. One writer; views may be read by anyone."""
+    """The chunk that tuples are appended to. One writer; any thread may read its views."""
 
     def __init__(self, schema: Schema, number: int, first_id: int, rows: int) -> None:
         self.number = number

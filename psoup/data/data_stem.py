@@ -46,7 +46,7 @@ class Piece:
         return len(self.ids)
 
     def slice(self, start: int, stop: int) -> Piece:
-        """Some of the tuples; memory is shared."""
+        """Tuples `start` to `stop`; memory is shared."""
         columns = tuple(column.slice(start, stop) for column in self.columns)
         return Piece(columns, self.ids[start:stop], self.times[start:stop], self.start + start)
 
@@ -63,7 +63,7 @@ class ReorderBuffer:
         return self._count
 
     def add(self, batch: Batch) -> None:
-        """Take a batch in the order it was sent."""
+        """Take a batch, whose tuples are in the order they were sent."""
         if not len(batch):
             return
         self._count += len(batch)
@@ -115,14 +115,14 @@ class ReorderBuffer:
         return min((int(run.times[0]) for run in self._runs), default=None)
 
     def check(self) -> None:
-        """Every run is in time order and not empty; the count is right."""
+        """Check that every run is in time order and not empty, and that the count is right."""
         for run in self._runs:
             ensure(len(run) > 0, self, "an empty run stays in the buffer")
             ensure((run.times[:-1] <= run.times[1:]).all(), self, "a run is out of order", length=len(run))
         self.check_count()
 
     def check_count(self) -> None:
-        """As many tuples are there as are counted. O(runs)."""
+        """Check the number of tuples. O(runs)."""
         if self._count != sum(map(len, self._runs)):
             raise corrupt(self, "tuples are miscounted", counted=self._count, runs=[len(run) for run in self._runs])
 
@@ -137,7 +137,7 @@ def _sorted(batch: Batch) -> Batch:
 
 
 class DataSteM:
-    """The open chunk of one stream. One writer; the views it hands out may be read by anyone."""
+    """The open chunk of one stream. One writer; any thread may read the views it hands out."""
 
     def __init__(self, spec: StreamSpec, config: EngineConfig) -> None:
         self.spec = spec
@@ -154,7 +154,7 @@ class DataSteM:
         return self.open.first_id + self.open.length
 
     def append(self, batch: Batch) -> tuple[Piece, Batch | None]:
-        """Append what fits one piece of the open chunk; returns that piece and the rest of the batch, if any.
+        """Append tuples for one piece of the open chunk; returns that piece and the rest of the batch, if any.
 
         The caller evaluates the piece, closes the chunk if it is `full`, and goes on with the rest.
         """
@@ -182,7 +182,7 @@ class DataSteM:
         return view
 
     def alter(self, spec: StreamSpec) -> None:
-        """`spec` may have more columns at the end: then the open chunk must be empty, as a chunk has one schema."""
+        """Take over `spec`. If it has more columns at the end, the open chunk must be empty: a chunk has one schema."""
         wider = spec.schema != self.spec.schema
         ensure(not (wider and self.open.length), self, "a chunk would have two schemas", length=self.open.length)
         self.spec = spec
@@ -196,7 +196,7 @@ class DataSteM:
             self.follow(newest, newest)
 
     def follow(self, oldest: Chunk, newest: Chunk) -> None:
-        """The open chunk, still empty, comes after the tuples of `oldest` to `newest`, which have joined the stream."""
+        """Put the open chunk, still empty, behind the tuples of `oldest` to `newest`, which have joined the stream."""
         ensure(not self.open.length, self, "tuples that have an ID would get another", length=self.open.length)
         self.last_time = newest.last_time
         if self.first_time is None:
@@ -204,7 +204,7 @@ class DataSteM:
         self._begin(newest.number + 1, newest.end_id)
 
     def precede(self, oldest: Chunk, newest: Chunk) -> None:
-        """The tuples of `oldest` to `newest` have joined the stream, before all others."""
+        """Note that the tuples of `oldest` to `newest` have joined the stream, before all others."""
         self.first_time = oldest.first_time
         if self.last_time is None:
             self.last_time = newest.last_time
@@ -213,7 +213,7 @@ class DataSteM:
         self.open = OpenChunk(self.spec.schema, number, first_id, self._config.chunk_rows)
 
     def check(self) -> None:
-        """The open chunk is in time order, as far as the last tuple released."""
+        """Check that the open chunk is in time order, up to the last tuple released."""
         view = self.open.view()
         number, first, last = view.number, self.first_time, self.last_time
         ensure((view.times[:-1] <= view.times[1:]).all(), self, "the open chunk is out of time order", chunk=number)

@@ -1,4 +1,4 @@
-"""A column of a closed chunk in 8 or 16 bits a value: what a clause is looked for in first.
+"""A column of a closed chunk in 8 or 16 bits a value, which a search for a clause reads first.
 
     keys   1000  1007  NULL  1003          least 1000, shift 0     codes   1   8   0   4        in [1003, 1008): 4 .. 8
     keys   1000  1007  1255  1003          no NULL: from 0 on      codes   0   7 255   3        in [1003, 1008): 3 .. 7
@@ -59,7 +59,7 @@ class Narrow:
         return KeySpan(self.first + (below >> self.shift), self.first + (upto >> self.shift), exact)
 
     def share(self, span: KeySpan) -> float:
-        """About which part of the rows lies in a span, if values are spread evenly."""
+        """The part of the rows that lies in a span, about, if values are spread evenly."""
         return (span.last - span.first + 1) / (2 + ((self.greatest - self.least) >> self.shift))
 
 

@@ -4,8 +4,8 @@
                       └ forgotten ┘ └ kept ─┘        by their times: the newest `KEPT` of each kind
     window                  [         ]              reaches among the forgotten: unknown; else counted exactly
 
-A log forgets events whose tuples are stored, and their refusals with them: after a restart those are forgotten too. Of
-the late ones it is known that they lie below a watermark, so windows behind it are known again.
+A log forgets events whose tuples are stored, and their refusals with them: after a restart those are forgotten too.
+Late ones are known to lie below a watermark, so windows behind it are known again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST_SIZE = 16
 
 @dataclass(frozen=True, slots=True)
 class RefusedTimes:
-    """What is known of the refusals of one kind. `times`: int64[k]. `forgotten`: the others lie between these."""
+    """The refusals of one kind, as far as known. `times`: int64[k]. `forgotten`: the others lie between these."""
 
     count: int
     times: Array
@@ -48,14 +48,14 @@ class Refusals:
     """The writer's side: counts, and the newest times, in an array that only grows until it is replaced."""
 
     def __init__(self, forgotten: int = 0, below: int | None = None) -> None:
-        """`forgotten` of before are not known, but that they lie below `below`, if given."""
+        """`forgotten` earlier ones are not known, except that they lie below `below`, if it is given."""
         self._count = forgotten
         self._forgotten = (_LEAST, _MOST if below is None else below) if forgotten else None
         self._times = np.zeros(_FIRST_SIZE, np.int64)
         self._used = 0
 
     def add(self, times: Array) -> None:
-        """Some more were refused. O(times), and now and then O(KEPT)."""
+        """Add refusals. O(times), and now and then O(KEPT)."""
         if not len(times):
             return
         self._count += len(times)
@@ -72,11 +72,11 @@ class Refusals:
         self._used += len(times)
 
     def view(self) -> RefusedTimes:
-        """As readers see it; what is added later does not change it."""
+        """The refusals as readers see them; later ones do not change the view."""
         return RefusedTimes(self._count, self._times[: self._used], self._forgotten)
 
     def check(self) -> None:
-        """As many times are kept as are counted, or some are said to be forgotten."""
+        """Check that as many times are kept as are counted, or that some are said to be forgotten."""
         ensure(
             0 <= self._used <= len(self._times), self, "times are miscounted", used=self._used, room=len(self._times)
         )
@@ -84,10 +84,10 @@ class Refusals:
         ensure(whole and self._count >= self._used, self, "refusals are miscounted", count=self._count, used=self._used)
 
     def _grow(self, drop: int, more: int) -> None:
-        kept = self._times[drop : self._used]
-        self._times = np.zeros(min(max(2 * (len(kept) + more), _FIRST_SIZE), KEPT), np.int64)
-        self._times[: len(kept)] = kept
-        self._used = len(kept)
+        newest = self._times[drop : self._used]
+        self._times = np.zeros(min(max(2 * (len(newest) + more), _FIRST_SIZE), KEPT), np.int64)
+        self._times[: len(newest)] = newest
+        self._used = len(newest)
 
     def _forget(self, times: Array) -> None:
         if len(times):

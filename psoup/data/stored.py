@@ -1,4 +1,4 @@
-"""Tuples of a stream that a store gives back at a start: stored chunks, and what the log has forgotten of them."""
+"""Tuples of a stream that a store gives back at a start: stored chunks, and figures of events the log has forgotten."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a store knows of a stream beyond the events it still has. Only a replay has it.
+    """The part of a stream that a store knows beyond the events it still has. Only a replay has it.
 
     `chunks` are consecutive, the last one stored among them. `first_time`: of the first tuple released.
     `dropped_time`: of the last tuple of the chunks before these. `late`, `ahead`: refused by forgotten events, before

@@ -1,4 +1,4 @@
-"""What the join needs of an attribute's values: order keys, and which rows have none.
+"""Values of an attribute as the join needs them: order keys, and which rows have none.
 
     column or expression --values--> keys, NULLs, errors --Bounds.encode--> codes, anew in every index
 
@@ -39,7 +39,7 @@ class Values:
     error: Array | None = None
 
     def slice(self, start: int, stop: int) -> Values:
-        """Some of the values; memory is shared."""
+        """Values `start` to `stop`; memory is shared."""
         return Values(
             self.keys[start:stop],
             None if self.offsets is None else self.offsets[start : stop + 1],
@@ -58,8 +58,8 @@ class AllValues(Mapping[int, Values]):
     """The values of some attributes, by their IDs, for the same tuples.
 
     Raises TooMuchText, when it is made, if the derived texts take more than `texts` allows together: then ask for fewer
-    tuples. Of a single tuple those beyond that are computed when they are asked for, each time. Those that are `barred`
-    are not computed; `failed`: why others could not be. Of both there is no value.
+    tuples. Derived texts of a single tuple beyond that are computed each time they are asked for. Attributes that are
+    `barred` are not computed; `failed`: why others could not be. Neither kind has values.
     """
 
     def __init__(
@@ -115,19 +115,19 @@ class AllValues(Mapping[int, Values]):
         return unknown(expr, len(tuples[1]))
 
     def errors_of(self, attribute: int, values: Values) -> int:
-        """How many of its values could not be computed, if it was computed at all, and for all tuples."""
+        """How many values of an attribute could not be computed, if it was computed at all, and for all tuples."""
         return (
             0 if attribute in self._barred or attribute in self.failed or attribute in self._waited else values.errors
         )
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
-        """The bytes of texts that were made; those of columns are there anyway."""
+        """The bytes of texts that were made; texts of columns are in memory anyway."""
         derived = values.data is not None and not isinstance(self._attributes[attribute], AttributeRef)
         return len(values.data) if derived else 0  # type: ignore[arg-type]
 
     def __getitem__(self, attribute: int) -> Values:
-        kept = self._kept.get(attribute)
-        return self._compute(attribute) if kept is None else kept
+        values = self._kept.get(attribute)
+        return self._compute(attribute) if values is None else values
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._attributes)

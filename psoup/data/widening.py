@@ -1,9 +1,9 @@
-"""A stream has got more columns: the tuples of before have NULL in them.
+"""Widening: when a stream gets more columns, its old tuples have NULL in them.
 
     batch, chunk in memory    columns ─> columns + NULLs, all chunks' NULLs in the same few pages of memory
-    chunk on disk             the schema alone: its source gives NULL for what the file does not have
+    chunk on disk             the schema alone: its source gives NULL for columns that the file does not have
 
-What is here already as wide as the schema stays as it is: a chunk that was stored after the change and read before it.
+A chunk that is as wide as the schema already stays as it is: one stored after the change and read before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def widen_chunk(chunk: ChunkT, spec: StreamSpec) -> ChunkT:
     """The chunk with a column for each attribute of `spec`; what its tuples are charged stays. O(columns)."""
     if isinstance(chunk, ArchivedChunk):
         return replace(chunk, spec=spec)
-    return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), places=[])  # others than before
+    return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), places=[])  # arrays have moved
 
 
 def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Column, ...]:
@@ -41,7 +41,7 @@ def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Co
 
 
 def absent_column(data_type: DataType, rows: int) -> Column:
-    """The column of a stream that got it later: NULLs, of which a chunk takes no memory of its own."""
+    """NULLs for a column that the stream got later, which share their memory with those of other chunks."""
     values, valid, data = (_nulls if rows <= CHUNK_ROWS else _make_nulls)(data_type.kind, max(rows, CHUNK_ROWS))
     stop = rows + 1 if data_type.kind is Kind.TEXT else rows
     return Column(data_type, values[:stop], valid[:rows], data)

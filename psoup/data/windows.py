@@ -5,8 +5,8 @@
     BEGIN (NOW - 3) END (NOW), NOW = 9   ->   [6, 9]   ->   IDs [6, 10)
 
 Tuple IDs follow time, so a window is always one range of IDs, and everything behind it works on IDs only. Nothing is
-kept here: the window clause is part of the query's record. Whether a window can ever be answered from what its stream
-keeps is judged once, when its statement is bound: rows are compared with rows, time with time.
+kept here: the window clause is part of the query's record. Whether a stream's retention is long enough for a window
+is judged once, when its statement is bound: rows are compared with rows, time with time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Position = Callable[[int], int]
 
 
 class Timeline(NamedTuple):
-    """Where times lie among the tuples of a stream. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
+    """Places of times among the tuples of a stream. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
 
     first_id: int
     next_id: int
     dropped_time: int | None
     """The greatest time among tuples that are gone, or None."""
     first_time: int | None
-    """The time of the first tuple that ever was, or None."""
+    """The time of the stream's very first tuple, or None."""
     before: Position
     """The first ID whose time is not below the argument."""
     through: Position
@@ -38,7 +38,7 @@ class Timeline(NamedTuple):
     time_of: Callable[[int], int]
     """The time of a kept tuple ID."""
     after: Position
-    """An ID that `before` is not above; found without reading a chunk."""
+    """An ID not below `before`; found without reading a chunk."""
 
 
 class WindowRange(NamedTuple):
@@ -87,7 +87,7 @@ def as_of_window(window: WindowClause, time: int) -> WindowClause:
 
 
 def retention_edge(timeline: Timeline, retention: Retention, current: int | None) -> int:
-    """The oldest tuple ID that answers may contain. Exact, whatever is still there."""
+    """The oldest tuple ID that answers may contain. Exact, whatever chunks are still there."""
     return _edge(timeline, retention, current, timeline.before)
 
 
@@ -101,13 +101,13 @@ def _edge(timeline: Timeline, retention: Retention, current: int | None, before:
 
 
 def _clear(low: int, timeline: Timeline, retention: Retention, current: int | None) -> bool:
-    """Whether `low` is surely behind the retention edge, with kept tuples before it: nothing is lost then."""
+    """True if `low` is known to be newer than the retention edge: nothing is lost. May be False all the same."""
     return low > timeline.first_id and low >= _edge(timeline, retention, current, timeline.after)
 
 
-def refuse_truncation(stream: str, found: WindowRange) -> None:
+def refuse_truncation(stream: str, window: WindowRange) -> None:
     """Raise OutOfRange if the window reaches past what is kept."""
-    if found.truncated:
+    if window.truncated:
         raise OutOfRange(
             f"the window begins before the oldest tuple kept in stream {stream!r}; begin later, use BEGIN (START), "
             "or accept truncation",
@@ -167,12 +167,12 @@ def _seconds(duration: int) -> str:
     return f"{text} {verb(duration // SECOND if duration % SECOND == 0 else 0, 'second', 'seconds')}"
 
 
-def _too_wide(spec: StreamSpec, wanted: str, kept: str, unit: str) -> OutOfRange:
+def _too_wide(spec: StreamSpec, wanted: str, limit: str, unit: str) -> OutOfRange:
     return OutOfRange(
-        f"the window reaches back {wanted}, but stream {spec.name!r} keeps {kept}; narrow the window, begin at START,"
+        f"the window reaches back {wanted}, but stream {spec.name!r} keeps {limit}; narrow the window, begin at START,"
         " or create the stream with a longer RETENTION",
         reason=f"WINDOW_WIDER_THAN_RETENTION_{unit}",
         stream=spec.name,
         window=wanted,
-        retention=kept,
+        retention=limit,
     )

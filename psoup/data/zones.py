@@ -2,7 +2,7 @@
 
     chunk  a: 17 9 NULL 12      zones[0] = Zone(9, 17, has_null=True)      a > 20: no need to look at the rows
 
-What was found stays with the chunk, and so do the values in few bits (`psoup.data.narrow`), which are made when the
+Zones stay with the chunk, and so do the values in few bits (`psoup.data.narrow`), which are made when the
 column is first looked through. An archived chunk has all zones it will ever have, and is not read for more. TEXT has no
 zones, nor have expressions.
 """
@@ -25,10 +25,10 @@ class Zones(Mapping[int, Zone]):
         self._chunk = chunk
 
     def __getitem__(self, index: int) -> Zone:
-        known = self._chunk.zones.get(index)
-        if known is None:  # two readers may both find it: it is the same
-            known = self._chunk.zones[index] = self._find(index)
-        return known
+        zone = self._chunk.zones.get(index)
+        if zone is None:  # two readers may both find it: it is the same
+            zone = self._chunk.zones[index] = self._find(index)
+        return zone
 
     def __iter__(self) -> Iterator[int]:
         columns = self._chunk.columns
@@ -58,12 +58,12 @@ class Zones(Mapping[int, Zone]):
 
 def narrowed(chunk: ChunkView, index: int) -> Narrow:
     """The narrow codes of a column of a closed chunk that has a value and no text. O(rows) once for each."""
-    known = chunk.narrow.get(index)
-    if known is None:
+    codes = chunk.narrow.get(index)
+    if codes is None:
         zone = Zones(chunk)[index]
         assert isinstance(zone.least, int) and isinstance(zone.greatest, int), f"column {index} has no numbers"
-        known = chunk.narrow[index] = narrow(chunk.columns[index], zone.least, zone.greatest)
-    return known
+        codes = chunk.narrow[index] = narrow(chunk.columns[index], zone.least, zone.greatest)
+    return codes
 
 
 def narrow_all(chunk: Chunk) -> None:
@@ -80,5 +80,5 @@ def narrow_all(chunk: Chunk) -> None:
 
 
 def forget_narrow(chunk: ChunkView) -> None:
-    """Give back the memory of the codes, which are made again by the next search that wants them."""
+    """Give back the memory of the codes; the next search that wants them makes them again."""
     chunk.narrow.clear()

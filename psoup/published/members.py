@@ -1,6 +1,6 @@
 """The queries that share a clause: a tuple while they are few, as they mostly are, else a map that shares its pages.
 
-add((7,), [9])  ->  (7, 9)          past `few`: PagedMap, so that one more does not copy a million
+add((7,), [9])  ->  (7, 9)          past `few`: PagedMap, so that adding a query does not copy a million IDs
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Members = tuple[int, ...] | PagedMap[bool]
 
 
 def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:
-    """With further IDs, ascending and above all others. O(k), and a page."""
+    """The members with further IDs, ascending and above all others. O(k), and a page."""
     if isinstance(members, tuple):
         if len(members) + len(query_ids) <= shape.few_members:
             return (*members, *query_ids)
@@ -28,7 +28,7 @@ def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> M
 
 
 def remove(members: Members, query_id: int) -> Members:
-    """Without one ID, which must be there. O(members of a tuple), or a page."""
+    """The members without one ID, which must be there. O(members of a tuple), or a page."""
     if isinstance(members, tuple):
         return tuple(known for known in members if known != query_id)
     edited = members.edit()

@@ -1,7 +1,7 @@
 """A map from IDs to records that readers can keep while the writer goes on: copy-on-write, page by page.
 
     PagedMap ─┬ directory {page number: page} ── page {id: record}, up to 512 of them (`Shape.page`)
-              └ blocks, by their least ID: many records as columns, that are made when somebody asks
+              └ blocks, by their least ID: many records as columns; a record is made when a reader asks for it
 
 A published map never changes. An `Editor` copies the directory once and each page it touches once, so a run of
 changes costs the changes plus a page each, never the whole map. Keys are integers from 0; iteration is in key order.
@@ -54,11 +54,11 @@ class KeyedBlock(Protocol[W]):
         ...
 
     def without(self, key: int, owned: bool) -> Any:
-        """The block without a key, changed in place if it is `owned`; None if that was the last."""
+        """The block without a key, changed in place if it is `owned`; None if that was the last key."""
         ...
 
     def check(self) -> None:
-        """The invariants of the block."""
+        """Check the invariants of the block."""
         ...
 
 
@@ -88,8 +88,8 @@ class PagedMap(Generic[V]):
     def get(self, key: int) -> V | None:
         """The record of `key`, or None."""
         page = self._pages.get(key // self._page)
-        found = None if page is None else page.get(key)
-        return found if found is not None or not self.blocks else _in_blocks(self.blocks, key)
+        record = None if page is None else page.get(key)
+        return record if record is not None or not self.blocks else _in_blocks(self.blocks, key)
 
     def items(self, start: int = 0) -> Iterator[tuple[int, V]]:
         """(key, record) for all keys >= start, ascending. O(pages + blocks) to begin with, then O(1) each."""
@@ -111,7 +111,7 @@ class PagedMap(Generic[V]):
                     yield key, page[key]
 
     def pages(self) -> list[dict[int, V]]:
-        """The pages, for who measures them."""
+        """The pages, for measurements of their size."""
         return list(self._pages.values())
 
     def edit(self) -> Editor[V]:
@@ -119,7 +119,7 @@ class PagedMap(Generic[V]):
         return Editor(self._pages, self._count, self.blocks, self._page)
 
     def check(self) -> None:
-        """Keys lie in their pages and in one place, blocks one behind the other, and the count is right. O(size)."""
+        """Check that keys lie in their pages and in one place, blocks one behind the other, and the count is right."""
         held = sum(map(len, self._pages.values()))
         ensure(self._count == held, self, "records are miscounted", counted=self._count, held=held)
         for number, page in self._pages.items():
@@ -165,11 +165,11 @@ class Editor(Generic[V]):
         self._count = count
         self._blocks: list[KeyedBlock[V]] = list(blocks)
         self._frozen: tuple[KeyedBlock[V], ...] | None = blocks
-        """The blocks as they were published, if they are still the same."""
+        """The blocks as they were published, while they are still the same."""
         self._directory_owned = False
         self._owned: set[int] = set()
         self._owned_blocks: set[int] = set()
-        """Those of which nobody else has seen this state, by identity."""
+        """By identity, the blocks of which no published map has this state: they may be changed in place."""
         self._published = PagedMap(pages, count, blocks, page)
 
     def __len__(self) -> int:
@@ -178,8 +178,8 @@ class Editor(Generic[V]):
     def get(self, key: int) -> V | None:
         """The record of `key` with the changes so far, or None."""
         page = self._pages.get(key // self._page)
-        found = None if page is None else page.get(key)
-        return found if found is not None or not self._blocks else _in_blocks(self._blocks, key)
+        record = None if page is None else page.get(key)
+        return record if record is not None or not self._blocks else _in_blocks(self._blocks, key)
 
     def set(self, key: int, value: V) -> None:
         """Add or replace. O(page) the first time a page is touched, then O(1). A key of a block is removed first."""
@@ -188,7 +188,7 @@ class Editor(Generic[V]):
         page[key] = value
 
     def in_block(self, key: int) -> bool:
-        """Whether the record of `key` is one of a block."""
+        """Whether the record of `key` is in a block."""
         at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1
         return at >= 0 and self._blocks[at].find(key) >= 0
 
@@ -223,12 +223,18 @@ class Editor(Generic[V]):
         return self._published
 
     def check(self) -> None:
-        """The map as it is now is sound, and what was published has not changed: no page is written in place."""
+        """Check the map as it is now, and that no page of a published map was written in place."""
         PagedMap(self._pages, self._count, tuple(self._blocks), self._page).check()
         self._published.check()
         shared = {id(page) for page in self._published.pages()}
-        own = {number for number, page in self._pages.items() if id(page) not in shared}
-        ensure(own == self._owned, self, "a page was not copied before it was written", owned=self._owned, own=own)
+        new_pages = {number for number, page in self._pages.items() if id(page) not in shared}
+        ensure(
+            new_pages == self._owned,
+            self,
+            "a page was not copied before it was written",
+            owned=self._owned,
+            own=new_pages,
+        )
 
     def _remove_from_block(self, key: int) -> None:
         at = bisect_right(self._blocks, key, key=_FIRST_OF) - 1

@@ -1,10 +1,10 @@
-"""Queries and clauses as readers see them, one by one, and many of them as columns.
+"""Queries and clauses as readers see them: single records, and blocks of many as columns.
 
-    QueryRecord, ClauseRecord      one, with all that is known of it
+    QueryRecord, ClauseRecord      a record, with all that is known of the query or clause
     QueryBlock                     first_id …    sqc_ids  int64[n]    the queries as their parameters (BoundBlock)
     ClauseBlock                    ids  slots    rows     int32[n]    each of one query, whose factors are the clause's
 
-A record of a block is made when somebody asks. Blocks are kept in a `PagedMap`, beside the records of single queries;
+A record of a block is made when a reader asks for it. Blocks are in a `PagedMap`, beside records of single queries;
 a clause that more queries come to share leaves its block and becomes a record.
 """
 
@@ -49,7 +49,7 @@ class QueryRecord:
 
     @property
     def query(self) -> StandingQuery:
-        """What was registered."""
+        """The query that was registered."""
         return self.queries[self.row]
 
 
@@ -70,7 +70,7 @@ class ClauseRecord:
 
     @property
     def factors(self) -> tuple[Factor, ...]:
-        """What a tuple must satisfy."""
+        """The factors that a tuple must satisfy."""
         return self.queries[self.row].selections[0].factors
 
 
@@ -79,14 +79,14 @@ Numbers = Array | range
 
 
 def numbers(values: Numbers) -> Numbers:
-    """The same, in the least form. O(n)."""
+    """The same integers in the smallest form. O(n)."""
     if isinstance(values, np.ndarray) and len(values) and bool((np.diff(values) == 1).all()):
         return range(int(values[0]), int(values[-1]) + 1)
     return values
 
 
 def _pick(values: Numbers, rows: Array) -> Numbers:
-    """Those at some positions (int64[k])."""
+    """The integers at some positions (int64[k])."""
     return numbers(values[rows] if isinstance(values, np.ndarray) else rows + values.start)
 
 
@@ -95,7 +95,7 @@ def _bytes(*parts: Numbers) -> int:
 
 
 class RecordBlock(Generic[V]):
-    """Records with ascending IDs (n > 0), some of them gone by now. Changed only by who made the copy."""
+    """Records with ascending IDs (n > 0), some of them gone by now. Changed only by the code that made the copy."""
 
     __slots__ = ("_gone", "count", "ids", "live")
 
@@ -126,8 +126,8 @@ class RecordBlock(Generic[V]):
     def find(self, key: int) -> int:
         """The position of an ID that is not gone, or -1. O(log n)."""
         at = self._from(key)
-        there = at < self.count and self.ids[at] == key and (self._gone is None or not self._gone[at])
-        return at if there else -1
+        stands = at < self.count and self.ids[at] == key and (self._gone is None or not self._gone[at])
+        return at if stands else -1
 
     def _from(self, key: int) -> int:
         """The position of the first ID that is not below `key`."""
@@ -136,9 +136,9 @@ class RecordBlock(Generic[V]):
         return int(np.searchsorted(self.ids, key))
 
     def without(self, key: int, owned: bool) -> Self | None:
-        """Without one ID, which must be there: itself if it is `owned`, else a copy; None if that was the last.
+        """The block without one ID, which must be there: itself if `owned`, else a copy; None if that was the last ID.
 
-        O(n) bytes for a copy; when half are gone, those that are left move together, which is amortised.
+        O(n) bytes for a copy; when half of the records are gone, the rest move together, which is amortised.
         """
         at = self.find(key)
         ensure(at >= 0, self, "a record is removed that is not there", key=key)
@@ -154,7 +154,7 @@ class RecordBlock(Generic[V]):
         return changed if 2 * changed.live > changed.count else changed.taken(np.flatnonzero(~changed._gone))
 
     def check(self) -> None:
-        """IDs ascend, and as many are left as are counted."""
+        """Check that IDs ascend, and that the count of those left is right."""
         left = self.count if self._gone is None else self.count - int(np.count_nonzero(self._gone))
         ensure(self.live == left > 0, self, "records are miscounted", counted=self.live, left=left)
         ascend = isinstance(self.ids, range) or bool((np.diff(self.ids) > 0).all())
@@ -163,7 +163,7 @@ class RecordBlock(Generic[V]):
         ensure(lengths == {self.count}, self, "a column has another length", lengths=lengths, count=self.count)
 
     def columns(self) -> tuple[Sized, ...]:
-        """What has a value for each record."""
+        """The columns: each has a value for each record."""
         raise NotImplementedError
 
     def make(self, at: int) -> V:
@@ -171,7 +171,7 @@ class RecordBlock(Generic[V]):
         raise NotImplementedError
 
     def taken(self, rows: Array | None) -> Self:
-        """A block of the records at `rows` (int64[k]), copied; of all, sharing their arrays."""
+        """A block of the records at `rows` (int64[k]), copied; without `rows` of all, sharing their arrays."""
         raise NotImplementedError
 
 
@@ -204,11 +204,11 @@ class QueryBlock(RecordBlock[QueryRecord]):
         return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone + tags
 
     def columns(self) -> tuple[Sized, ...]:
-        """What has a value for each query."""
+        """The columns: each has a value for each query."""
         return self.ids, self.sqc_ids, self.queries, *(() if self.tags is None else (self.tags,))
 
     def make(self, at: int) -> QueryRecord:
-        """See Block."""
+        """See RecordBlock."""
         return QueryRecord(
             int(self.ids[at]),
             self.tenant,
@@ -222,7 +222,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         )
 
     def taken(self, rows: Array | None) -> QueryBlock:
-        """See Block."""
+        """See RecordBlock."""
         whole, tags = (self.ids, self.sqc_ids, self.queries), self.tags
         if rows is not None:
             whole = (_pick(self.ids, rows), _pick(self.sqc_ids, rows), self.queries.take(rows))
@@ -232,7 +232,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
 
 
 class ClauseBlock(RecordBlock[ClauseRecord]):
-    """Clauses that one query has each: the query `members[i]`, which is `queries[rows[i]]`."""
+    """Clauses with a single query each: the query `members[i]`, which is `queries[rows[i]]`."""
 
     __slots__ = ("attributes", "members", "queries", "rows", "slots", "stream_id")
 
@@ -258,11 +258,11 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         return _bytes(self.ids, self.slots, self.rows, self.members) + gone
 
     def columns(self) -> tuple[Sized, ...]:
-        """What has a value for each clause."""
+        """The columns: each has a value for each clause."""
         return self.ids, self.slots, self.rows, self.members
 
     def make(self, at: int) -> ClauseRecord:
-        """See Block."""
+        """See RecordBlock."""
         return ClauseRecord(
             int(self.ids[at]),
             int(self.slots[at]),
@@ -274,7 +274,7 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         )
 
     def taken(self, rows: Array | None) -> ClauseBlock:
-        """See Block."""
+        """See RecordBlock."""
         arrays = (self.ids, self.slots, self.rows, self.members)
         queries = self.queries
         if rows is not None:

@@ -38,12 +38,12 @@ from psoup.runner import Runner, serial
 Side = Literal["left", "right"]
 
 _NAME_COMPARED, _NAMES_COMPARED = 256, 64
-"""Characters of a name, and names, that are looked at for a suggestion: some milliseconds at most."""
+"""Characters of a name, and names, that are compared for a suggestion: some milliseconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkEntry:
-    """A chunk's tuples and what is known of its results."""
+    """A chunk's tuples, and its results as far as they are known."""
 
     data: Chunk
     results: ChunkResults
@@ -75,7 +75,7 @@ class StreamView:
     nbytes: int
     queries: int
     index: QuerySteM
-    """The writer's: of it readers ask figures only, which may be newer than the snapshot (`costs`, `bill`)."""
+    """The writer's index: readers ask it for figures only, which may be newer than the snapshot (`costs`, `bill`)."""
     outside: Outside = NOBODY
     """Clauses that are not in the index, and why."""
 
@@ -106,7 +106,7 @@ class StreamView:
         return clock if self.last_time is None else max(clock, self.last_time)
 
     def timeline(self) -> Timeline:
-        """Where times lie among the tuple IDs."""
+        """The places of times among the tuple IDs."""
         return Timeline(
             self.first_id,
             self.next_id,
@@ -167,7 +167,7 @@ class Snapshot:
     tags: PublishedTags
     config: EngineConfig
     run: Runner = serial
-    """The threads that a reader may use, beside its own."""
+    """The threads that a reader may use, beside its own thread."""
 
     def stream(self, name: str, tenant: str) -> StreamView:
         """The stream of that name (any case); NotFound names the nearest."""
