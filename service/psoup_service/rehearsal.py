@@ -37,8 +37,8 @@ from psoup_service.host.precautions import Guard
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS
 from psoup_service.ids import Ids
 from psoup_service.warmup import warm_up
+from psoup_storage.durable.looking import LookingStore
 from psoup_storage.durable.tools.findings import Finding, Severity
-from psoup_storage.durable.tools.looking import LookingStore
 
 _NAMED = 8
 _SHORT = "it needs more memory than it was given (--memory), before anything is evaluated"

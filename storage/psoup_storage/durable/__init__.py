@@ -6,6 +6,9 @@ log/        events as rows, and back; blocks of many queries; which rows the log
 chunks/     closed chunks as Parquet files
 tools/      backup, doctor, and what else looks at a directory from outside
 store       the contract on top of these
+looking     a store that is only read, for the rehearsal of a start
+
+Each imports those above it only.
 """
 
 from psoup_storage.durable.store import DurableStore

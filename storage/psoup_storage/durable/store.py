@@ -247,7 +247,7 @@ class DurableStore:
 
         Acknowledgements wait for one of them, not for all.
         """
-        following, count = forget_stored(connection, row, start)
+        following, count = forget_stored(connection, row.stream, row.last_time, start)
         self._forgotten[row.stream] += count
         if following is None and self._forgotten[row.stream] >= self._remembered.acknowledgements // 4:
             forget_aged(connection, row.stream, self._remembered)

@@ -20,7 +20,6 @@ import apsw
 from psoup.config import Remembered
 from psoup.events.events import Attached
 from psoup.model import Retention
-from psoup_storage.durable.chunks.folder import ChunkRow
 
 SLICE_BYTES = 2 * 1024 * 1024
 SLICE_ROWS = 1_024
@@ -64,18 +63,20 @@ DELETE FROM log WHERE kind IN ('query', 'unregister')
 """
 
 
-def forget_stored(connection: apsw.Connection, row: ChunkRow, start: int = -(2**63)) -> tuple[int | None, int]:
-    """Forget a slice of what lies from time `start` to the end of the chunk `row`.
+def forget_stored(
+    connection: apsw.Connection, stream: int, stored_until: int, start: int = -(2**63)
+) -> tuple[int | None, int]:
+    """Forget a slice of the tuples from time `start` to before `stored_until`, the last time of the stored chunks.
 
     Returns where the next slice starts, or None if that was all; and how many rows it had.
     """
-    facts = {"stream": row.stream, "time": row.last_time, "start": start}
+    facts = {"stream": stream, "time": stored_until, "start": start}
     facts["count"] = _slice_rows(connection, facts)
     found = list(connection.execute(_SLICE, facts))
     gone = [one for one in found if one[2]]
     connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])
     connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [one[:1] for one in found if not one[2]])
-    _add_refusals(connection, row.stream, sum(one[3] for one in gone), sum(one[4] for one in gone))
+    _add_refusals(connection, stream, sum(one[3] for one in gone), sum(one[4] for one in gone))
     if len(found) == facts["count"]:
         return int(found[-1][1]), len(found)
     return None, len(found)

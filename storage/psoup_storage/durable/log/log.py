@@ -25,20 +25,6 @@ SLICE_BYTES = 1024 * 1024
 """Of an event's tuples in one row at most. SQLite's copies of that stay in the processor's cache: 8 MiB in eight slices
 take two thirds of the time that they take in one piece."""
 
-SLICES = """
-CREATE TABLE slices (
-    sequence INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (sequence, number)
-) STRICT;
-CREATE TABLE gone (sequence INTEGER PRIMARY KEY, queries BLOB NOT NULL) STRICT;
-CREATE TRIGGER log_deleted AFTER DELETE ON log
-BEGIN
-    DELETE FROM slices WHERE sequence = OLD.sequence;
-    DELETE FROM gone WHERE sequence = OLD.sequence;
-END;
-CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
-BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
-"""
-
 FIELDS = LogRow._fields[:-1]
 """Of the table `log`."""
 _INSERT = f"INSERT INTO log ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"
@@ -50,16 +36,8 @@ _BESIDE = """
 """
 _CONTENT = "SELECT content FROM slices WHERE sequence = ? ORDER BY number"
 
-_ORPHANS = "SELECT sequence FROM gone WHERE sequence NOT IN (SELECT sequence FROM log WHERE kind = 'queries')"
-
 Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 """Runs a SELECT with values."""
-
-
-def orphans(query: Query) -> Iterator[str]:
-    """Blocks of which something is said, and that are not there: a bit of a sequence would bring queries back."""
-    for (sequence,) in query(_ORPHANS, ()):
-        yield f"it says which queries of block {sequence} are gone, and there is no such block"
 
 
 def write(connection: apsw.Connection, rows: Iterable[LogRow]) -> None:

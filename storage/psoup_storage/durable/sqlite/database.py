@@ -28,10 +28,9 @@ import apsw
 from psoup.errors import Internal, InvalidInput, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory
-from psoup_storage.durable.log.log import SLICES, orphans
 from psoup_storage.durable.sqlite.seals import broken_seals, register, seals
 from psoup_storage.durable.sqlite.shrinking import shrink
-from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema
+from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, orphans
 from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
@@ -87,6 +86,19 @@ _ARCHIVE = "".join(
     f"ALTER TABLE chunks ADD COLUMN {column};"
     for column in ("first_time INTEGER", "memory INTEGER", "footer INTEGER", "footer_crc INTEGER", "zones TEXT")
 )
+_SLICES = """
+CREATE TABLE slices (
+    sequence INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (sequence, number)
+) STRICT;
+CREATE TABLE gone (sequence INTEGER PRIMARY KEY, queries BLOB NOT NULL) STRICT;
+CREATE TRIGGER log_deleted AFTER DELETE ON log
+BEGIN
+    DELETE FROM slices WHERE sequence = OLD.sequence;
+    DELETE FROM gone WHERE sequence = OLD.sequence;
+END;
+CREATE TRIGGER log_stored AFTER UPDATE OF tuples ON log WHEN NEW.tuples IS NULL
+BEGIN DELETE FROM slices WHERE sequence = NEW.sequence; END;
+"""
 _QUERIES = """
 CREATE INDEX log_queries ON log (body ->> 'query') WHERE kind IN ('query', 'unregister');
 CREATE INDEX log_blocks ON log (body ->> 'first') WHERE kind = 'queries';
@@ -95,7 +107,7 @@ _UPGRADES = {
     1: _CHUNKS,
     2: _ARCHIVE,
     3: seals("chunks", "stored"),
-    4: SLICES + _QUERIES,
+    4: _SLICES + _QUERIES,
     5: seals("meta"),
     6: "",
     7: "",
@@ -279,7 +291,7 @@ class Database:
             )
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
             raise self._damaged(damage)
-        for damage in (*broken_seals(connection), *orphans(connection.execute)):
+        for damage in (*broken_seals(connection), *orphans(connection)):
             raise self._damaged(damage)
         if connection.execute("SELECT 1 FROM meta WHERE name = ?", (MARK,)).get is not None:
             with self.transaction():

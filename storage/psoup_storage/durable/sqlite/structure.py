@@ -9,7 +9,7 @@ What the rows say is not looked at: each has a checksum of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -17,6 +17,7 @@ import apsw
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.sqlite.wal import damaged_frame, lost_frame
 
+_ORPHANS = "SELECT sequence FROM gone WHERE sequence NOT IN (SELECT sequence FROM log WHERE kind = 'queries')"
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY name"
 
 
@@ -48,6 +49,12 @@ def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> st
     found = list(connection.execute(_SCHEMA))
     odd = sorted({str(row[1]) for row in set(made) ^ set(found)})
     return f"the definition of {odd[0]} is not this format's" if odd else None
+
+
+def orphans(connection: apsw.Connection) -> Iterator[str]:
+    """Rows of `gone` whose block is missing, in words: a bit of a sequence would bring queries back."""
+    for (sequence,) in connection.execute(_ORPHANS):
+        yield f"it says which queries of block {sequence} are gone, and there is no such block"
 
 
 def open_to_look(database: Path) -> apsw.Connection:

@@ -38,7 +38,13 @@ from psoup_storage.durable.log.codec import Decoder, Edge, LogRow
 from psoup_storage.durable.log.numbers import Numbers
 from psoup_storage.durable.sqlite.database import FORMAT, SCHEMA
 from psoup_storage.durable.sqlite.seals import broken_seals
-from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, open_to_look
+from psoup_storage.durable.sqlite.structure import (
+    damaged_log,
+    damaged_pages,
+    damaged_schema,
+    open_to_look,
+    orphans,
+)
 from psoup_storage.durable.sqlite.whole_copy import MARK
 from psoup_storage.durable.tools.findings import Finding, Report, Severity
 from psoup_storage.durable.tools.setting_aside import ASIDE, impossible, losses, obstacle, set_aside
@@ -184,7 +190,7 @@ class Examination:
                 yield _damage(DATABASE, damage)
             else:
                 yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
-                yield from (_damage(DATABASE, text, "which queries stand") for text in log.orphans(connection.execute))
+                yield from (_damage(DATABASE, text, "which queries stand") for text in orphans(connection))
         elif str(found).isdecimal() and 0 < int(found) < FORMAT:
             what = f"has format {found}; the next start of the service brings it to format {FORMAT}"
             yield Finding(Severity.NOTE, DATABASE, what)
