@@ -39,7 +39,7 @@ from benchmarks import (
     spark,
     spark_attach,
     spark_backfill,
-    spark_join,
+    spark_stand,
     text,
     wire,
 )
@@ -69,7 +69,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "spark.feed": spark.feed_rows,
     "spark.backfill": spark_backfill.backfill_rows,
     "spark.attach": spark_attach.attach_rows,
-    "spark.join": spark_join.join_rows,
+    "spark.stand": spark_stand.stand_rows,
 }
 """The order of the table: what the names of a group's rows begin with, and what measures them."""
 

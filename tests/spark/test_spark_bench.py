@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from benchmarks import spark as feed
-from benchmarks import spark_backfill, spark_expression, spark_join
+from benchmarks import spark_backfill, spark_expression, spark_stand
 from psoup_testing.bench import failures, names, run_bench
 from psoup_testing.spark import needs_java
 
 pytestmark = needs_java
 
-ROWS = "spark.feed.q1024.durable spark.backfill.q4096 spark.backfill.overhead spark.attach.p99 spark.join.q4096"
+ROWS = "spark.feed.q1024.durable spark.backfill.q4096 spark.backfill.overhead spark.attach.p99 spark.stand.q4096"
 
 
 def test_every_row_is_measured_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_every_row_is_measured_once(spark: Any, tmp_path: Path, monkeypatch: pyt
     def in_this_session(folder: Path, rows: int, queries: int) -> tuple[float, str]:
         return rows / spark_expression.evaluate(spark, str(folder), rows, queries), "in this session"
 
-    for module in (feed, spark_backfill, spark_join):
+    for module in (feed, spark_backfill, spark_stand):
         monkeypatch.setattr(module, "spark_session", shared)
     monkeypatch.setattr(spark_expression, "measure", in_this_session)
     code, rows = run_bench(monkeypatch, tmp_path / "bench.json", "--tiny", "--only", "spark")

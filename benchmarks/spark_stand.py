@@ -1,6 +1,6 @@
-"""Row `spark.join.*`: a standing job that evaluates 4,096 queries, and the service that attaches what it writes.
+"""Row `spark.stand.*`: a standing job that evaluates 4,096 queries, and the service that attaches what it writes.
 
-join     Parquet files in batches of 524,288 tuples, on two cores: cast, sorted, evaluated, written, attached; the rate
+stand    Parquet files in batches of 524,288 tuples, on two cores: cast, sorted, evaluated, written, attached; the rate
          is of batch after batch, the first one left out. Peer: the same files fed into a service that evaluates.
 """
 
@@ -34,12 +34,12 @@ Told = Callable[[int, Any], None]
 _FIRST = 1_700_000_000_000_000
 
 
-def join_rows(run: Run) -> Iterator[Row]:
+def stand_rows(run: Run) -> Iterator[Row]:
     """One stream of eight integers and a time; tuples of a batch in no order."""
-    yield from run.part(lambda: _joined(run), "spark.join.q4096")
+    yield from run.part(lambda: _stood(run), "spark.stand.q4096")
 
 
-def _joined(run: Run) -> Iterator[Row]:
+def _stood(run: Run) -> Iterator[Row]:
     count, size, queries = run.of((6, BATCH_ROWS, QUERIES), (3, BATCH_ROWS, QUERIES), (2, 1_024, 16))
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         place = Path(folder)
@@ -47,8 +47,8 @@ def _joined(run: Run) -> Iterator[Row]:
         for number in range(count):
             _write(place / "in" / f"{number}.parquet", number, size)
         ours, theirs = _measured(place, size, queries)
-    note = f"spark.join: {count - 1} batches of {size:,} tuples, local[{CORES}], sorted, evaluated, attached"
-    yield Row("spark.join.q4096", ours, "tuples/s", "spark feed", theirs, note=note)
+    note = f"spark.stand: {count - 1} batches of {size:,} tuples, local[{CORES}], sorted, evaluated, attached"
+    yield Row("spark.stand.q4096", ours, "tuples/s", "spark feed", theirs, note=note)
 
 
 def _write(path: Path, number: int, size: int) -> None:
@@ -64,7 +64,7 @@ def _measured(place: Path, size: int, queries: int) -> tuple[Sample, Sample]:
 
     def stand(rows: Any, address: str, told: Told) -> int:
         job = psoup_spark.stand(
-            rows, STREAM, checkpoint=place / "join", addresses=[address], trigger=ONCE, progress=told
+            rows, STREAM, checkpoint=place / "stand", addresses=[address], trigger=ONCE, progress=told
         )
         job.wait()
         return job.result.rows
