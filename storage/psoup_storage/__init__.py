@@ -14,7 +14,7 @@ from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
 
 IN_MEMORY = ":memory:"
-"""The name of a data directory that is none."""
+"""The place that stands for no data directory: events are kept in memory."""
 
 
 def open_store(
@@ -27,7 +27,7 @@ def open_store(
 ) -> Store:
     """The store in the directory `place`, or one in memory for `:memory:`; arguments and errors are `DurableStore`'s.
 
-    Stored chunks are decoded from then on, for its `read`.
+    Loader threads begin at once to decode the stored chunks that `read` will hand out.
     """
     if place == IN_MEMORY:
         return MemoryStore()

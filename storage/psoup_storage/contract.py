@@ -1,13 +1,13 @@
-"""The contract between the service and whatever keeps its events.
+"""The contract between the service and the store that keeps its events.
 
     sequencer:  prepare, make_ready, prepare, make_ready ──> append([e1, e2]) ──> acknowledge both      (group commit)
     start-up:   for event in read(): admission.replay(event); engine.apply([event])
 
-What a caller may rely on: after `append` returns, its events come back from `read`, whole and in order, as far as the
-store is `durable` also after a crash. What he gives up: the choice of when; one thread at a time calls `append`.
-What is an error: any exception of `append`. The store may then hold none, some or all of the events, and says so no
-further: nothing may be acknowledged, and nothing appended, until the next start (fail-stop). ResourceExhausted alone
-is none: the store holds none of the events, and the same ones may be appended again.
+What a caller may rely on: after `append` returns, its events come back from `read`, whole and in order; if the store is
+`durable`, also after a crash. What the caller gives up: the choice of when; one thread at a time calls `append`.
+What is an error: any exception of `append`. The store may then hold none, some or all of the events, and does not say
+which: nothing may be acknowledged, and nothing appended, until the next start (fail-stop). ResourceExhausted is the
+exception: the store holds none of the events, and the same ones may be appended again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Store(Protocol):
 
     @property
     def name(self) -> str:
-        """What an operator calls it, as in `memory`."""
+        """The kind of store in an operator's words: `memory` or `disk`."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Store(Protocol):
 
     @property
     def incarnation(self) -> str:
-        """A name for this body of data, eight hexadecimal digits: IDs on the wire are bound to it."""
+        """The name of this body of data, eight hexadecimal digits: IDs on the wire are bound to it."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class Store(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Bytes it occupies now, roughly."""
+        """Bytes that the store occupies now, roughly."""
         ...
 
     def check_room(self, size: int) -> None:
@@ -64,10 +64,10 @@ class Store(Protocol):
         ...
 
     def make_ready(self, event: Event) -> None:
-        """Do all of the next `append` of `event` that depends on what is in it, and keep that until then.
+        """Do the part of the next `append` of `event` that depends on its content, and keep the result until then.
 
-        Called before the event counts as having happened: whatever this raises refuses one command, and nothing has
-        changed. So an event cannot fail a store; only its medium can. Any thread, beside `append`; O(bytes).
+        Called before the event counts as having happened: an exception refuses one command, and nothing has changed.
+        So the content of an event cannot fail a store; only its medium can. Any thread, beside `append`; O(bytes).
         """
         ...
 
@@ -75,7 +75,7 @@ class Store(Protocol):
         """Keep `events`, all or none of them, and return when they are as safe as this store can make them.
 
         Their sequences are greater than all before, and increasing. Raises Internal if they are not or the store is
-        closed, and whatever the medium raises; after that every further append raises too. ResourceExhausted: there
+        closed, and any error of the medium; after that every further append raises too. ResourceExhausted: there
         was no room, and there may be some later.
         """
         ...
@@ -91,14 +91,14 @@ class Store(Protocol):
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> ArchivedChunk | None:
         """Store a closed chunk, so that its tuples need not be replayed; see `psoup.data.chunk.Keep`.
 
-        Only a durable store has a use for it. Raises whatever the medium raises, and ResourceExhausted without room:
+        Only a durable store has a use for it. Raises any error of the medium, and ResourceExhausted without room:
         nothing has changed then. Any thread, beside `append`.
         """
         ...
 
     def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
-        """From now on what `keep` writes is written in a `pause` each, a context in which nobody waits for an `append`
-        of many bytes; and what is put off is done by `settle`, when it is `due`.
+        """Share the disk with `append` from now on: `keep` enters a `pause` for each write, a context in which no
+        client waits for an `append` of many bytes, and the caller runs `settle` whenever the store is `due`.
         """
         ...
 
@@ -108,24 +108,24 @@ class Store(Protocol):
         ...
 
     def settle(self) -> None:
-        """Put in its place what was logged, so that the log does not grow for ever; no event is lost without it.
+        """Move what was logged to its place, so that the log does not grow for ever; no event is lost without it.
 
-        As `append`: one thread at a time, and whatever it raises is an error of the medium. Some milliseconds.
+        As `append`: one thread at a time, and any exception is an error of the medium. Some milliseconds.
         """
         ...
 
     def note(self, name: str, text: str) -> None:
-        """Remember one line under a name, in the place of the one before; empty for none. Costs microseconds.
+        """Remember one line under a name instead of the line before; an empty text removes it. Costs microseconds.
 
-        It outlives the process where the store is durable, and not always the machine. Raises nothing: without room
+        The note of a durable store outlives the process, and not always the machine. Raises nothing: without room
         there is no note. One thread at a time for each name.
         """
         ...
 
     def noted(self, name: str) -> str:
-        """What was noted last under a name, also by an earlier process; empty if nothing was."""
+        """The last note under a name, also of an earlier process; empty if there is none."""
         ...
 
     def close(self) -> None:
-        """Release what is held; idempotent. Appending afterwards raises Internal."""
+        """Release files and locks; idempotent. Appending afterwards raises Internal."""
         ...

@@ -3,8 +3,8 @@
     keep_pushes=True    every event, so that tests can replay a run into a fresh engine
     keep_pushes=False   the streams and queries that stand, and each stream's last heartbeat
 
-The second form is what a service runs on: tuples live in the engine, and a copy that nobody can read after a restart
-would only double the memory; it grows with what stands, not with what has happened.
+A service runs on the second form: tuples live in the engine, and a copy that cannot be read after a restart would only
+double the memory. The store grows with the streams and queries that stand, not with the events that have happened.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Key = tuple[str, int]
 
 
 class MemoryStore:
-    """Events by what they are about, in the order of their sequence. Not durable."""
+    """Events by the stream or query that they concern, in the order of their sequence. Not durable."""
 
     name = "memory"
     durable = False
@@ -51,7 +51,7 @@ class MemoryStore:
         self._keep_all = keep_pushes
         self._kept: dict[_Key, Event] = {}
         self._blocks: SortedDict[int, int] = SortedDict()
-        """How many queries have left each block, by its first."""
+        """How many queries have left each block, by the ID of its first query."""
         self._last = 0
         self._bytes = 0
         self._broken = ""
@@ -69,21 +69,21 @@ class MemoryStore:
         return self._bytes
 
     def check_room(self, size: int) -> None:
-        """There is always room here; the memory budget is admission's."""
+        """Do nothing: there is always room here; admission has the memory budget."""
 
     def make_ready(self, event: Event) -> None:
-        """Nothing: an event is kept as it is."""
+        """Do nothing: an event is kept as it is."""
 
     def share(self, pause: Callable[[], AbstractContextManager[None]]) -> None:
-        """Nothing is written beside."""
+        """Do nothing: `keep` writes nothing."""
 
     @property
     def due(self) -> bool:
-        """Never: an event is in its place."""
+        """Always False: every event is in its place."""
         return False
 
     def settle(self) -> None:
-        """Nothing is put off."""
+        """Do nothing: no work is put off."""
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events`; O(1) each. Raises Internal out of order, after a failure, and when closed."""
@@ -104,14 +104,14 @@ class MemoryStore:
         return (event for event in self._kept.values() if event.sequence > after)
 
     def keep(self, stream: int, spec: StreamSpec, chunk: ChunkView, oldest: int) -> None:
-        """Nothing: the tuples are in memory already, and stay there."""
+        """Do nothing: the tuples are in memory already, and stay there."""
 
     def note(self, name: str, text: str) -> None:
         """Remember one line, as long as the process lives."""
         self._notes[name] = text
 
     def noted(self, name: str) -> str:
-        """What was noted last under a name."""
+        """The last note under a name."""
         return self._notes.get(name, "")
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class MemoryStore:
                 assert_never(event)
 
     def _leave_block(self, event: Unregistered) -> None:
-        """A block stays, with the events of those that left it, until all have."""
+        """Keep a block, with the events of the queries that left it, until all have left."""
         at = self._blocks.bisect_right(event.query_id) - 1
         first, left = self._blocks.peekitem(at)
         block = self._kept["queries", first]

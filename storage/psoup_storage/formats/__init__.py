@@ -1,1 +1,1 @@
-"""What jobs write and services take in: job directories of history and of covers, and the matches in them."""
+"""The files that jobs write and services take in: job directories of history and of covers, with their matches."""

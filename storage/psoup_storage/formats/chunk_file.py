@@ -1,4 +1,4 @@
-"""A chunk as a Parquet file, as services and jobs write it: encoded, decoded, and told from a damaged one."""
+"""A chunk as a Parquet file, in the form of services and of jobs: encoding, decoding, and signs of damage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.wording import counted
 
 GROUP_ROWS = 16_384
-"""Rows of a row group of an archived chunk: what must be read for one row."""
+"""Rows of a row group of an archived chunk: a reader of one row must read so many."""
 
 DAMAGED = "DATA_DAMAGED"
 
@@ -29,7 +29,7 @@ DAMAGED = "DATA_DAMAGED"
 def encode_chunk(spec: StreamSpec, chunk: ChunkView, *, archived: bool) -> pa.Buffer:
     """A Parquet file: the columns of the stream, and `_time` where no column is the time.
 
-    `archived`: parts of it will be read.
+    `archived`: readers will read parts of the file.
     """
     attributes = spec.schema.attributes
     arrays = [column.to_arrow() for column in chunk.columns]
@@ -59,11 +59,11 @@ def decode_chunk(spec: StreamSpec, content: pa.Buffer) -> Batch:
 
 
 def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
-    """The tuples of a chunk's file, once it is read."""
-    there = set(table.column_names)
+    """The tuples in the table that was read from a chunk's file."""
+    names = set(table.column_names)
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, table.column(attribute.name).cast(arrow_type(attribute.type)))
-        if attribute.name in there
+        if attribute.name in names
         else absent_column(attribute.type, table.num_rows)  # the stream got it later
         for attribute in spec.schema.attributes
     )
@@ -74,7 +74,7 @@ def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
 
 
 def archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, int, str]:
-    """The last columns of a row of the manifest."""
+    """The last five columns of a manifest row: first time, memory, footer bytes, footer checksum, zones (JSON)."""
     size = int.from_bytes(content.slice(content.size - 8, 4).to_pybytes(), "little") + 8
     facts: dict[str, Any] = {str(i): [z.least, z.greatest, z.has_null] for i, z in Zones(chunk).items() if i >= 0}
     meta = pq.read_metadata(pa.BufferReader(content))
@@ -85,7 +85,7 @@ def archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, 
 
 
 def _range(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Where the pages of a column of a row group begin, and their bytes."""
+    """The place in the file where the pages of a column of a row group begin, and their bytes."""
     first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
     return first, column.total_compressed_size
 
@@ -100,7 +100,7 @@ def changed(content: bytes, size: int, checksum: int) -> str | None:
 
 
 def damaged(path: Path, why: str) -> Internal:
-    """A chunk's file that is not as it was written, by its name in the data directory: clients may see it."""
+    """The error for a damaged chunk file. Clients may see it, so it says the name in the data directory only."""
     return Internal(
         f"the chunk {path.parent.name}/{path.name} is damaged: {why}; psoup doctor says what is lost, psoup restore"
         " brings a backup back,"

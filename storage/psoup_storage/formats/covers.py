@@ -1,11 +1,11 @@
-"""A cover: what some queries match in chunks that are stored already, found by a job, for the service that has them.
+"""A cover: the matches of some queries in chunks that a service has stored already, as a job found them.
 
     cover-51c2a7f0/
       3-17.parquet.matches     what the queries match in that stored chunk; see `psoup_storage.formats.matches`
       manifest.json            last, by a rename: the queries, and the chunks
 
-As history is (`psoup_storage.formats.history`), it is nothing without its manifest. An answer is the same with it and
-without: a reader evaluates what is not covered.
+Like history (`psoup_storage.formats.history`), it is nothing without its manifest. An answer is the same with and
+without a cover: a reader evaluates what is not covered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from psoup_storage.formats.matches import write as write_matches
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A stored chunk as a job reads it. `crc`: of all bytes; `first_id`: the tuple ID of its first row."""
+    """A stored chunk as a job reads it. `crc`: the checksum of all bytes; `first_id`: the tuple ID of the first row."""
 
     path: str
     rows: int
@@ -42,7 +42,9 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`ranges`: the queries, int64[r, 2], [from, to). `files`: of the chunks. `incarnation`: of the service."""
+    """The manifest of a cover. `ranges`: the queries, int64[r, 2], [from, to); `files`: the names of the chunks' files;
+    `incarnation`: of the service.
+    """
 
     incarnation: str
     ranges: Array
@@ -52,7 +54,7 @@ class Cover:
 def cover_chunk(directory: Path, file: StoredFile, spec: StreamSpec, queries: Beforehand) -> int:
     """Evaluate `queries` over a stored chunk, and write what they match; returns how many matches there are.
 
-    Replaces what is there, in one step. Raises OSError (FileNotFoundError: the chunk has expired) and Internal, reason
+    Replaces an earlier file in one step. Raises OSError (FileNotFoundError: the chunk has expired) and Internal, reason
     DATA_DAMAGED. Memory: the chunk.
     """
     path = Path(file.path)
@@ -63,22 +65,22 @@ def cover_chunk(directory: Path, file: StoredFile, spec: StreamSpec, queries: Be
         batch = decode_chunk(spec, pa.py_buffer(content))
     except (pa.ArrowException, PSoupError) as problem:
         raise damaged(path, str(problem)) from problem
-    found = queries.find(ChunkView(0, file.first_id, batch.times, batch.columns, batch.nbytes))
+    matches = queries.find(ChunkView(0, file.first_id, batch.times, batch.columns, batch.nbytes))
     target = directory / (path.name + SUFFIX)
     new = target.with_name(f"{target.name}.{os.getpid()}.new")
-    write_matches(new, file.crc, file.rows, found)
+    write_matches(new, file.crc, file.rows, matches)
     os.rename(new, target)
-    return sum(len(one.offsets) * len(one.query_ids) for one in found)
+    return sum(len(clause.offsets) * len(clause.query_ids) for clause in matches)
 
 
 def write_cover(directory: Path, cover: Cover) -> None:
-    """Make the directory whole; durable. Raises OSError."""
+    """Write the manifest, which makes the directory whole; durable. Raises OSError."""
     facts = {"incarnation": cover.incarnation, "queries": cover.ranges.tolist(), "covered": cover.files}
     write_facts(directory, facts)
 
 
 def read_cover(directory: Path) -> Cover:
-    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or something else."""
+    """The manifest of a cover's directory; raises InvalidInput, reason BAD_HISTORY, if it is not a cover's."""
     facts = read_facts(directory)
     try:
         ranges = np.array(facts["queries"], np.int64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Files that must survive: second names, names made durable, and a disk without room."""
+"""Files that must survive: second names, names made durable, and the error for a full disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from psoup.errors import ResourceExhausted
 
 NO_LINKS = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EXDEV}
-"""What a second name for a file says where there are none."""
+"""Errors of a file system that has no second names for files (hard links), or not for this file."""
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-"""What a write says that found no room."""
+"""Errors of a write that found no room."""
 
 
 def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
@@ -30,7 +30,7 @@ def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
 
 
 def second_name(source: Path, target: Path) -> None:
-    """The same file under a second name, for one that never changes; a copy where there are no second names."""
+    """Give a file that never changes a second name; copy it where the file system has no second names."""
     try:
         os.link(source, target)
     except OSError as problem:

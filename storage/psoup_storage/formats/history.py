@@ -1,13 +1,14 @@
-"""A job directory: history that somebody has written, to be attached to a stream by the service that has it.
+"""A job directory: history that a job has written, for the service to attach to one of its streams.
 
     history-7f3a/
-      00000.parquet        a chunk, in the form of stored ones
+      00000.parquet        a chunk, in the form of stored chunks
       00000.parquet.matches  what queries of the service matched in it; may be missing
       00000.parquet.matches-1a2b3c  the same of another service that attaches it, by its incarnation
       manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
 
-Without its manifest a directory is nothing: what a job that died has left is no history. Chunks have no numbers or IDs
-of their own; they get them when they are attached. Anyone may write one: a Spark job does, on many machines.
+Without its manifest a directory is nothing: what a dead job has left is not history. Chunks have no numbers or IDs
+of their own; they get them when they are attached. Any program may write a directory: a Spark job does, on many
+machines.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 """The form of a job directory that this version writes and reads."""
 SERVICE_IDS = 2**48
-"""More than the queries of a service: what sets those of one apart from those of the next, in one evaluation."""
+"""More than the queries of a service: added to query IDs, it tells the services of one evaluation apart."""
 
 
 class HistoryChunk(NamedTuple):
@@ -57,7 +58,7 @@ class HistoryChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a job directory holds; `incarnation`: of the service whose queries were evaluated."""
+    """The content of a job directory; `incarnation`: of the service whose queries were evaluated."""
 
     stream: str
     chunks: tuple[HistoryChunk, ...]
@@ -65,7 +66,7 @@ class Manifest:
 
     @property
     def extent(self) -> Extent:
-        """How much it is; there must be a chunk."""
+        """The number of chunks and tuples, and the first and last time; there must be a chunk."""
         rows = sum(chunk.rows for chunk in self.chunks)
         return Extent(len(self.chunks), rows, self.chunks[0].first_time, self.chunks[-1].last_time)
 
@@ -80,8 +81,9 @@ def write_chunk(
 ) -> HistoryChunk:
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
-    Replaces a file of that name. What the `queries` match goes beside it: of the manifest's service, and in files of
-    their own of `others`, by incarnation, whose query IDs have SERVICE_IDS added once, twice and so on. Raises OSError.
+    Replaces a file of that name. The matches of `queries` go into files beside it: one for the manifest's service, and
+    one for each of the `others`, by incarnation, whose query IDs have SERVICE_IDS added once, twice and so on.
+    Raises OSError.
     """
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
@@ -89,35 +91,35 @@ def write_chunk(
     _write(directory / file, content)
     facts = archive_facts(chunk, content)
     first, last, crc = int(batch.times[0]), int(batch.times[-1]), zlib.crc32(content)
-    found = queries.find(chunk) if queries is not None else []
+    matches = queries.find(chunk) if queries is not None else []
     for place, suffix in enumerate((SUFFIX, *map(suffix_of, others)) if queries is not None else ()):
-        own = list(_of_service(found, place)) if others else found
-        write_matches(directory / (file + suffix), crc, len(chunk), own)
+        of_service = list(_of_service(matches, place)) if others else matches
+        write_matches(directory / (file + suffix), crc, len(chunk), of_service)
     return HistoryChunk(file, len(chunk), content.size, crc, first, last, *facts[1:])
 
 
 def suffix_of(incarnation: str) -> str:
-    """Of the file beside a chunk with what the queries of another service than the manifest's match."""
+    """The suffix of the file beside a chunk that has the matches of another service than the manifest's."""
     return f"{SUFFIX}-{incarnation}"
 
 
-def _of_service(found: Sequence[ClauseMatches], place: int) -> Iterator[ClauseMatches]:
-    """What the queries of one of the services matched, under their own IDs."""
+def _of_service(matches: Sequence[ClauseMatches], place: int) -> Iterator[ClauseMatches]:
+    """The matches of the service at `place`, with the query IDs that it knows."""
     least, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
-    for clause in found:
+    for clause in matches:
         ids = tuple(number - least for number in clause.query_ids if least <= number < end)
         if ids:
             yield ClauseMatches(ids, clause.offsets, clause.errors)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Make the directory whole; durable. Raises OSError."""
+    """Write the manifest, which makes the directory whole; durable. Raises OSError."""
     facts = {"stream": manifest.stream, "incarnation": manifest.incarnation, "chunks": manifest.chunks}
     write_facts(directory, facts)
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """What the directory holds; raises InvalidInput, reason BAD_HISTORY, if it is not whole, or of another form."""
+    """The manifest of a job directory; raises InvalidInput, reason BAD_HISTORY, if it has none of this form."""
     facts = read_facts(directory)
     try:
         chunks = tuple(_checked(HistoryChunk(*chunk)) for chunk in facts["chunks"])
@@ -130,7 +132,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _checked(chunk: HistoryChunk) -> HistoryChunk:
-    """Raise ValueError for facts that are of no chunk, whoever wrote them."""
+    """Return `chunk`, or raise ValueError for facts that no chunk can have."""
     numbers = chunk[1:-1]
     if not (isinstance(chunk.file, str) and isinstance(chunk.zones, str) and all(type(n) is int for n in numbers)):
         raise ValueError("the facts of a chunk have other types")
@@ -140,7 +142,7 @@ def _checked(chunk: HistoryChunk) -> HistoryChunk:
 
 
 def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
-    """The manifest of a directory that a job writes: with it the directory is whole; durable. Raises OSError."""
+    """Write the manifest of a job's directory, which is whole with it; durable. Raises OSError."""
     text = json.dumps(facts, separators=(",", ":"))
     head = json.dumps({"format": FORMAT, "crc": zlib.crc32(text.encode())})
     _write(directory / MANIFEST, pa.py_buffer(f"{head}\n{text}\n".encode()))
@@ -148,15 +150,15 @@ def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
 
 
 def read_facts(directory: Path) -> dict[str, Any]:
-    """What `write_facts` wrote; raises InvalidInput, reason BAD_HISTORY, if it is not there, or not as it was."""
+    """The facts that `write_facts` wrote; raises InvalidInput, reason BAD_HISTORY, if they are missing or damaged."""
     try:
         with JobFolder(directory) as folder:
             head, _, text = folder.read(MANIFEST).decode("utf-8").partition("\n")
-        found = json.loads(head)
-        if found["format"] != FORMAT:
-            raise bad_history(directory, f"it has format {found['format']}, and this version knows {FORMAT}")
+        frame = json.loads(head)
+        if frame["format"] != FORMAT:
+            raise bad_history(directory, f"it has format {frame['format']}, and this version knows {FORMAT}")
         text = text.removesuffix("\n")
-        if zlib.crc32(text.encode()) != found["crc"]:
+        if zlib.crc32(text.encode()) != frame["crc"]:
             raise bad_history(directory, f"its {MANIFEST} is not as it was written")
         return dict(json.loads(text))
     except FileNotFoundError as problem:

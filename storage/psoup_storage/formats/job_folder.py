@@ -1,12 +1,12 @@
-"""A job directory as the service sees it: somebody else's files, each looked at before it is read.
+"""A job directory as the service sees it: files of another program, each looked at before it is read.
 
     incoming/            opened first; may be a link, as the operator makes it one
       history-7f3a/      opened in it, by a plain name, never through a link that another user may have made
         00000.parquet    a file, not a link or a pipe, not larger than it may be; then its bytes
 
-What is taken into the data directory must not change after it was checked. A second name for the same file is enough
-where nobody but the service's own user can write to it; of all others a copy is taken. What is in the files is for the
-readers to judge.
+A file that is taken into the data directory must not change after it was checked. A second name for the same file is
+enough if only the service's own user can write to it; other files are copied. The readers of the files judge their
+content.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_plain(name: str) -> bool:
 
 
 def check_name(name: str, folder: str) -> None:
-    """Raise InvalidInput for what is no plain name; `folder`: the call that says where directories are."""
+    """Raise InvalidInput if `name` is not plain; `folder`: the call that says where directories are."""
     if not is_plain(name):
         raise InvalidInput(
             f"{name[:256]!r} is not the name of a directory in the folder that {folder} names; use letters, digits,"
@@ -49,16 +49,17 @@ def check_name(name: str, folder: str) -> None:
 
 
 def bad_history(directory: Path, why: str) -> InvalidInput:
-    """A job directory that cannot be taken in."""
+    """The error for a job directory that cannot be taken in."""
     return InvalidInput(
         f"{directory.name} is nothing that can be attached: {why}; run the job again", reason="BAD_HISTORY"
     )
 
 
 class JobFolder:
-    """An open job directory; a context manager. Raises InvalidInput, reason BAD_HISTORY, for what is not as it must be.
+    """An open job directory; a context manager.
 
-    FileNotFoundError where nothing of a name is there.
+    Raises InvalidInput, reason BAD_HISTORY, for a link or a file that may not be used, and FileNotFoundError for a
+    name that is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +88,7 @@ class JobFolder:
         os.close(self._handle)
 
     def has(self, name: str) -> bool:
-        """Whether there is something of that name. O(1)."""
+        """Whether the directory has an entry of that name. O(1)."""
         try:
             os.stat(name, dir_fd=self._handle, follow_symlinks=False)
         except FileNotFoundError:
@@ -95,15 +96,16 @@ class JobFolder:
         return True
 
     def read(self, name: str, most: int = MOST_MANIFEST_BYTES) -> bytes:
-        """The bytes of a file, which must not have more than `most`."""
+        """The content of a file, which must not have more than `most` bytes."""
         handle, facts = self._open(name, most)
         with open(handle, "rb") as file:
             return file.read(facts.st_size)
 
     def take(self, name: str, target: Path, size: int | None = None) -> int:
-        """The file under another name, durable but for that; returns its bytes, which must be `size` if that is known.
+        """Take a file over as `target` and sync its content, not its name; returns its bytes: `size`, if that is given.
 
-        The same file if nobody else can write to it, else a copy. Raises OSError too: no room, or no right to read.
+        It is the same file if only the service's user can write to it, else a copy. Raises OSError too: no room, or no
+        right to read.
         """
         handle, facts = self._open(name, MOST_FILE_BYTES)
         try:
@@ -119,7 +121,7 @@ class JobFolder:
         return facts.st_size
 
     def _open(self, name: str, most: int) -> tuple[int, os.stat_result]:
-        """A file's handle and facts; looked at before it is opened, as to open a pipe or a device is to use it."""
+        """The handle and facts of a file, looked at before it is opened: opening a pipe or a device would use it."""
         if not is_plain(name):
             raise bad_history(self.path, f"{name[:256]!r} is not the name of a file in that directory")
         try:
@@ -145,27 +147,27 @@ class JobFolder:
             raise bad_history(self.path, f"{name}: it has {facts.st_size:,} bytes, and {most:,} are the most")
 
     def _link(self, name: str, facts: os.stat_result, target: Path) -> bool:
-        """Give the file that is open a second name; False where there are none, or another has its name by now."""
+        """Give the open file a second name; False if the disk has none, or another file has the old name by now."""
         try:
             os.link(name, target, src_dir_fd=self._handle, follow_symlinks=False)
         except OSError as problem:
             if problem.errno not in NO_LINKS:
                 raise
             return False
-        there = os.lstat(target)
-        if (there.st_dev, there.st_ino) == (facts.st_dev, facts.st_ino):
+        linked = os.lstat(target)
+        if (linked.st_dev, linked.st_ino) == (facts.st_dev, facts.st_ino):
             return True
         target.unlink()
         return False
 
 
 def _only_ours(facts: os.stat_result, *, link: bool = False) -> bool:
-    """Whether nobody but the user of this process can write to it; the mode of a link says nothing."""
+    """Whether only the user of this process can write to a file; the mode of a link says nothing."""
     return facts.st_uid == os.geteuid() and (link or not facts.st_mode & _OTHERS_WRITE)
 
 
 def _copy(source: int, target: Path, size: int) -> None:
-    """At most `size` bytes: a file that grows meanwhile is not followed."""
+    """Copy at most `size` bytes: a file that grows meanwhile is not followed."""
     new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         at = 0

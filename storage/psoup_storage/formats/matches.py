@@ -1,4 +1,4 @@
-"""Matches beside an attached chunk: what queries matched in it, evaluated by whoever wrote the chunk.
+"""Matches beside an attached chunk: what queries matched in it, evaluated by the job that wrote the chunk.
 
     head     magic, checksum of the index, checksum of the chunk, sizes            int64
     index    ranges  int64[r, 2]  IDs of the queries that were evaluated, [from, to)
@@ -6,8 +6,8 @@
              errors  int64[e, 2]  a query and how often its WHERE failed, where it did
     columns  offsets as uint16, or a bitmap where that is less; queries of one clause share a column
 
-The file may be missing, or damaged: then nothing was evaluated beforehand, and whoever asks evaluates. Nothing else
-follows from it. Query IDs are never used again, so one that is gone is never asked for.
+The file may be missing or damaged: then nothing was evaluated beforehand, and the reader evaluates. Nothing else
+follows from it. Query IDs are never used again, so no reader asks for the ID of a query that is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEAD = 7
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The index of a file; see the module. `base`: where the columns begin, `rows`: of the chunk."""
+    """The index of a file; see the module. `base`: the place where the columns begin; `rows`: of the chunk."""
 
     ranges: Array
     ids: Array
@@ -49,14 +49,14 @@ class Index:
 
 _NONE: Array = np.zeros(0, np.int64)
 NOTHING = Index(_NONE.reshape(0, 2), _NONE, _NONE, _NONE, _NONE, {}, 0, 0)
-"""Of a chunk without matches that could be read."""
+"""The index of a chunk that has no readable matches."""
 
 
-def write(path: Path, crc: int, rows: int, found: Sequence[ClauseMatches]) -> None:
-    """Write what all clauses matched in a chunk with the checksum `crc` and so many `rows`. It need not be durable."""
+def write(path: Path, crc: int, rows: int, matches: Sequence[ClauseMatches]) -> None:
+    """Write the matches of all clauses in a chunk of `rows` with the checksum `crc`; they need not be durable."""
     bitmap = (rows + 7) // 8
     columns, places, start = list[bytes](), dict[int, tuple[int, int, int]](), 0
-    for clause in found:
+    for clause in matches:
         if not len(clause.offsets):
             continue
         column = _encode(clause.offsets, rows, bitmap)
@@ -65,8 +65,8 @@ def write(path: Path, crc: int, rows: int, found: Sequence[ClauseMatches]) -> No
         start += len(column)
     ids = np.array(sorted(places), np.int64)
     table = np.array([places[int(query)] for query in ids], np.int64).reshape(-1, 3)
-    failed = [[query, clause.errors] for clause in found if clause.errors for query in clause.query_ids]
-    ranges = ranges_of(np.array(sorted(query for clause in found for query in clause.query_ids), np.int64))
+    failed = [[query, clause.errors] for clause in matches if clause.errors for query in clause.query_ids]
+    ranges = ranges_of(np.array(sorted(query for clause in matches for query in clause.query_ids), np.int64))
     parts = [ranges, ids, *table.T, np.array(failed, np.int64)]
     index = b"".join(np.ascontiguousarray(part).astype("<i8").tobytes() for part in parts)
     head = np.array([_MAGIC, zlib.crc32(index), crc, rows, len(ranges), len(ids), len(failed)], "<i8")
@@ -74,9 +74,9 @@ def write(path: Path, crc: int, rows: int, found: Sequence[ClauseMatches]) -> No
 
 
 def read_index(path: Path, crc: int | None, rows: int) -> Index:
-    """The index of the file beside a chunk of `rows` with the checksum `crc`; NOTHING if none is there that fits.
+    """The index of the file beside a chunk of `rows` with the checksum `crc`; NOTHING if that chunk has no sound one.
 
-    A job wrote it, so what it says must be possible. O(queries).
+    A job wrote it, so its numbers are checked: they must be possible. O(queries).
     """
     try:
         with open(path, "rb") as file:
@@ -92,16 +92,16 @@ def read_index(path: Path, crc: int | None, rows: int) -> Index:
         return NOTHING
     if len(content) != size or zlib.crc32(content) != head[1]:
         return NOTHING
-    found = np.frombuffer(content, "<i8").astype(np.int64)
-    ids, counts, starts, crcs = found[2 * ranges : 2 * ranges + 4 * count].reshape(4, count)
-    errors = {int(query): int(n) for query, n in found[len(found) - 2 * failed :].reshape(-1, 2)}
+    numbers = np.frombuffer(content, "<i8").astype(np.int64)
+    ids, counts, starts, crcs = numbers[2 * ranges : 2 * ranges + 4 * count].reshape(4, count)
+    errors = {int(query): int(n) for query, n in numbers[len(numbers) - 2 * failed :].reshape(-1, 2)}
     base = 8 * _HEAD + len(content)
-    index = Index(found[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, rows)
+    index = Index(numbers[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, rows)
     return index if _is_possible(index) else NOTHING
 
 
 def _is_possible(index: Index) -> bool:
-    """Whether the numbers can be of a chunk with so many rows; what columns hold is looked at when they are read."""
+    """Whether a chunk with so many rows can have these numbers; columns are checked when they are read."""
     counts, starts = index.counts, index.starts
     return bool(
         are_ranges(index.ranges)
@@ -113,7 +113,7 @@ def _is_possible(index: Index) -> bool:
 
 
 def are_ranges(ranges: Array) -> bool:
-    """Whether they are [from, to), ascending, apart, and of IDs: int64[r, 2]."""
+    """Whether int64[r, 2] are ranges of IDs, [from, to), ascending and apart."""
     edges = ranges.reshape(-1)
     return bool((ranges[:, 0] < ranges[:, 1]).all() and (np.diff(edges) >= 0).all() and (edges[:1] >= 0).all())
 
