@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from psoup_cli.commands import (
+    ask,
     backup,
     config,
     demo,
@@ -24,6 +25,7 @@ from psoup_cli.commands import (
     queries,
     register,
     serve,
+    sql,
     status,
     stream,
     top,
@@ -83,6 +85,8 @@ app.command("push", short_help="Push the rows of a file into a stream.")(push.pu
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
 app.command("register", short_help="Register a standing query.")(register.register)
 app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)
+app.command("ask", short_help="Print the answer of a SELECT, once.")(ask.ask)
+app.command("sql", short_help="Carry out statements of any kind.")(sql.sql)
 app.command("queries", short_help="List the standing queries.")(queries.queries)
 app.command("top", short_help="Show the queries that cost most.")(top.top)
 app.command("unregister", short_help="Forget a standing query.")(unregister)

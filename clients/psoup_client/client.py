@@ -27,6 +27,7 @@ from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.load import LoadCalls
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.calls.server import ServerCalls
+from psoup_client.calls.statements import StatementCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.connection import Connection
 from psoup_client.options import ClientOptions
@@ -45,6 +46,7 @@ class Client(  # a group that builds on others stands before them
     ServerCalls,
     AnswerCalls,
     QueryCalls,
+    StatementCalls,
     IngestCalls,
     StreamCalls,
 ):

@@ -5,7 +5,7 @@
 Every call has a deadline. Calls that may be repeated are retried on UNAVAILABLE: by gRPC itself, after the service
 config below, and again by `call`, because gRPC gives up for good when a connection breaks between the headers of a
 reply and its end. How often, and with which pauses, `psoup_client.options` says. What may not be repeated as it is
-(CreateStream, PushStream) is left to the caller. Nothing here knows what the messages mean.
+(CreateStream, Execute, PushStream) is left to the caller. Nothing here knows what the messages mean.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from psoup_proto.v1 import (
     queries_pb2_grpc,
     server_pb2_grpc,
     staging_pb2_grpc,
+    statements_pb2_grpc,
     streams_pb2_grpc,
 )
 
@@ -38,7 +39,12 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
 """Largest reply: one row of an answer comes in one message, whatever its size."""
 
-_NOT_REPEATED = (("StreamService", "CreateStream"), ("StreamService", "AlterStream"), ("IngestService", "PushStream"))
+_NOT_REPEATED = (
+    ("StreamService", "CreateStream"),
+    ("StreamService", "AlterStream"),
+    ("StatementService", "Execute"),
+    ("IngestService", "PushStream"),
+)
 """Calls that gRPC may not send a second time as they are; it repeats every other one."""
 
 Names = tuple[tuple[str, str | bytes], ...]
@@ -145,6 +151,7 @@ class Connection:
         self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
+        self.statements = statements_pb2_grpc.StatementServiceStub(self._channel)
         self.server = server_pb2_grpc.ServerServiceStub(self._channel)
         self.attach = attach_pb2_grpc.AttachServiceStub(self._channel)
         self.cover = cover_pb2_grpc.CoverServiceStub(self._channel)

@@ -26,7 +26,7 @@ from psoup_client.schema import QueryInfo
 from psoup_client.session import Session
 from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, to_proto
-from psoup_proto.v1 import queries_pb2
+from psoup_proto.v1 import queries_pb2, statements_pb2
 
 ONE_MESSAGE_BYTES = 1024 * 1024
 """Answers up to this size come in one message; larger ones in pieces."""
@@ -164,7 +164,7 @@ def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
     return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
 
 
-def answer_of(reply: queries_pb2.InvokeResponse) -> Answer:
+def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse) -> Answer:
     """Make the answer that came in one message."""
     return Answer(read(reply.arrow_ipc), reply.completeness)
 

@@ -198,7 +198,7 @@ def test_without_options_calls_are_repeated_as_ever() -> None:
     assert RetryOptions().pauses_of_call() == (0.1, 0.2, 0.4)
     arguments = dict(channel_options(ClientOptions()))
     never, every = json.loads(arguments["grpc.service_config"])["methodConfig"]
-    assert {name["method"] for name in never["name"]} == {"CreateStream", "AlterStream", "PushStream"}
+    assert {name["method"] for name in never["name"]} == {"CreateStream", "AlterStream", "Execute", "PushStream"}
     assert "retryPolicy" not in never
     assert every["retryPolicy"]["maxAttempts"] == 3
     assert (arguments["grpc.initial_reconnect_backoff_ms"], arguments["grpc.max_reconnect_backoff_ms"]) == (100, 2_000)

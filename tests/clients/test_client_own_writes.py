@@ -46,6 +46,8 @@ READS: dict[str, Callable[[Client, str, Query], Any]] = {
     "top_queries": lambda client, stream, query: client.top_queries(stream=stream)[0].matched,
     "memory": lambda client, stream, query: 100 * (client.memory().items[0].count >= 100),
     "invoke": lambda client, stream, query: len(query.invoke()),
+    "ask": lambda client, stream, query: len(client.ask(f"SELECT a FROM {stream}")),
+    "execute": lambda client, stream, query: len(client.execute(f"SELECT a FROM {stream}")),
 }
 
 

@@ -38,6 +38,13 @@ Window = Annotated[
 ]
 
 
+AcceptTruncation = Annotated[
+    bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
+]
+JsonRows = Annotated[bool, typer.Option("--json", help="The same as --format json: an object on each line.")]
+ShownRows = Annotated[int, typer.Option("--rows", min=0, help="Rows shown in a table; 0 means all.")]
+
+
 def invoke(
     query_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)
@@ -47,15 +54,13 @@ def invoke(
     ] = None,
     as_of: AsOf = None,
     window: Window = "",
-    accept_truncation: Annotated[
-        bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
-    ] = False,
+    accept_truncation: AcceptTruncation = False,
     format: Annotated[
         Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV; JSON for several.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json: an object on each line.")] = False,
+    as_json: JsonRows = False,
     wait_for: WaitFor = None,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Rows shown in a table; 0 means all.")] = SHOWN_ROWS,
+    rows: ShownRows = SHOWN_ROWS,
     address: Address = None,
     timeout: Timeout = None,
 ) -> None:
@@ -74,14 +79,14 @@ def invoke(
     """
     names = _names(query_ids or [], file)
     single = len(names) == 1 and file is None
-    form = _form(single, format, as_json)
+    form = chosen_form(single, format, as_json)
     if not single and (window or form in (Format.csv, Format.arrow)):
         raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
-    wanted: dict[str, Any] = {"as_of": _instant(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
+    wanted: dict[str, Any] = {"as_of": instant_of(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
     with connect(address, timeout) as client:
         if single:
             with client.query(names[0]).stream(window=window, **wanted) as answer:
-                _print(answer, form, rows)
+                print_answer(answer, form, rows)
         else:
             _print_many(names, client.invoke_many(names, return_errors=True, **wanted), form, rows)
 
@@ -100,7 +105,7 @@ def _names(query_ids: list[str], file: str | None) -> list[str]:
     return names
 
 
-def _form(single: bool, asked: Format | None, as_json: bool) -> Format:
+def chosen_form(single: bool, asked: Format | None, as_json: bool) -> Format:
     """Choose the format: as asked, else what reads best here."""
     if as_json and asked not in (None, Format.json):
         raise typer.BadParameter("--json and another --format exclude each other")
@@ -112,7 +117,7 @@ def _form(single: bool, asked: Format | None, as_json: bool) -> Format:
     return Format.table if terminal else Format.csv if single else Format.json
 
 
-def _instant(as_of: str | None) -> int | None:
+def instant_of(as_of: str | None) -> int | None:
     """Read the time of --as-of, in microseconds."""
     try:
         return None if as_of is None else to_micros(as_of)
@@ -120,7 +125,8 @@ def _instant(as_of: str | None) -> int | None:
         raise typer.BadParameter(f"--as-of: {problem}") from None
 
 
-def _print(answer: AnswerStream, form: Format, rows: int) -> None:
+def print_answer(answer: AnswerStream, form: Format, rows: int) -> None:
+    """Print the rows on standard output, and how complete they are on standard error; `rows`: most in a table."""
     if form is Format.table:
         count = _table(answer, rows)
     else:

@@ -1,7 +1,8 @@
 """The calls of a client, a class for each group: one for each service of the contract, and one for what takes several.
 
-    streams  ingest  queries  answers  server  backup  attach  cover      the services, in psoup_proto/v1
-    dump  load                                                            a stream as files, and back
+    streams  ingest  queries  answers  statements      the services, in psoup_proto/v1
+    server  backup  attach  cover
+    dump  load                                         a stream as files, and back
 
 Each group stands on `psoup_client.session`; `psoup_client.client` puts them together. A new call is a method of its
 group; a new service is a file here, and a line in `client.py`.

@@ -1,0 +1,66 @@
+"""psoup ask: the answer of a SELECT that is not registered."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.invoke import (
+    SHOWN_ROWS,
+    AcceptTruncation,
+    AsOf,
+    Format,
+    JsonRows,
+    ShownRows,
+    Window,
+    chosen_form,
+    instant_of,
+    print_answer,
+)
+from psoup_cli.common import Address, Timeout, WaitFor, connect
+
+
+def ask(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT ..., or - for standard input.", show_default=False)],
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="VALUE", help="Value of the next ? or $1, $2 ...; repeatable."),
+    ] = None,
+    as_of: AsOf = None,
+    window: Window = "",
+    accept_truncation: AcceptTruncation = False,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV.")
+    ] = None,
+    as_json: JsonRows = False,
+    wait_for: WaitFor = None,
+    rows: ShownRows = SHOWN_ROWS,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup ask "SELECT * FROM flights WHERE origin = 'JFK' BEGIN (NOW - 1 HOUR)"
+      psoup ask "SELECT * FROM flights WHERE origin = ?" --param JFK --as-of 2013-07-04T12:00:00Z
+      psoup ask - --format csv < query.sql > rows.csv
+
+    Print the answer of a SELECT, once: it is not registered, and nothing of it is kept. How complete the answer is goes
+    to standard error. What is asked again and again is better registered: psoup register
+    """
+    form = chosen_form(True, format, as_json)
+    text = sys.stdin.read() if sql == "-" else sql
+    instant = instant_of(as_of)
+    with (
+        connect(address, timeout) as client,
+        client.ask_stream(
+            text,
+            param or None,
+            as_of=instant,
+            window=window,
+            accept_truncation=accept_truncation,
+            wait_for=wait_for,
+        ) as answer,
+    ):
+        print_answer(answer, form, rows)

@@ -1,0 +1,106 @@
+"""psoup sql: statements of any kind, from a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.invoke import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form, print_answer
+from psoup_cli.common import Address, Timeout, connect, message, unreadable
+from psoup_client import Answer, Client, PSoupError
+from psoup_client.statements import Statement, statements_of
+from psoup_client.wording import counted, verb
+
+_SHOWN = 40
+"""Characters of a statement by which a message names it."""
+
+
+def sql(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Statements; - or nothing: standard input.", show_default=False)
+    ] = "-",
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Accept equal streams of the names that CREATE STREAM gives.")
+    ] = False,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="Of answers. By default a table on a terminal, else CSV.")
+    ] = None,
+    as_json: JsonRows = False,
+    rows: ShownRows = SHOWN_ROWS,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup sql setup.sql
+      psoup sql setup.sql --if-not-exists
+      echo "CREATE STREAM s (a BIGINT); SELECT * FROM s" | psoup sql
+
+    Carry out statements in their order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS],
+    and SELECT, which is asked once (to have it stand: psoup register). The first error ends it, and says where it is.
+    """
+    form = chosen_form(True, format, as_json)
+    name = "standard input" if file == "-" else file
+    statements = list(statements_of(_read(file)))
+    selects = sum(statement.word == "SELECT" for statement in statements)
+    if selects > 1 and form is Format.arrow:
+        raise typer.BadParameter("several answers go with --format table, csv or json")
+    if not statements:
+        raise typer.BadParameter(f"{name} holds no statements")
+    answers = 0
+    with connect(address, timeout) as client:
+        for statement in statements:
+            if statement.word == "SELECT" and answers and form is not Format.json:
+                print()
+            try:
+                answers += _carry_out(client, statement, if_not_exists, form, rows)
+            except PSoupError as problem:
+                raise _placed(problem, statement, name) from None
+
+
+def _read(file: str) -> str:
+    try:
+        if file == "-":
+            return sys.stdin.read()
+        with open(file, encoding="utf-8") as opened:
+            return opened.read()
+    except (OSError, ValueError) as problem:
+        raise typer.BadParameter(unreadable(problem)) from None
+
+
+def _carry_out(client: Client, statement: Statement, if_not_exists: bool, form: Format, rows: int) -> bool:
+    """Carry out one statement; return whether it was a question."""
+    if statement.word == "SELECT":
+        with client.ask_stream(statement.text) as answer:
+            print_answer(answer, form, rows)
+        return True
+    done = client.execute(statement.text, if_not_exists=if_not_exists)
+    if done is None:
+        message(f"Done: {_name(statement)}.")
+    elif not isinstance(done, Answer):
+        way = "Created stream" if statement.word == "CREATE" else "Altered stream"
+        message(f"{way} {done.name} with {counted(len(done.columns), 'column')}.")
+    return False
+
+
+def _placed(problem: PSoupError, statement: Statement, file: str) -> PSoupError:
+    """Make the same problem with its place in the file, the name of its statement, and what was done before."""
+    facts, said = dict(problem.facts), problem.message
+    place = f"line {statement.line}"
+    line, column = facts.get("line", ""), facts.get("column", "")
+    if line.isdigit() and column.isdigit():
+        facts["line"], facts["column"] = map(str, statement.place(int(line), int(column)))
+        place = f"line {facts['line']}, column {facts['column']}"
+        said = said.removeprefix(f"line {line}, column {column}: ")
+    before = statement.number - 1
+    if before:
+        said += f"\n{counted(before, 'statement')} before it {verb(before, 'was', 'were')} carried out."
+    said = f"{file}, {place}, statement {statement.number} ({_name(statement)}): {said}"
+    return type(problem)(said, reason=problem.reason, facts=facts, retry_after=problem.retry_after)
+
+
+def _name(statement: Statement) -> str:
+    words = " ".join(statement.text[: 4 * _SHOWN].split())
+    return words if len(words) <= _SHOWN else f"{words[:_SHOWN].rstrip()}..."

@@ -1,0 +1,131 @@
+"""Calls of the StatementService: a SELECT that is asked once, and statements of any kind.
+
+    ask("SELECT …")       Answer      as if it were registered, invoked and unregistered; nothing is kept of it
+    execute("CREATE …")   what the call for statements of its kind returns
+
+What is asked again and again is better registered: its results are kept up to date then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psoup_client.answer import Answer, AnswerStream
+from psoup_client.bulk import parameters_of
+from psoup_client.calls.streams import StreamCalls
+from psoup_client.payload import split
+from psoup_client.query import ONE_MESSAGE_BYTES, answer_of
+from psoup_client.schema import StreamInfo
+from psoup_client.statements import first_word
+from psoup_client.text import refusing_surrogates
+from psoup_client.times import Instant, to_proto
+from psoup_proto.v1 import statements_pb2
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+
+@refusing_surrogates
+class StatementCalls(StreamCalls):
+    """Calls about statements that are not registered."""
+
+    def ask(
+        self,
+        sql: str,
+        params: Parameters = None,
+        *,
+        as_of: Instant | None = None,
+        window: str = "",
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Return the answer of a SELECT now, without registering it, as a whole in memory.
+
+        `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`. `window` replaces the
+        statement's own; the other arguments are those of `Query.invoke`. Raises what `register` and `invoke` raise.
+        """
+        request = statements_pb2.AskRequest(
+            statement=sql, window=window, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES
+        )
+        _fill(request, params, as_of)
+        reply = self._read(self.connection.statements.Ask, request, wait_for, timeout)
+        if not reply.too_large:
+            return answer_of(reply)
+        with self.ask_stream(
+            sql,
+            params,
+            as_of=as_of,
+            window=window,
+            accept_truncation=accept_truncation,
+            wait_for=wait_for,
+            timeout=timeout,
+        ) as pieces:
+            return pieces.read_all()
+
+    def ask_stream(
+        self,
+        sql: str,
+        params: Parameters = None,
+        *,
+        as_of: Instant | None = None,
+        window: str = "",
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> AnswerStream:
+        """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
+        request = statements_pb2.AskStreamRequest(statement=sql, window=window, accept_truncation=accept_truncation)
+        _fill(request, params, as_of)
+        connection = self.connection
+
+        def attempt(sequence: int) -> AnswerStream:
+            request.min_sequence = sequence
+            return AnswerStream(connection, connection.open(connection.statements.AskStream, request, timeout))
+
+        return self.reflecting(wait_for, attempt)
+
+    def execute(
+        self, sql: str, *, if_not_exists: bool = False, timeout: float | None = None
+    ) -> Answer | StreamInfo | None:
+        """Carry out one statement of any kind, told by its first word.
+
+        CREATE STREAM and ALTER STREAM return the stream, as `create_stream` and `alter_stream` do; DROP STREAM returns
+        None. SELECT is asked, as by `ask`, and returns its answer: to have it stand, call `register`. Raises what these
+        raise; NotSupported for a statement of another kind. What may not be repeated (ALTER, DROP) is sent once.
+        """
+        word = first_word(sql)
+        if word == "SELECT":
+            return self.ask(sql, timeout=timeout)
+        request = statements_pb2.ExecuteRequest(statement=sql, allow_existing=if_not_exists)
+
+        def allow_existing() -> None:
+            request.allow_existing = True  # the attempt before may have been carried out
+
+        reply = self.connection.call(
+            self.connection.statements.Execute,
+            request,
+            timeout,
+            repeat=word == "CREATE",
+            before_repeating=allow_existing,
+        )
+        kind = reply.WhichOneof("result")
+        if kind == "answer":
+            return self.ask(sql, timeout=timeout) if reply.answer.too_large else answer_of(reply.answer)
+        if kind == "dropped":
+            self.note_sequence(reply.dropped.sequence)
+            self._schemas.clear()  # which stream it was only the service has read
+            return None
+        return self._defined(reply.created if kind == "created" else reply.altered)
+
+
+def _fill(
+    request: statements_pb2.AskRequest | statements_pb2.AskStreamRequest, params: Parameters, as_of: Instant | None
+) -> None:
+    """Write the values and the time of a question into its request."""
+    if as_of is not None:
+        request.as_of.CopyFrom(to_proto(as_of))
+    if params:
+        values = parameters_of(request.statement, [params])
+        request.parameters = next(split(values.table)).data
+        request.by_name = values.by_name

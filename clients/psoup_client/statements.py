@@ -1,0 +1,93 @@
+"""Statements in a text: where each begins and ends, and which word says what it is.
+
+    -- set up; once             a comment ends at its line, and /* these /* may nest */ */
+    CREATE STREAM s (x TEXT);   ──> line 2, column 1: "CREATE STREAM s (x TEXT)"
+    SELECT ';' FROM s;          ──> line 3, column 1: a ; between quotes ends nothing
+
+What a statement means, and whether it is one, only the service knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_MARK = re.compile(r"'|\"|--|/\*|;")
+_EDGE = re.compile(r"/\*|\*/")
+_SOLID = re.compile(r"\S|\Z")
+_WORD = re.compile(r"[A-Za-z_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a text. `line` and `column`, from 1, are those of its first word; `number` counts from 1."""
+
+    number: int
+    text: str
+    line: int
+    column: int
+
+    @property
+    def word(self) -> str:
+        """The first word, in capitals."""
+        return first_word(self.text)
+
+    def place(self, line: int, column: int) -> tuple[int, int]:
+        """Where in the whole text a line and a column of the statement are."""
+        return self.line + line - 1, column + (self.column - 1 if line == 1 else 0)
+
+
+def statements_of(text: str) -> Iterator[Statement]:
+    """Give the statements of a text, which a ; separates; without the comments before them, and without empty ones."""
+    start = number = line = counted = 0
+    while start < len(text):
+        begin, end = _after_space(text, start), _end(text, start)
+        if begin < end:
+            number += 1
+            line += text.count("\n", counted, begin)
+            counted = begin
+            column = begin - text.rfind("\n", 0, begin)
+            yield Statement(number, text[begin:end].rstrip(), line + 1, column)
+        start = end + 1
+
+
+def first_word(text: str) -> str:
+    """The word that says what a statement is, in capitals; "" if it begins with none."""
+    match = _WORD.match(text, _after_space(text, 0))
+    assert match is not None, "nothing is a match, too"
+    return match.group().upper()
+
+
+def _after_space(text: str, at: int) -> int:
+    """The place of what is not a space or a comment, from `at` on."""
+    while True:
+        solid = _SOLID.search(text, at)
+        assert solid is not None, "the end is a match, too"
+        at = solid.start()
+        if not text.startswith(("--", "/*"), at):
+            return at
+        at = _after(text, text[at : at + 2], at + 2)
+
+
+def _end(text: str, at: int) -> int:
+    """The place of the next ; from `at` on that ends a statement, or the end of the text."""
+    while (mark := _MARK.search(text, at)) is not None:
+        if mark.group() == ";":
+            return mark.start()
+        at = _after(text, mark.group(), mark.end())
+    return len(text)
+
+
+def _after(text: str, mark: str, at: int) -> int:
+    """The place after a quote or a comment that begins with `mark`, and whose inside begins at `at`."""
+    if mark == "/*":
+        depth = 1
+        for edge in _EDGE.finditer(text, at):
+            depth += 1 if edge.group() == "/*" else -1
+            if not depth:
+                return edge.end()
+        return len(text)
+    closing = "\n" if mark == "--" else mark
+    end = text.find(closing, at)
+    return len(text) if end < 0 else end + 1
