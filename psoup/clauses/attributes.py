@@ -1,10 +1,10 @@
-"""The attributes of a stream's clauses by small numbers: its columns, and what is computed of them.
+"""The attributes of a stream's clauses by small numbers: its columns, and the expressions computed of them.
 
-    price            0                    id_of: the number of an expression, a new one if it has none
-    length(name)     1    barred          derived: what has to be computed for each piece
-    price * volume   2                    forget: numbers that no clause needs; none is ever given twice
+    price            0                    id_of: the number of an expression, a new number if it has none
+    length(name)     1    barred          derived: expressions to be computed for each piece
+    price * volume   2                    forget: drops numbers that no clause needs; no number is given twice
 
-One that is barred is computed no more (`psoup.clauses.quarantine`); it keeps its number until that is over.
+A barred attribute is not computed (`psoup.clauses.quarantine`); it keeps its number until it is unbarred.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Attributes(Mapping[int, Expr]):
         return len(self._exprs)
 
     def id_of(self, expr: Expr) -> int:
-        """The ID of an expression, for as long as somebody uses it."""
-        known = self._ids.get(expr)
-        if known is None:
-            known = self._ids[expr] = self._next
-            self._exprs[known] = expr
+        """The ID of an expression, for as long as a clause uses it."""
+        number = self._ids.get(expr)
+        if number is None:
+            number = self._ids[expr] = self._next
+            self._exprs[number] = expr
             self._next += 1
-        return known
+        return number
 
     def unbar(self, attribute: int) -> None:
-        """No clause reads it any more: it may be computed for the next one that does."""
+        """Let an attribute that no clause reads any more be computed for the next clause that does."""
         self.barred.discard(attribute)
 
     @property
@@ -53,16 +53,16 @@ class Attributes(Mapping[int, Expr]):
         return [a for a, expr in self._exprs.items() if not isinstance(expr, AttributeRef) and a not in self.barred]
 
     def forget(self, used: Collection[int]) -> None:
-        """Only those in `used` are still needed, and those that are barred."""
+        """Forget all attributes but those in `used` and those that are barred."""
         for attribute in [a for a in self._exprs if a not in used and a not in self.barred]:
             del self._ids[self._exprs.pop(attribute)]
 
     def check(self) -> None:
-        """IDs and expressions name each other, and what is barred is there."""
-        ids, known = [*self._ids.values()], [*self._exprs]
+        """Check that IDs and expressions name each other, and that barred attributes have IDs."""
+        ids, numbers = [*self._ids.values()], [*self._exprs]
         paired = self._ids == {expr: a for a, expr in self._exprs.items()}
-        ensure(paired, self, "IDs and expressions do not name each other", ids=ids, known=known)
-        ensure(self.barred <= set(known), self, "an unknown attribute is barred", barred=self.barred, known=known)
+        ensure(paired, self, "IDs and expressions do not name each other", ids=ids, known=numbers)
+        ensure(self.barred <= set(numbers), self, "an unknown attribute is barred", barred=self.barred, known=numbers)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@
     each factor     0: f   1: g   2: h                   made into rows once (`psoup.clauses.factor_table`)
     the part        the rows of 0 1 | 0 2                gathered without a loop
 
-It is what adding the clauses one by one and freezing the delta leads to.
+The result is the same as adding the clauses one by one and freezing the delta.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Clauses = Sequence[tuple[int, tuple[Factor, ...]]]
 def block_part(
     clauses: Clauses, table: FactorTable, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, list[tuple[int, ...]]]:
-    """The part, and the attribute IDs of each clause, ascending. `table`: has their factors. O(n log n)."""
+    """Make the part; also returns each clause's attribute IDs, ascending. `table`: has the factors. O(n log n)."""
     members = [table.number(factor) for _, own in clauses for factor in own]
     counts = [len(own) for _, own in clauses]
     ids = np.full(len(table.exprs), -1, np.int64)
@@ -62,13 +62,13 @@ def _used(members: Sequence[int], counts: Sequence[int], attributes: Sequence[Se
     firsts: dict[tuple[int, ...], int] = {}
     kinds = [firsts.setdefault(tuple(own), len(firsts)) for own in attributes]
     listed = list(firsts)
-    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+    by_kind: dict[tuple[int, ...], tuple[int, ...]] = {}
     used, at = [], 0
     for count in counts:
         kind = tuple([kinds[member] for member in members[at : at + count]])
         at += count
-        found = known.get(kind)
-        if found is None:
-            found = known[kind] = tuple(sorted({attribute for one in kind for attribute in listed[one]}))
-        used.append(found)
+        attribute_ids = by_kind.get(kind)
+        if attribute_ids is None:
+            attribute_ids = by_kind[kind] = tuple(sorted({attribute for one in kind for attribute in listed[one]}))
+        used.append(attribute_ids)
     return used

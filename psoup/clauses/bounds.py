@@ -68,7 +68,7 @@ class Bounds:
             kernels.mark_rows(values.error, 1, base + len(self) + 2, out)
 
     def key(self, position: int) -> Key:
-        """One boundary. O(1)."""
+        """The boundary at a position. O(1)."""
         if self.offsets is None or self.data is None:
             return int(self.keys[position])
         return bytes(self.data[self.offsets[position] : self.offsets[position + 1]])
@@ -80,7 +80,7 @@ class Bounds:
         return _from_arrow(self._arrow().filter(pa.array(mask)))
 
     def positions(self, keys: Bounds) -> Array:
-        """For each of `keys`, how many boundaries of this are not above it: int32[len(keys)]. O(k log D)."""
+        """For each of `keys`, how many of these boundaries are not above it: int32[len(keys)]. O(k log D)."""
         out = np.empty(len(keys), np.int32)
         self.encode(Values(keys.keys, keys.offsets, keys.data), 0, out)
         return out
@@ -91,7 +91,7 @@ class Bounds:
 
 
 def distinct(keys: Array) -> Array:
-    """Each value once, ascending. O(n log n); NumPy's own looks for them by hashes first, and takes longer."""
+    """Each value once, ascending. O(n log n); NumPy's `unique` hashes first, and takes longer."""
     ordered = np.sort(keys)
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0] if len(ordered) else ordered
 
@@ -137,7 +137,7 @@ def union(parts: Sequence[Bounds]) -> Bounds:
 
 
 def _from_arrow(texts: pa.Array) -> Bounds:
-    """Copied into NumPy's memory, so that kernels see one kind of array."""
+    """Copy boundaries into NumPy's memory, so that kernels see one kind of array."""
     if len(texts) == 0:
         return Bounds(np.zeros(0, np.uint64), _NO_TABLE, 0, np.zeros(1, np.int64), np.zeros(0, np.uint8))
     source = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]

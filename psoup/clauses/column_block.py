@@ -5,7 +5,7 @@
     fixed       b NULL               its rows are the same for all clauses
     the part    | 1 3 b | 2 4 b | 1 5 b |
 
-It is what `block` makes of the same clauses as objects, but for the order of the factors of a clause.
+`block` makes the same part of the same clauses as objects, except for the order of the factors of a clause.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from psoup.plan.factors import Key, Term
 from psoup.plan.standing import ClauseColumns, Edges, TermColumn
 
 _START = 0
-"""The code of below all values; those of the D boundaries are 1 to D, then come above all (= NULL), and past NULL."""
+"""The code of below all values; the D boundaries are 1 to D, then come above all (= NULL), and past NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class _Placed:
 def column_part(
     slots: Array, columns: ClauseColumns, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, tuple[int, ...]]:
-    """The part of clauses that some tuple can satisfy, and the attribute IDs that each uses, ascending. O(n log n).
+    """Make the part of clauses that some tuple can satisfy; also returns the attribute IDs that each uses, ascending.
 
-    slots: int64[n].
+    slots: int64[n]. O(n log n).
     """
     terms = {attribute_id(term.attribute): term for term in columns.terms}
     fixed = [(attribute_id(term.attribute), term) for factor in columns.fixed for term in factor.terms]
@@ -71,7 +71,7 @@ def column_part(
     base = dict(zip(ids, bases(bounds)[:-1].tolist(), strict=True))
     spans: list[tuple[int, Array | int, Array | int]] = []
     ends: list[int] = []
-    """Of the factors among the spans of a clause."""
+    """The end of each factor among the spans of a clause."""
     for attribute in terms:
         spans.append((attribute, placed[attribute].low, placed[attribute].high))
         ends.append(len(spans))
@@ -99,7 +99,7 @@ def column_part(
 
 
 def _place(column: TermColumn | None, fixed: list[Term]) -> _Placed:
-    """The boundaries of one attribute, and where its ends are among them."""
+    """The boundaries of one attribute, and the places of its ends among them."""
     low, high = (None, None) if column is None else (column.low, column.high)
     kind = fixed[0].attribute.type.kind if column is None else column.attribute.type.kind
     keys = [key for term in fixed for i in term.intervals for key in (i.low, i.high) if key is not None]
@@ -125,23 +125,23 @@ def _place_ints(low: Edges | None, high: Edges | None, fixed: list[int]) -> _Pla
 
 
 def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _Placed:
-    """A text, or just past it, as one number: twice the rank of the text, and one more."""
-    own = [(key[:-1], 1) if key.endswith(b"\0") else (key, 0) for key in fixed]
+    """The boundaries of a text attribute. An end (a text, or just past it) is one number: 2 * rank, or 2 * rank + 1."""
+    fixed_ends = [(key[:-1], 1) if key.endswith(b"\0") else (key, 0) for key in fixed]
     columns = {id(edges.keys): edges.keys for edges in (low, high) if edges is not None}
-    parts = [*columns.values(), pa.array([text for text, _ in own], pa.large_binary())]
+    parts = [*columns.values(), pa.array([text for text, _ in fixed_ends], pa.large_binary())]
     encoded = pa.chunked_array(parts).combine_chunks().dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     ranks = dict(zip([*columns, 0], np.split(rank[encoded.indices.to_numpy()], _cuts(parts)), strict=True))
-    edges = {id(one): 2 * ranks[id(one.keys)] + int(one.past) for one in (low, high) if one is not None}
-    ends = 2 * ranks[0] + np.array([past for _, past in own], np.int64)
-    used = distinct(np.concatenate([ends, *(edges[id(one)][~one.open] for one in (low, high) if one is not None)]))
+    edges = {id(side): 2 * ranks[id(side.keys)] + int(side.past) for side in (low, high) if side is not None}
+    ends = 2 * ranks[0] + np.array([past for _, past in fixed_ends], np.int64)
+    used = distinct(np.concatenate([ends, *(edges[id(side)][~side.open] for side in (low, high) if side is not None)]))
 
-    def codes(one: Edges | None, otherwise: int) -> Array | int:
-        if one is None:
+    def codes(side: Edges | None, otherwise: int) -> Array | int:
+        if side is None:
             return otherwise
-        return np.where(one.open, otherwise, 1 + np.searchsorted(used, edges[id(one)]))
+        return np.where(side.open, otherwise, 1 + np.searchsorted(used, edges[id(side)]))
 
     bounds = edge_bounds(encoded.dictionary.take(pa.array(order[used >> 1])), used & 1)
     code: dict[Key, int] = dict(zip(fixed, (1 + np.searchsorted(used, ends)).tolist(), strict=True))

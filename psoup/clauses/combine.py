@@ -1,4 +1,4 @@
-"""Large predicate indexes, made out of others without a loop over clauses.
+"""Combining predicate indexes into a large one without a loop over clauses.
 
     sources: (index, which of its clauses)  ──boundaries in use──> common boundaries ──new rows──> one index
                                                                       clauses with a rare value are listed by it
@@ -23,13 +23,13 @@ from psoup.columns import Array
 def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = STANDARD) -> PredicateIndex:
     """A new index of some clauses (positions, int64[k]) of others; no slot may come twice. O(n log n).
 
-    Boundaries that nobody uses any more are left out, and what is left as it was is shared. The attributes of a source
+    Boundaries that no clause uses any more are left out, and unchanged ones are shared. The attributes of a source
     may come in any order. Pure: any thread may do it.
     """
     taken = []
     for index, keep in sources:
-        own = ClauseRows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
-        rows = own.take(np.asarray(keep, np.int64))
+        origin = ClauseRows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
+        rows = origin.take(np.asarray(keep, np.int64))
         taken.append(
             _TakenClauses(index, _used(index, rows), replace(rows, attributes=index.attributes[rows.attributes]))
         )
@@ -68,17 +68,17 @@ def assemble(
 
 @dataclass(frozen=True, slots=True)
 class _TakenClauses:
-    """What is taken of a source. `used`: bool[rows], its boundaries that are in use; `rows`: with attribute IDs."""
+    """Clauses taken of a source. `used`: bool[rows], its boundaries that are in use; `rows`: with attribute IDs."""
 
     index: PredicateIndex
     used: Array
     rows: ClauseRows
 
     def places(self, attributes: Array) -> Array:
-        """Where the attributes of the source are among `attributes` (int64[A], ascending), -1 if they are not."""
+        """The places of the source's attributes among `attributes` (int64[A], ascending), -1 if they are not there."""
         place = np.searchsorted(attributes, self.index.attributes)
-        there = np.append(attributes, -1)[place] == self.index.attributes
-        return np.where(there & (self.index.attributes >= 0), place, -1)
+        shared = np.append(attributes, -1)[place] == self.index.attributes
+        return np.where(shared & (self.index.attributes >= 0), place, -1)
 
 
 def _used(index: PredicateIndex, rows: ClauseRows) -> Array:
@@ -90,30 +90,30 @@ def _used(index: PredicateIndex, rows: ClauseRows) -> Array:
 
 
 def _common_bounds(taken: Sequence[_TakenClauses], attributes: Array) -> tuple[Bounds, ...]:
-    """The boundaries of each attribute that the taken clauses use; one source that uses all of its own has them."""
+    """The boundaries of each attribute that the taken clauses use; shared if one source uses all of its own."""
     parts: list[list[tuple[Bounds, Array | None]]] = [[] for _ in attributes]
-    for own in taken:
-        base = own.index.base
-        whole = np.add.reduceat(own.used, base[:-1], dtype=np.int64) + EXTRA_ROWS == np.diff(base)
-        places = own.places(attributes).tolist()
+    for clauses in taken:
+        base = clauses.index.base
+        whole = np.add.reduceat(clauses.used, base[:-1], dtype=np.int64) + EXTRA_ROWS == np.diff(base)
+        places = clauses.places(attributes).tolist()
         for bounds, place, first, all_used in zip(
-            own.index.bounds, places, base.tolist(), whole.tolist(), strict=False
+            clauses.index.bounds, places, base.tolist(), whole.tolist(), strict=False
         ):
             if place >= 0:
-                parts[place].append((bounds, None if all_used else own.used[first + 1 : first + 1 + len(bounds)]))
+                parts[place].append((bounds, None if all_used else clauses.used[first + 1 : first + 1 + len(bounds)]))
     return tuple(map(_union, parts))
 
 
 def _union(parts: Sequence[tuple[Bounds, Array | None]]) -> Bounds:
-    """Those that are in use (None: all) of some sets of boundaries."""
+    """The union of sets of boundaries, each restricted to those in use (None: all)."""
     if len(parts) == 1 and parts[0][1] is None:
         return parts[0][0]
     return union([bounds if used is None else bounds.select(used) for bounds, used in parts])
 
 
-def _translate(own: _TakenClauses, attributes: Array, bounds: Sequence[Bounds], base: Array) -> ClauseRows:
+def _translate(clauses: _TakenClauses, attributes: Array, bounds: Sequence[Bounds], base: Array) -> ClauseRows:
     """The clauses with the rows of the new boundaries."""
-    index, rows, places = own.index, own.rows, own.places(attributes)
+    index, rows, places = clauses.index, clauses.rows, clauses.places(attributes)
     moved_by = np.where(places < 0, 0, base[places] - index.base[:-1])
     target = np.arange(index.rows) + np.repeat(moved_by, np.diff(index.base))
     for local, place in enumerate(places.tolist()):

@@ -1,13 +1,13 @@
-"""What joining new tuples costs each clause, counted while it is done.
+"""Costs of joining new tuples, by clause, counted while they are joined.
 
     looked     tuples looked at one by one: they passed the clause's most selective factor
     anded      tuples looked at as bits, 64 at a time
     hits       of a cell of the index: how often its lists were tested; a clause is tested once for each of its cells
-    matched    of chunks that are no longer there; of the others the results themselves say it
+    matched    in chunks that are gone; in the others the results themselves tell
 
 By slot, since the clause joined: a slot that is used again begins anew. Counting is O(1) for a clause that is looked
-at, and nothing for one that is not. What a chunk or a part of the index leaves behind waits, as it is, until
-maintenance has counted it by slot. Readers read while the writer counts, and may see a piece half counted. Covering
+at, and free for the others. Counts of a chunk or a part of the index that is gone wait, as they are, until
+maintenance has summed them up by slot. Readers read while the writer counts, and may see a piece half counted. Covering
 of old tuples is not counted.
 """
 
@@ -25,15 +25,15 @@ from psoup.kernels.tally import tally_cells, tally_work
 
 _FIRST_SLOTS = 16
 _MANY_GONE = 8
-"""Results that have left, from which on they are counted by slot."""
+"""Packs of gone results from which on they are counted by slot."""
 _TEST, _WALK, _AND = 1.0, 4.0, 1 / 16
 """Cost of a tuple tested in a list, looked at by itself (for each factor), and as a bit (for each factor)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCosts:
-    """By slot. `tuples`: int64, joined since the clause came. `candidates`: int64, looked at for it. `units`: float64,
-    an estimate of the work in a unit of its own."""
+    """Costs by slot. `tuples`: int64, joined since the clause came. `candidates`: int64, tuples looked at for it.
+    `units`: float64, an estimate of the work in a unit of its own."""
 
     tuples: Array
     candidates: Array
@@ -43,7 +43,7 @@ class SlotCosts:
 
 @dataclass(frozen=True, slots=True)
 class CostTally:
-    """What was left behind, by slot. `tested`: (slots, counts, tuples joined when the part left) of each part;
+    """Counts left behind, by slot. `tested`: (slots, counts, tuples joined when the part left) of each part;
     `matched`: (SQC IDs, slots, counts)."""
 
     parts: int
@@ -53,7 +53,7 @@ class CostTally:
 
 
 class ClauseCosts:
-    """The counters of one stream's clauses. `parts` is the Query SteM's list; the writer counts, anyone reads."""
+    """The counters of one stream's clauses. `parts` is the Query SteM's list; the writer counts, any thread reads."""
 
     def __init__(self, parts: list[Part]) -> None:
         self._parts = parts
@@ -61,9 +61,9 @@ class ClauseCosts:
         self.tuples = 0
         """Tuples joined so far."""
         self._by_slot: Array = np.zeros((4, _FIRST_SLOTS), np.int64)
-        """looked, anded, matched, and `tuples` when the clause came."""
+        """Rows: looked, anded, matched, and `tuples` when the clause came."""
         self._left: list[tuple[Part, int]] = []
-        """Parts that have been merged, and `tuples` then."""
+        """Parts that have been merged, and the value of `tuples` then."""
         self._gone: list[tuple[Array, Array]] = []
         """SQC IDs, each once, and matches of results that have left."""
 
@@ -76,7 +76,7 @@ class ClauseCosts:
         return self._by_slot.nbytes + hits + left + gone
 
     def check(self) -> None:
-        """Counts are not negative, no clause came after the last tuple, and each cell of a part has its own count."""
+        """Check that counts are not negative, no clause came after the last tuple, and cells of parts have counts."""
         ensure((self._by_slot >= 0).all(), self, "a count is negative", by_slot=self._by_slot.min(axis=1))
         born, left = self._by_slot[3].max(), max((upto for _, upto in self._left), default=0)
         ensure(max(born, left) <= self.tuples, self, "tuples are miscounted", born=born, left=left, tuples=self.tuples)
@@ -87,7 +87,7 @@ class ClauseCosts:
     # The writer ------------------------------------------------------------------------------------------
 
     def begin(self, slots: Array) -> None:
-        """Clauses join in these slots, int64[k]. O(k), amortised."""
+        """Start counting for clauses that join in these slots, int64[k]. O(k), amortised."""
         most = int(slots.max(initial=-1)) + 1
         if most > self._by_slot.shape[1]:
             grown: Array = np.zeros((4, max(most, 2 * self._by_slot.shape[1])), np.int64)
@@ -97,7 +97,7 @@ class ClauseCosts:
         self._by_slot[3, slots] = self.tuples
 
     def planned(self, index: PredicateIndex, clauses: Array, walked: Array, room: Array, tuples: int) -> None:
-        """Count what a plan lets be done. O(clauses in it)."""
+        """Count the work that a plan asks for. O(clauses in it)."""
         tally_work(clauses, walked, room, index.slots, tuples, self._by_slot[0], self._by_slot[1])
 
     def reached(self, part: Part, cells: Array) -> None:
@@ -107,17 +107,17 @@ class ClauseCosts:
         tally_cells(cells, part.hits)
 
     def recent(self, part: Part | None) -> None:
-        """The part that the delta has built, or that it has none: the one before leaves its hits. O(1) if it is it."""
+        """Note the part that the delta exposes now (or None); the hits of the last one are added to its slots."""
         if part is not self._recent:
-            known = self._recent
-            if known is not None and not any(own is known for own in self._parts):
-                for slots, counts in [_through_lists(known)]:  # it is small
+            last_part = self._recent
+            if last_part is not None and not any(own is last_part for own in self._parts):
+                for slots, counts in [_through_lists(last_part)]:  # it is small
                     self._by_slot[0, slots] += counts
-                known.hits = None
+                last_part.hits = None
             self._recent = part
 
     def leave(self, parts: Sequence[Part]) -> None:
-        """These parts of the index go: what was counted by cell waits. O(parts)."""
+        """Keep the counts by cell of parts that leave the index. O(parts)."""
         for part in parts:
             if part.hits is not None:
                 self._left.append((part, self.tuples))
@@ -125,15 +125,15 @@ class ClauseCosts:
                 self._recent = None
 
     def gone(self, columns: Iterable[tuple[Array, Array]]) -> None:
-        """Results leave with their chunk, or for room: clauses, each once, and their matches. O(packs)."""
+        """Keep results that leave with their chunk, or for room: clauses, each once, and their matches. O(packs)."""
         self._gone.extend(columns)
 
     def due(self, everything: bool) -> bool:
-        """Whether what was left behind should be counted."""
+        """Whether the counts left behind should be summed up."""
         return bool(self._left) or len(self._gone) >= (1 if everything else _MANY_GONE)
 
     def install(self, tally: CostTally, sqc_of_slot: Array) -> None:
-        """Add what `tally` found to the clauses that still have their slots. O(clauses in it)."""
+        """Add the sums of `tally` to the clauses that still have their slots. O(clauses in it)."""
         for slots, counts, upto in tally.tested:
             same = self._by_slot[3, slots] < upto
             self._by_slot[0, slots[same]] += counts[same]
@@ -145,13 +145,13 @@ class ClauseCosts:
     # Anyone ----------------------------------------------------------------------------------------------
 
     def tally(self, sqc_of_slot: Array) -> CostTally:
-        """Count what was left behind; `sqc_of_slot`: int64, who owns each slot. O(its size + slots)."""
+        """Sum up the counts left behind; `sqc_of_slot`: int64, the clause in each slot. O(its size + slots)."""
         left, gone = [*self._left], [*self._gone]
         tested = tuple((*_through_lists(part), upto) for part, upto in left)
         return CostTally(len(left), len(gone), tested, tuple(_by_owner(*one, sqc_of_slot) for one in gone))
 
     def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
-        """All counters now, `matched` only with the owners of the slots. O(slots + entries of the index)."""
+        """All counters now, `matched` only with the clauses of the slots. O(slots + entries of the index)."""
         looked, anded, matched, born = self._by_slot.copy()
         tested: Array = np.zeros(len(looked), np.int64)
         factors: Array = np.ones(len(looked), np.int64)
@@ -172,8 +172,8 @@ class ClauseCosts:
 
 def _by_owner(sqc_ids: Array, counts: Array, sqc_of_slot: Array) -> tuple[Array, Array, Array]:
     """(SQC IDs, slots, counts) of those that have a slot."""
-    found, slots, mine = np.intersect1d(sqc_of_slot, sqc_ids, return_indices=True)
-    return found, slots, counts[mine]
+    owners, slots, mine = np.intersect1d(sqc_of_slot, sqc_ids, return_indices=True)
+    return owners, slots, counts[mine]
 
 
 def _through_lists(part: Part) -> tuple[Array, Array]:

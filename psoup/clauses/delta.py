@@ -1,9 +1,9 @@
-"""The second predicate index, for recent clauses: registering one costs its own size.
+"""The second predicate index, for recent clauses: registering a clause costs its own size.
 
     add -> SortedDict of boundaries per attribute, rows of (attribute, low, high)     --at the next probe--> arrays
     remove -> a flag in the arrays that are ready, a gap in the rows
 
-It is bounded by its owner, so turning it into arrays stays cheap; it then goes into the main index as a whole.
+Its owner bounds its size, so turning it into arrays stays cheap; it then goes into the main index as a whole.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from psoup.plan.factors import Factor, Key, Term
 
 _CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
 _UNLISTED = 1_024
-"""Clauses up to which none is put into lists: that takes longer than to look at all of them for some pieces."""
+"""Clauses up to which none is put into lists: making lists takes longer than to look at all clauses for some pieces."""
 START, END, PAST_NULL = object(), object(), object()
 Edge = Key | object
-"""One end of an interval: a boundary, or below all values, above all values (= NULL), above NULL."""
+"""An end of an interval: a boundary, below all values, above all values (= NULL), or above NULL."""
 
 
 def edges_of(term: Term) -> list[tuple[Edge, Edge]]:
-    """The intervals of a term as pairs of ends; NULL is one of them."""
+    """The intervals of a term as pairs of ends; NULL is an interval too."""
     edges: list[tuple[Edge, Edge]] = [
         (START if i.low is None else i.low, END if i.high is None else i.high) for i in term.intervals
     ]
@@ -49,7 +49,7 @@ Resolved = Sequence[tuple[Factor, Sequence[int]]]
 
 
 class Delta:
-    """Clauses of the last while, by slot; every method is the writer's."""
+    """Recent clauses, by slot; every method is the writer's."""
 
     def __init__(self, layout: Layout = STANDARD) -> None:
         self._layout = layout
@@ -78,18 +78,18 @@ class Delta:
             self._count(self._attributes[i], [(self._low[i], self._high[i])], 1)
 
     def _count_all(self) -> None:
-        """The boundaries of all rows."""
+        """Count the boundaries of all rows."""
         edges: dict[int, list[Edge]] = {attribute: [] for attribute in set(self._attributes)}
         for attribute, low, high in zip(self._attributes, self._low, self._high, strict=True):
             edges[attribute] += (low, high)
-        for attribute, own in edges.items():
-            counted = Counter(own)
+        for attribute, ends in edges.items():
+            counted = Counter(ends)
             for end in (START, END, PAST_NULL):
                 counted.pop(end, None)
             self.bounds[attribute] = SortedDict(counted)
 
     def _append(self, slot: int, factors: Resolved) -> None:
-        """The rows of a clause, without its boundaries."""
+        """Append the rows of a clause, without its boundaries."""
         self._where[slot] = len(self._slots)
         self._slots.append(slot)
         for factor, attributes in factors:
@@ -115,13 +115,13 @@ class Delta:
             self._compact()
 
     def part(self) -> Part:
-        """The clauses as an index; the same object until the next add. O(size) if there was one, else O(1)."""
+        """The clauses as an index; the same object until the next add. O(size) after an add, else O(1)."""
         if self._part is None:
             self._part = Part.of(self._build())
         return self._part
 
     def slots(self) -> list[int]:
-        """The slots of its clauses, in no order."""
+        """The slots of the clauses, in no order."""
         return list(self._where)
 
     def attributes(self) -> set[int]:
@@ -136,17 +136,17 @@ class Delta:
         return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
 
     def check(self) -> None:
-        """The invariants; raises Corrupt. O(size)."""
+        """Check the invariants; raises Corrupt. O(size)."""
         counted: dict[int, dict[Key, int]] = {}
         for position in self._where.values():
             for i in range(*self._intervals(position)):
-                own = counted.setdefault(self._attributes[i], {})
+                counter = counted.setdefault(self._attributes[i], {})
                 for edge in (self._low[i], self._high[i]):
                     if isinstance(edge, int | bytes):
-                        own[edge] = own.get(edge, 0) + 1
-        kept = {attribute: dict(own) for attribute, own in self.bounds.items()}
+                        counter[edge] = counter.get(edge, 0) + 1
+        in_bounds = {attribute: dict(counter) for attribute, counter in self.bounds.items()}
         # a boundary counted wrongly would vanish while a clause still needs its code
-        wrong = [a for a in {*counted, *kept} if counted.get(a, {}) != kept.get(a, {})]
+        wrong = [a for a in {*counted, *in_bounds} if counted.get(a, {}) != in_bounds.get(a, {})]
         ensure(not wrong, self, "boundaries are not those of the clauses", attributes=wrong)
         wrong = [slot for slot, position in self._where.items() if self._slots[position] != slot]
         ensure(not wrong, self, "slots are not where they should be", slots=wrong)
@@ -157,19 +157,19 @@ class Delta:
         return self._factor_ptr[first], self._factor_ptr[last]
 
     def _count(self, attribute: int, edges: Sequence[tuple[Edge, Edge]], change: int) -> None:
-        """Add or remove the boundaries of intervals; an attribute without any stays known while it has intervals."""
-        own = self.bounds.get(attribute)
-        if own is None:
-            own = self.bounds[attribute] = SortedDict()
+        """Add or remove the boundaries of intervals; an attribute without boundaries stays while it has intervals."""
+        boundaries = self.bounds.get(attribute)
+        if boundaries is None:
+            boundaries = self.bounds[attribute] = SortedDict()
         for pair in edges:
             for edge in pair:
                 if not isinstance(edge, int | bytes):
                     continue
-                count = own.get(edge, 0) + change
+                count = boundaries.get(edge, 0) + change
                 if count:
-                    own[edge] = count
+                    boundaries[edge] = count
                 else:
-                    del own[edge]
+                    del boundaries[edge]
 
     def pick(self, slots: Iterable[int]) -> PredicateIndex:
         """Some of the clauses as an index of their own. O(their intervals * log(boundaries))."""
@@ -178,7 +178,7 @@ class Delta:
         return picked._build()
 
     def _copied(self, positions: Iterable[int]) -> Delta:
-        """The rows of the clauses at `positions`, without boundaries."""
+        """A copy of the rows of the clauses at `positions`, without boundaries."""
         copy = Delta(self._layout)
         copy._text = self._text
         for position in positions:
@@ -195,10 +195,10 @@ class Delta:
 
     def _compact(self) -> None:
         """Drop the rows of removed clauses."""
-        kept = self._copied(sorted(self._where.values()))
-        self._where, self._slots = kept._where, kept._slots
-        self._clause_ptr, self._factor_ptr = kept._clause_ptr, kept._factor_ptr
-        self._attributes, self._low, self._high = kept._attributes, kept._low, kept._high
+        live = self._copied(sorted(self._where.values()))
+        self._where, self._slots = live._where, live._slots
+        self._clause_ptr, self._factor_ptr = live._clause_ptr, live._factor_ptr
+        self._attributes, self._low, self._high = live._attributes, live._low, live._high
         used = set(self._attributes)
         self.bounds = {attribute: own for attribute, own in self.bounds.items() if attribute in used}
 
@@ -221,13 +221,13 @@ class Delta:
         low, high = np.zeros(len(owner), np.int32), np.zeros(len(owner), np.int32)
         order = np.argsort(owner, kind="stable")  # a pass over all rows for each attribute would be quadratic
         places = np.split(order, np.searchsorted(owner[order], attributes[1:]))
-        for local, (attribute, own) in enumerate(zip(attributes, places, strict=False)):
+        for local, (attribute, interval_rows) in enumerate(zip(attributes, places, strict=False)):
             first, size = int(base[local]), len(bounds[local])
             row: dict[Edge, int] = {key: first + k for k, key in enumerate(self.bounds[attribute], 1)}
             row |= {START: first, END: first + size + 1, PAST_NULL: first + size + 2}
-            listed = own.tolist()
-            low[own] = [row[self._low[place]] for place in listed]
-            high[own] = [row[self._high[place]] for place in listed]
+            listed = interval_rows.tolist()
+            low[interval_rows] = [row[self._low[place]] for place in listed]
+            high[interval_rows] = [row[self._high[place]] for place in listed]
         rows = ClauseRows(
             np.array(self._slots, np.uint32),
             np.array(self._clause_ptr, np.int32),

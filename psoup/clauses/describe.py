@@ -1,6 +1,6 @@
-"""The predicate index for people and other programs: one clause in words, all clauses as an Arrow table.
+"""The predicate index for people and other programs: a clause in words, all clauses as an Arrow table.
 
-Codes and rows never leave the index; what leaves is order keys and the text of attributes.
+Codes and rows never leave the index; order keys and the text of attributes do.
 """
 
 from __future__ import annotations
@@ -102,18 +102,18 @@ def _interval_columns(index: PredicateIndex, attributes: Mapping[int, Expr], mor
     for name, rows in (("low", index.iv_lo), ("high", index.iv_hi)):
         keys = np.zeros(size, np.int64)
         texts: list[bytes | None] = [None] * size
-        known = np.zeros(size, bool)
+        has_key = np.zeros(size, bool)
         for attr, bounds in enumerate(index.bounds):
             code = rows - index.base[attr]
-            own = np.flatnonzero((index.iv_attr == attr) & (code >= 1) & (code <= len(bounds)))
+            of_attribute = np.flatnonzero((index.iv_attr == attr) & (code >= 1) & (code <= len(bounds)))
             if bounds.text:
-                for i in own:
+                for i in of_attribute:
                     key = bounds.key(int(code[i]) - 1)
                     texts[i] = key if isinstance(key, bytes) else None
             else:
-                keys[own] = bounds.keys[code[own] - 1]
-                known[own] = True
-        columns[name] = pa.array(keys, mask=~known)
+                keys[of_attribute] = bounds.keys[code[of_attribute] - 1]
+                has_key[of_attribute] = True
+        columns[name] = pa.array(keys, mask=~has_key)
         columns[f"{name}_text"] = pa.array(texts, pa.binary())
     columns["nulls"] = pa.array(_reaches_null(index))
     if not more:

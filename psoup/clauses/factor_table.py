@@ -1,11 +1,11 @@
-"""The factors of many clauses as rows, before they belong to a stream: what of a block of texts takes long to apply.
+"""The factors of many clauses as rows, before they belong to a stream: the slow part of applying a block of texts.
 
     binder's thread    query 0: f, g    query 1: f, h    ──>  0: f   1: g   2: h     each made into rows once
                                                               attributes and boundaries as they come, then in order
     writer             slots and attribute IDs are known ──>  the rows of 0 1 | 0 2, gathered (`psoup.clauses.block`)
 
-A factor is known by its identity: to hash factors is dear, and queries of one template share theirs. Nothing of this
-is the stream's, so any thread may make a table; none changes one that is `done`.
+A factor is known by its identity: hashing factors is slow, and queries of one template share theirs. A table has
+no part of the stream, so any thread may make it; none changes one that is `done`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OPEN: dict[Edge, int] = {START: -1, END: -2, PAST_NULL: -3}
 
 
 class FactorTable:
-    """See the module. Factors are added, then it is `done`, and read."""
+    """The factors of many clauses. Add factors, call `done`, then read; see the module."""
 
     def __init__(self) -> None:
         self.factors: list[Factor] = []
@@ -43,7 +43,7 @@ class FactorTable:
         self._numbers: dict[int, int] = {}
         self._places: dict[Expr, int] = {}
         self._codes: list[dict[Edge, int]] = []
-        """Of each attribute: its boundaries, numbered as they came."""
+        """By attribute: its boundaries, numbered as they came."""
         self._spans: list[tuple[int, int, int]] = []
         self._ends = [0]
 
@@ -61,7 +61,7 @@ class FactorTable:
         return self._numbers[id(factor)]
 
     def add(self, factors: Iterable[Factor]) -> None:
-        """Add those that are not there yet."""
+        """Add the factors that the table does not have yet."""
         for factor in factors:
             if id(factor) in self._numbers:
                 continue
@@ -89,26 +89,28 @@ class FactorTable:
         ordered = [_in_order(expr, [*codes][len(_OPEN) :]) for expr, codes in zip(self.exprs, self._codes, strict=True)]
         self.bounds = tuple(bounds for bounds, _ in ordered)
         base = bases(self.bounds)
-        ranks = np.array([rank for _, own in ordered for rank in own], np.int64)
+        ranks = np.array([rank for _, ranks in ordered for rank in ranks], np.int64)
         sizes = np.diff(base)
-        own, low, high = np.array(self._spans, np.int64).reshape(-1, 3).T
-        first = (np.cumsum([0, *map(len, self.bounds)]))[own]
+        attribute, low, high = np.array(self._spans, np.int64).reshape(-1, 3).T
+        first = (np.cumsum([0, *map(len, self.bounds)]))[attribute]
 
         def row(codes: Array) -> Array:
-            found = base[own] + np.select([codes == -1, codes < -1], [0, sizes[own] - 5 - codes], 0)
+            rows = base[attribute] + np.select([codes == -1, codes < -1], [0, sizes[attribute] - 5 - codes], 0)
             keyed = codes >= 0
-            found[keyed] += 1 + ranks[first[keyed] + codes[keyed]]
-            return found.astype(np.int32)
+            rows[keyed] += 1 + ranks[first[keyed] + codes[keyed]]
+            return rows.astype(np.int32)
 
         count = len(self.factors)
         clause_ptr = np.arange(count + 1, dtype=np.int32)
         factor_ptr = np.array(self._ends, np.int32)
-        self.rows = ClauseRows(np.arange(count, dtype=np.uint32), clause_ptr, factor_ptr, own, row(low), row(high))
+        self.rows = ClauseRows(
+            np.arange(count, dtype=np.uint32), clause_ptr, factor_ptr, attribute, row(low), row(high)
+        )
         self._places, self._codes, self._spans = {}, [], []
 
 
 def _in_order(expr: Expr, keys: Sequence[Any]) -> tuple[Bounds, list[int]]:
-    """The boundaries of an attribute, and where each of `keys` is among them."""
+    """The boundaries of an attribute, and the place of each of `keys` among them."""
     ordered = sorted(keys)
     bounds = text_bounds(ordered) if expr.type.kind is Kind.TEXT else int_bounds(np.array(ordered, np.int64))
     if len(keys) == 1:
@@ -126,12 +128,12 @@ class Preparation:
         self._table = FactorTable()
 
     def add(self, query: StandingQuery) -> None:
-        """The next query."""
+        """Add the next query."""
         self._names.append(self._namer.of_clause(query.factors))
         self._table.add(query.factors)
 
     def done(self, queries: Sequence[StandingQuery]) -> PreparedQueries:
-        """What has become of them; `queries`: those that were added, in that order."""
+        """Finish; `queries`: those that were added, in that order."""
         self._table.done()
         return PreparedQueries(queries, np.concatenate(self._names), self._table)
 
@@ -139,7 +141,7 @@ class Preparation:
 class PreparedQueries(Sequence[StandingQuery]):
     """Queries of a block of texts, with the names of their clauses and the table of their factors.
 
-    `names`: uint64[n, 2], see `psoup.clauses.names`; good in this process only. It is a sequence like a list of them.
+    `names`: uint64[n, 2], see `psoup.clauses.names`; valid in this process only. It compares equal to a list of them.
     """
 
     __slots__ = ("_queries", "names", "table")
@@ -155,7 +157,7 @@ class PreparedQueries(Sequence[StandingQuery]):
     @overload
     def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
     def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
-        """One query; a slice is a list of them."""
+        """The query at a position; a slice is a list of queries."""
         return self._queries[position]
 
     def __eq__(self, other: object) -> bool:

@@ -1,10 +1,10 @@
-"""Which clauses of a stream are one clause: a name of 128 bits for each, and a table from names to slots.
+"""Names of clauses: 128 bits each, equal for equal clauses, and a table from names to slots.
 
     price > 3 AND sym = 'a'      name of (price in [4, ..]) + name of (sym in 'a')      in any order
     columns of many clauses      the same names, computed for all at once
 
 Equal clauses have equal names. Different ones have different names but for a chance of 1 in 2^128 for each pair: the
-names depend on a secret of the process (that of Python's own hashes), so nobody can look for two that are equal.
+names depend on a secret of the process (that of Python's own hashes), so no client can search for two that are equal.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from psoup.plan.standing import ClauseColumns, TermColumn
 
 _FIRST = 64
 _ROOMY = 16
-"""A table of this many places a clause is made smaller."""
+"""A table of this many places for each clause is made smaller."""
 
 _MASK = 2**64 - 1
 _LOW_OPEN, _LOW_PAST, _HIGH_OPEN, _HIGH_PAST = 1, 2, 4, 8
 
 
 class ClauseNames:
-    """The names of the clauses that are there. Every method is the writer's."""
+    """The names of the clauses that stand. Every method is the writer's."""
 
     def __init__(self) -> None:
         self._seeds: Array = np.array([hash(("psoup", lane)) & _MASK for lane in ("one", "two")], np.uint64)
@@ -81,7 +81,7 @@ class ClauseNames:
         total += np.frombuffer(self._digest(factor_text(factor)), np.uint64)
 
     def _words_of(self, attribute: Expr, interval: Interval) -> list[int]:
-        """What `_words` has of one interval, beside its attribute."""
+        """The words that `_words` has for one interval, beside its attribute."""
         low, high = interval.low, interval.high
         if attribute.type.kind is not Kind.TEXT:
             first, beyond = ends(attribute.type)
@@ -103,7 +103,7 @@ class ClauseNames:
         return [*words, flags]
 
     def _tag(self, attribute: Expr) -> Array:
-        """What stands for an attribute, uint64[2]."""
+        """The words that stand for an attribute, uint64[2]."""
         tag = self._attributes.get(attribute)
         if tag is None:
             digest = self._digest(f"{expr_text(attribute)} {attribute.type}")
@@ -111,7 +111,7 @@ class ClauseNames:
         return tag
 
     def _words(self, term: TermColumn, count: int) -> Array:
-        """What is mixed for a factor: its attribute, its ends, and which of these are open or past their key."""
+        """The words mixed for a factor: its attribute, its ends, and which of these are open or past their key."""
         text = term.attribute.type.kind is Kind.TEXT
         words: Array = np.zeros((count, 7 if text else 4), np.uint64)
         words[:, :2] = self._tag(term.attribute)
@@ -135,8 +135,8 @@ class ClauseNames:
         out: Array = np.zeros((len(keys), 2), np.uint64)
         _, offsets, data = keys.buffers()
         if len(keys):
-            own = np.frombuffer(offsets, np.int64, len(keys) + 1, 8 * keys.offset)
-            kernels.mix_texts(own, np.frombuffer(data or b"\0", np.uint8), self._seeds, out)
+            ends = np.frombuffer(offsets, np.int64, len(keys) + 1, 8 * keys.offset)
+            kernels.mix_texts(ends, np.frombuffer(data or b"\0", np.uint8), self._seeds, out)
         return out
 
     def _digest(self, text: str) -> bytes:
@@ -145,29 +145,29 @@ class ClauseNames:
     # The table -------------------------------------------------------------------------------------------
 
     def assign(self, names: Array, allocate: Callable[[int], Array]) -> tuple[Array, Array]:
-        """The slots of clauses by their names (uint64[n, 2]), and the first row of each that was not there.
+        """Return the slots of clauses by their names (uint64[n, 2]), and the first row of each that is new.
 
-        `allocate(m)` gives slots for those, in the order of their rows; they are there from now on. int64[n], int64[m];
-        O(n), and O(clauses) when the table grows.
+        `allocate(m)` gives slots for the new ones, in the order of their rows; they are in the table then. int64[n],
+        int64[m]; O(n), and O(clauses) when the table grows.
         """
         if 2 * (self._count + len(names)) > len(self._table):
             self._grow(self._count + len(names))
-        found, places = np.empty(len(names), np.int64), np.empty(len(names), np.int64)
-        kernels.look_up(names, self._table, self._lanes, found, places)
-        fresh = np.flatnonzero(found == -2 - np.arange(len(names)))
+        slot_of_name, places = np.empty(len(names), np.int64), np.empty(len(names), np.int64)
+        kernels.look_up(names, self._table, self._lanes, slot_of_name, places)
+        fresh = np.flatnonzero(slot_of_name == -2 - np.arange(len(names)))
         if not len(fresh):
-            return found, fresh
+            return slot_of_name, fresh
         slots = allocate(len(fresh))
         self._reserve(int(slots.max()) + 1)
         self._lanes[slots] = names[fresh]
         self._table[places[fresh]] = slots
         self._count += len(fresh)
-        new = found < 0
-        found[new] = slots[np.searchsorted(fresh, -2 - found[new])]
-        return found, fresh
+        new = slot_of_name < 0
+        slot_of_name[new] = slots[np.searchsorted(fresh, -2 - slot_of_name[new])]
+        return slot_of_name, fresh
 
     def forget(self, slot: int) -> None:
-        """The clause of `slot` is gone; it must be there. O(1) amortised: room that few use is given back."""
+        """Forget the clause of `slot`, which must be there. O(1) amortised: a table too large is made smaller."""
         taken = kernels.take_out(slot, self._lanes, self._table)
         ensure(taken, self, "a slot has no name", slot=slot)
         self._count -= 1
@@ -184,18 +184,18 @@ class ClauseNames:
             self._lanes = grown
 
     def _grow(self, count: int) -> None:
-        there = self._table[self._table >= 0].astype(np.int64)
+        slots = self._table[self._table >= 0].astype(np.int64)
         self._table = np.full(1 << (2 * count).bit_length(), -1, np.int32)
-        kernels.fill_table(there, self._lanes, self._table)
+        kernels.fill_table(slots, self._lanes, self._table)
 
     def check(self, slots: Array) -> None:
-        """The table has just these slots (int64[k])."""
-        there = np.sort(self._table[self._table >= 0])
-        ensure(len(there) == self._count, self, "names are miscounted", counted=self._count, slots=there)
+        """Check that the table has just these slots (int64[k])."""
+        in_table = np.sort(self._table[self._table >= 0])
+        ensure(len(in_table) == self._count, self, "names are miscounted", counted=self._count, slots=in_table)
         ensure(
-            np.array_equal(there, np.sort(slots)),
+            np.array_equal(in_table, np.sort(slots)),
             self,
             "the names are not those of the clauses",
-            names=there,
+            names=in_table,
             live=slots,
         )

@@ -1,4 +1,4 @@
-"""Which clauses are reached from the data, and through which cells: the lists that `psoup.kernels.postings` reads.
+"""Posting lists: which clauses the data reaches, and through which cells; `psoup.kernels.postings` reads them.
 
     a = 5 AND b < 9             one cell of a; tested on b                  anchor: a = 5
     a IN (5, 7) AND b < 9       two cells of a; tested on b
@@ -25,10 +25,10 @@ _WHOLE, _SOLE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What makes a factor an anchor."""
+    """Limits that make a factor an anchor."""
 
     points_share: int = 8
-    """An IN list of at most 1 in this many codes can be one; a single value always."""
+    """An IN list of at most 1 in this many codes can be an anchor; a single value always can."""
 
     narrow_share: int = 64
     """So can intervals over at most 1 in this many codes, …"""
@@ -38,7 +38,7 @@ class Layout:
 
     least: int = 128
     """In all cases at least so many intervals must be of about the same length: every length costs each tuple a
-    look-up, which is no gain over a few clauses that are looked at for every piece."""
+    look-up, which does not pay for a few clauses that are looked at for every piece."""
 
     intervals: int = 64
     """Most intervals of an anchor; each is listed by itself."""
@@ -79,7 +79,7 @@ class PostingLists:
 
     @property
     def alone(self) -> bool:
-        """Whether no clause is in more than one cell: then its matches come in order, whichever cells come first."""
+        """Whether no clause is in more than one cell: then its matches come in order, however the cells come."""
         return bool((self.kind_flags & _SOLE).all())
 
     @property
@@ -97,7 +97,7 @@ class PostingLists:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """One element for each (interval of an anchor, cell): `clause`, `interval`, `cell`, `exact` (one code wide)."""
+    """Entries, each for an (interval of an anchor, cell): `clause`, `interval`, `cell`, `exact` (one code wide)."""
 
     clause: Array
     interval: Array
@@ -106,7 +106,7 @@ class _Listed:
 
 
 def list_clauses(rows: ClauseRows, attr: Array, base: Array, layout: Layout) -> tuple[PostingLists, Array]:
-    """The lists of some clauses, and the positions of those that are in none (int32, ascending). O(n log n).
+    """Make the lists of some clauses; also returns the positions of those in no list (int32, ascending). O(n log n).
 
     rows: with rows of the index; attr: int32, the position of the attribute of each interval; base: int64[A + 1].
     """
@@ -117,7 +117,7 @@ def list_clauses(rows: ClauseRows, attr: Array, base: Array, layout: Layout) -> 
 
 
 def unlisted(clauses: int) -> tuple[PostingLists, Array]:
-    """No lists, and all clauses. O(clauses)."""
+    """Make empty lists; also returns the positions of all clauses. O(clauses)."""
     none, start = np.zeros(0, np.int32), np.zeros(1, np.int32)
     kinds = (none, np.zeros(1, np.int64), start, none, np.zeros(0, np.uint8))
     first = np.zeros(0, np.int64)
@@ -126,7 +126,7 @@ def unlisted(clauses: int) -> tuple[PostingLists, Array]:
 
 
 def _anchors(rows: ClauseRows, attr: Array, sizes: Array, layout: Layout) -> Array:
-    """For each clause the factor that is its anchor, or -1: int64[S]. One that is never true has none."""
+    """For each clause the factor that is its anchor, or -1: int64[S]. A factor that is never true is no anchor."""
     count = np.diff(rows.factor_ptr)
     clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     anchor = np.full(len(rows.slots), -1, np.int64)
@@ -161,7 +161,7 @@ def _shifts(rows: ClauseRows, intervals: Array) -> Array:
 
 
 def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Layout) -> None:
-    """Take the anchors away that need a grid for few intervals; `anchor` is written."""
+    """Remove anchors that would need a grid for few intervals; `anchor` is written."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
     _, grid, uses = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True, return_counts=True)
@@ -189,16 +189,16 @@ def _cells(
 
 
 def _tested(rows: ClauseRows, anchor: Array, most: int) -> tuple[Array, Array]:
-    """The intervals that each clause is tested on in a list, int32[S, most], -1 = none; and whether that is all."""
+    """The intervals that each clause is tested on in a list, int32[S, most], -1 = none; and whether those are all."""
     owner = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     other = np.diff(rows.factor_ptr) == 1
     other[anchor[anchor >= 0]] = False
     factors = np.flatnonzero(other)
     clause = owner[factors]
     place = np.arange(len(factors)) - np.searchsorted(clause, clause)
-    kept = place < most
+    fits = place < most
     tested = np.full((len(rows.slots), most), -1, np.int32)
-    tested[clause[kept], place[kept]] = rows.factor_ptr[factors[kept]]
+    tested[clause[fits], place[fits]] = rows.factor_ptr[factors[fits]]
     return tested, (tested >= 0).sum(1) + 1 == np.diff(rows.clause_ptr)
 
 
@@ -210,15 +210,15 @@ def _lay_out(
     bits = len(base).bit_length()
     most = max(0, min(layout.tests, 56 // bits - 1))
     tested, whole = _tested(rows, anchor, most)
-    own = np.concatenate([tested[listed.clause], np.where(listed.exact, -1, listed.interval)[:, None]], axis=1)
+    tests = np.concatenate([tested[listed.clause], np.where(listed.exact, -1, listed.interval)[:, None]], axis=1)
     sole = listed.exact & (np.bincount(listed.clause, minlength=len(rows.slots)) == 1)[listed.clause]
     name = whole[listed.clause] * _WHOLE + sole * np.int64(_SOLE)
     for k in range(most + 1):
-        name |= np.where(own[:, k] >= 0, attr[own[:, k]].astype(np.int64) + 1, 0) << (2 + bits * k)
+        name |= np.where(tests[:, k] >= 0, attr[tests[:, k]].astype(np.int64) + 1, 0) << (2 + bits * k)
     names, kind = np.unique(name, return_inverse=True)
     key = listed.cell * max(len(names), 1) + kind
     order = np.argsort(key, kind="stable")
-    key, kind, own = key[order], kind[order], own[order]
+    key, kind, tests = key[order], kind[order], tests[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     group_ptr = np.append(starts, len(key))
     fields = (names[:, None] >> (2 + bits * np.arange(most + 1))) & ((1 << bits) - 1)
@@ -237,7 +237,7 @@ def _lay_out(
         (fields[fields > 0] - 1).astype(np.int32),
         (names & (_WHOLE | _SOLE)).astype(np.uint8),
         _entries(listed.clause, order),
-        _tests(rows, attr, base, own, group_ptr, group_test),
+        _tests(rows, attr, base, tests, group_ptr, group_test),
     )
 
 
@@ -248,16 +248,16 @@ def _entries(clause: Array, order: Array) -> Array:
     return entries
 
 
-def _tests(rows: ClauseRows, attr: Array, base: Array, own: Array, group_ptr: Array, group_test: Array) -> Array:
-    """The bounds of the intervals `own` (int[E, k], -1 = none), for each group attribute by attribute."""
+def _tests(rows: ClauseRows, attr: Array, base: Array, tested: Array, group_ptr: Array, group_test: Array) -> Array:
+    """The bounds of the intervals `tested` (int[E, k], -1 = none), for each group attribute by attribute."""
     narrow = bool((np.diff(base) <= np.iinfo(np.uint16).max).all())
     tests = np.zeros(int(group_test[-1]) + LANES, np.uint16 if narrow else np.int32)
     sizes = np.diff(group_ptr)
     group = np.repeat(np.arange(len(sizes)), sizes)
     place = group_test[group] + np.arange(len(group)) - group_ptr[group]
-    for k in range(own.shape[1]):
-        mine = np.flatnonzero(own[:, k] >= 0)
-        interval = own[mine, k]
+    for k in range(tested.shape[1]):
+        mine = np.flatnonzero(tested[:, k] >= 0)
+        interval = tested[mine, k]
         origin = base[attr[interval]]
         at = place[mine]
         tests[at] = rows.low[interval] - origin

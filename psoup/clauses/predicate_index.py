@@ -8,7 +8,7 @@
 An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the
 input of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
 `psoup.clauses.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a `Part`
-adds which of its clauses are still alive. Small ones are made by `psoup.clauses.delta`, large ones by
+adds flags of the clauses that are still alive. Small ones are made by `psoup.clauses.delta`, large ones by
 `psoup.clauses.combine`.
 """
 
@@ -79,7 +79,7 @@ class PredicateIndex:
         return np.where(self.slots[position] == wanted, position, -1)
 
     def factors(self, position: int) -> list[dict[int, tuple[list[Interval], bool]]]:
-        """One clause as it was registered: for each factor {attribute ID: (intervals, whether NULL passes)}."""
+        """The clause as it was registered: for each factor {attribute ID: (intervals, whether NULL passes)}."""
         result = []
         for factor in range(self.clause_ptr[position], self.clause_ptr[position + 1]):
             terms: dict[int, tuple[list[Interval], bool]] = {}
@@ -99,7 +99,7 @@ class PredicateIndex:
         return bounds.key(code - 1) if 1 <= code <= len(bounds) else None
 
     def check(self) -> None:
-        """The invariants; raises Corrupt. O(size)."""
+        """Check the invariants; raises Corrupt. O(size)."""
         problems = []
         if (np.diff(self.slots.astype(np.int64)) <= 0).any():
             problems.append("slots are not ascending")  # find would miss a clause, and pairs come out unsorted
@@ -152,7 +152,7 @@ class PredicateIndex:
 
 @dataclass(slots=True)
 class Part:
-    """An index, and which of its clauses are alive: uint8[S], changed by the writer only."""
+    """An index, and flags of its clauses that are alive: uint8[S], changed by the writer only."""
 
     index: PredicateIndex
     alive: Array
@@ -164,7 +164,7 @@ class Part:
 
     @classmethod
     def of(cls, index: PredicateIndex) -> Part:
-        """All clauses alive."""
+        """A part with all clauses alive."""
         return cls(index, np.ones(len(index), np.uint8), len(index))
 
     def find(self, slot: int) -> int:
@@ -173,12 +173,12 @@ class Part:
         return position if position >= 0 and self.alive[position] else -1
 
     def holds(self, slots: Array) -> bool:
-        """Whether one of `slots` (int64[k]) has a live clause here. O(k log S)."""
-        found = self.index.find(slots)
-        return bool(self.alive[found[found >= 0]].any())
+        """Whether a slot among `slots` (int64[k]) has a live clause here. O(k log S)."""
+        positions = self.index.find(slots)
+        return bool(self.alive[positions[positions >= 0]].any())
 
     def kill(self, slot: int) -> bool:
-        """Take a clause out; whether it was there. O(log S)."""
+        """Take a clause out; returns whether it was alive. O(log S)."""
         position = self.find(slot)
         if position < 0:
             return False
@@ -187,9 +187,9 @@ class Part:
         return True
 
     def kill_all(self, slots: Array) -> None:
-        """Take those of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
-        found = self.index.find(slots)
-        self.alive[found[found >= 0]] = 0
+        """Take those clauses of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
+        positions = self.index.find(slots)
+        self.alive[positions[positions >= 0]] = 0
         self.live = int(np.count_nonzero(self.alive))
 
     def readers(self, attributes: Collection[int]) -> Array:
@@ -200,12 +200,12 @@ class Part:
             return np.zeros(0, np.int64)
         factors = np.searchsorted(index.factor_ptr, np.flatnonzero(np.isin(index.iv_attr, local)), "right") - 1
         clauses = np.unique(np.searchsorted(index.clause_ptr, factors, "right") - 1)
-        found: Array = index.slots[clauses[self.alive[clauses] == 1]].astype(np.int64)
-        return found
+        slots: Array = index.slots[clauses[self.alive[clauses] == 1]].astype(np.int64)
+        return slots
 
 
 def bases(bounds: Sequence[Bounds]) -> Array:
-    """Where the rows of each attribute begin, and where the last end: int64[A + 1]."""
+    """The first row of each attribute, and the end of the last: int64[A + 1]."""
     base = np.zeros(len(bounds) + 1, np.int64)
     np.cumsum([len(own) + EXTRA_ROWS for own in bounds], out=base[1:])
     return base

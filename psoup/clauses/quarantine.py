@@ -1,13 +1,13 @@
-"""Clauses of one stream that are not in the index, and why: what cannot be evaluated must not stop what can.
+"""The quarantine: clauses of one stream that are not in the index, and why; the others are evaluated as always.
 
     expression raises     once, twice    its clauses have not met these tuples; the next piece tries again
                           three times    all clauses that read it leave the index together, from that piece on
     a process that ended  at a start     the derived attributes of the stream leave (see `EvaluationPlace`)
     by hand               at a start     those of a query; the clause alone if it has none
 
-Their pairs with chunks from then on are uncovered (`psoup.results.gaps`): whoever asks evaluates, row by row. New
-clauses that read the expression join them. When the last one is gone the expression is forgotten, and may be tried
-again. Nothing here evaluates; which clause reads what is the Query SteM's.
+Their pairs with chunks from then on are uncovered (`psoup.results.gaps`): readers evaluate them row by row. New
+clauses that read the expression join them. When the last such clause is gone the expression is forgotten, and may be
+tried again. Nothing here evaluates; the Query SteM knows which clause reads what.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class EvaluationPlace:
 
 
 Watch = Callable[[EvaluationPlace], bool]
-"""Told before something is evaluated; False: not to evaluate it, as that has ended the process before."""
+"""Called before an evaluation; False: it must not be done, as it has ended the process before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precautions:
-    """What a host knows before the first event. `watch`: told before anything is evaluated, until it is taken back.
+    """Knowledge of a host before the first event. `watch`: told before anything is evaluated, until it is taken back.
 
-    `compute`: how expressions are evaluated on arrival and when queries are registered; one that tells may take its
+    `compute`: how expressions are evaluated on arrival and when queries are registered; a watched one may take its
     place. `held`: by stream ID, digests of expressions that are out when they come. `by_hand`: IDs of queries that are.
     """
 
@@ -71,7 +71,7 @@ class Precautions:
 
 @dataclass(frozen=True, slots=True)
 class LeftIndex:
-    """What an operator is told: `clauses` of a stream have left the index. `expression`: its shape, empty for none.
+    """News for the operator: `clauses` of a stream have left the index. `expression`: its shape, empty for none.
 
     `query_ids`: some of the queries. Without clauses: none reads the expression any more, so it may be tried again.
     """
@@ -85,7 +85,7 @@ class LeftIndex:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why clauses are out. `text`: an expression in SQL without its constants, empty for a clause alone.
+    """The reason why clauses are out. `text`: an expression in SQL without its constants, empty for a clause alone.
 
     `digest` names an expression across processes. `kept`: it must be out at the next start as well.
     """
@@ -101,7 +101,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What readers see: reasons by attribute ID, and of clauses that are out by themselves, by SQC ID.
+    """The quarantine as readers see it: reasons by attribute ID, and, for clauses out by themselves, by SQC ID.
 
     `ids`: int64[k], the SQC IDs of all clauses that are out, ascending.
     """
@@ -111,9 +111,9 @@ class Outside:
     ids: Array
 
     def reasons(self, sqc_id: int, attributes: Sequence[int]) -> list[Reason]:
-        """Why a clause is not in the index; empty if it is."""
-        found = [self.attributes[a] for a in attributes if a in self.attributes] if self.attributes else []
-        return [*found, self.clauses[sqc_id]] if sqc_id in self.clauses else found
+        """The reasons why a clause is not in the index; empty if it is."""
+        reasons = [self.attributes[a] for a in attributes if a in self.attributes] if self.attributes else []
+        return [*reasons, self.clauses[sqc_id]] if sqc_id in self.clauses else reasons
 
 
 NO_PRECAUTIONS = Precautions()
@@ -122,7 +122,7 @@ NOBODY = Outside({}, {}, np.zeros(0, np.int64))
 
 
 class Quarantine:
-    """See the module. All methods are the writer's, but for `outside`, whose value never changes."""
+    """The clauses that are out. All methods are the writer's, except `outside`, whose value never changes."""
 
     def __init__(self) -> None:
         self._raised: dict[int, int] = {}
@@ -130,28 +130,28 @@ class Quarantine:
         self._alone: dict[int, Reason] = {}
         self.ids: Array = np.zeros(0, np.int64)
         self.slots: Array = np.zeros(0, np.int64)
-        """Of the clauses that are out, by ascending SQC ID."""
+        """The slots of the clauses that are out, by ascending SQC ID."""
         self.outside = Outside({}, {}, self.ids)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def counts(self, attribute: int) -> bool:
-        """An expression has raised; whether that was once too often."""
+        """Count that an expression has raised; returns whether that was once too often."""
         self._raised[attribute] = self._raised.get(attribute, 0) + 1
         return self._raised[attribute] >= MOST_RAISES and attribute not in self._attributes
 
     def put_out(self, attribute: int, reason: Reason) -> None:
-        """No clause that reads the attribute is in the index from now on."""
+        """Note that no clause that reads the attribute is in the index from now on."""
         self._attributes[attribute] = reason
         self._show()
 
     def holds(self, attributes: Sequence[int]) -> bool:
-        """Whether one of them is out."""
+        """Whether one of the attributes is out."""
         return bool(self._attributes) and any(a in self._attributes for a in attributes)
 
     def take(self, ids: Array, slots: Array, alone: Reason | None = None) -> None:
-        """These clauses (int64[k], none of them here) are out; `alone`: not because of an attribute. O(n + k)."""
+        """Add clauses (int64[k], none of them here); `alone`: the reason if it is not an attribute. O(n + k)."""
         if not len(ids):
             return
         if alone is not None:
@@ -162,7 +162,7 @@ class Quarantine:
         self._show()
 
     def drop(self, sqc_id: int) -> bool:
-        """A clause is gone; whether it was here. O(n)."""
+        """Remove a clause that is gone; returns whether it was here. O(n)."""
         at = int(self.ids.searchsorted(sqc_id))
         if at == len(self.ids) or self.ids[at] != sqc_id:
             return False
@@ -172,7 +172,7 @@ class Quarantine:
         return True
 
     def forget(self, attribute: int) -> Reason | None:
-        """No clause uses the attribute any more; why it was out, if it was."""
+        """Forget an attribute that no clause uses any more; returns why it was out, or None if it was not."""
         self._raised.pop(attribute, None)
         reason = self._attributes.pop(attribute, None)
         if reason is not None:
@@ -182,14 +182,14 @@ class Quarantine:
     def among(self, first: int, before: int) -> Array:
         """SQC IDs in [first, before) of clauses that are out, int64, ascending."""
         low, high = np.searchsorted(self.ids, (first, before))
-        found: Array = self.ids[low:high]
-        return found
+        ids: Array = self.ids[low:high]
+        return ids
 
     def _show(self) -> None:
         self.outside = Outside(dict(self._attributes), dict(self._alone), self.ids)
 
     def check(self) -> None:
-        """Clauses are named once, in order; those that are out alone are among them."""
+        """Check that clauses are named once, in order, and that those out alone are among them."""
         ids, slots = self.ids, self.slots
         named = (np.diff(ids) > 0).all() and len(ids) == len(slots)
         ensure(named, self, "clauses that are out are not named once, in order", ids=ids, slots=slots)
@@ -207,7 +207,7 @@ class Quarantine:
 
 
 def reason_for(expr: Expr, why: str, *, kept: bool = False) -> Reason:
-    """Why an expression is out."""
+    """The reason why an expression is out."""
     return Reason(shape_of(expr), why, digest_of(expr), kept)
 
 

@@ -2,12 +2,12 @@
 
     add ──> delta ──freeze──> part n ──merge──> part 0, the main index      (PSoup, section 3; CACQ's grouped filters)
     remove ─> a flag where the clause is            probe: one pass over all parts
-    bar ────> an attribute is computed no more      who reads it has been removed, and is the quarantine's
+    bar ────> an attribute is computed no more      clauses that read it go to the quarantine
 
 The delta is small, so clauses are in it at the cost of the change. When it is full, `merge_task` freezes it and
-merges frozen parts with those not much larger (so a clause is copied O(log n) times); the task is computed anywhere
-and installed by the writer. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
-It doesn't know queries, windows or old tuples.
+merges frozen parts with those not much larger (so a clause is copied O(log n) times); any thread computes the task,
+the writer installs it. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
+It does not know queries, windows or old tuples.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class MergeTask:
     layout: Layout
 
     def compute(self) -> MergeResult:
-        """O(clauses of the sources)."""
-        kept = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
-        index = combine(kept, self.layout)
+        """Merge the parts. O(clauses of the sources)."""
+        live_clauses = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
+        index = combine(live_clauses, self.layout)
         return MergeResult(self.sources, self.alive, Part.of(index))
 
 
@@ -73,7 +73,7 @@ class Side:
     scratch: Scratch
     config: EngineConfig
     costs: ClauseCosts | None = None
-    """Counts the work, if it is counted."""
+    """The counters of the work, if it is counted."""
     barred: Collection[int] = ()
     """Attributes that must not be computed."""
     waits: Waits = field(default_factory=Waits)
@@ -101,7 +101,7 @@ class Subset:
         return self._parts[0].index.rows
 
     def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
-        """(slot, factors) of each; the factors in the order of the index."""
+        """(slot, factors) of each clause; the factors in the order of the index."""
         index = self._parts[0].index
         for position, slot in enumerate(index.slots.tolist()):
             yield slot, _factors(index, position, self.attributes)
@@ -120,7 +120,7 @@ class Subset:
 
 
 class QuerySteM:
-    """All methods are the writer's; what `merge_task` and `subset` return may go to other threads."""
+    """The clauses of one stream. All methods are the writer's; `merge_task` and `subset` give values for any thread."""
 
     def __init__(self, schema: Schema, config: EngineConfig, layout: Layout = STANDARD) -> None:
         self.schema = schema
@@ -236,7 +236,7 @@ class QuerySteM:
         return slots
 
     def attributes_for(self, factors: Iterable[Factor]) -> list[int]:
-        """The IDs of the attributes that a clause of such factors reads, each once, ascending; new ones are given."""
+        """The IDs of the attributes that a clause of such factors reads, each once, ascending; new ones get an ID."""
         return sorted({self.attributes.id_of(term.attribute) for factor in factors for term in factor.terms})
 
     def readers(self, attributes: Collection[int]) -> Array:
@@ -259,9 +259,9 @@ class QuerySteM:
         """
         sources = []
         for part in self._parts:
-            found = part.index.find(slots)
+            positions = part.index.find(slots)
             wanted: Array = np.zeros(len(part.index), np.bool_)
-            wanted[found[found >= 0]] = True
+            wanted[positions[positions >= 0]] = True
             if wanted.any():
                 sources.append((part.index, np.flatnonzero(wanted & (part.alive == 1))))
         asked = set(slots.tolist()) if len(self._delta) else set()
@@ -292,7 +292,7 @@ class QuerySteM:
         return self._first_to_merge() < len(self._parts) - 1 or self._mostly_dead()
 
     def merge_task(self, everything: bool = False) -> MergeTask:
-        """Freeze the delta, and say what to merge; `everything` leaves one part without removed clauses.
+        """Freeze the delta, and choose what to merge; `everything` leaves one part without removed clauses.
 
         O(delta), and a byte copied for each clause that is merged.
         """
@@ -304,7 +304,7 @@ class QuerySteM:
         return MergeTask(sources, tuple(part.alive.copy() for part in sources), self._layout)
 
     def _first_to_merge(self) -> int:
-        """Parts from here on are merged: each at most some times larger than the later ones together."""
+        """The first part to merge, with all later ones: each is at most some times larger than those after it."""
         first = max(len(self._parts) - 1, 0)
         if len(self._parts) >= self._config.shape.most_parts:
             first -= 1
@@ -357,14 +357,14 @@ class QuerySteM:
 
     @property
     def reclaimable(self) -> int:
-        """Bytes of the clauses that are gone: their share of each part, until a merge leaves them out."""
+        """Bytes of clauses that are gone: their share of each part, until a merge leaves them out."""
         parts = [part for part in [*self._parts] if len(part.index)]
         return sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
 
     def live_slots(self) -> Array:
-        """The slots of the clauses that stand, int64, in no order. O(clauses)."""
-        found = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
-        return np.concatenate([*found, np.array(self._delta.slots(), np.int64)])
+        """The slots of the standing clauses, int64, in no order. O(clauses)."""
+        parts = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
+        return np.concatenate([*parts, np.array(self._delta.slots(), np.int64)])
 
     def to_arrow(self) -> pa.Table:
         """All live clauses as rows, sorted by slot; see `psoup.clauses.describe.clauses_to_arrow`."""
@@ -372,7 +372,7 @@ class QuerySteM:
         return clauses_to_arrow(combine(sources), self.attributes)
 
     def check(self) -> None:
-        """The invariants; raises Corrupt. O(size)."""
+        """Check the invariants; raises Corrupt. O(size)."""
         seen: set[int] = set()
         for part in self._all_parts():
             part.index.check()
@@ -391,7 +391,7 @@ class QuerySteM:
 
 
 def _factors(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:
-    """The factors of a clause, made of what the index holds."""
+    """The factors of a clause, made from the arrays of the index."""
     return tuple(
         Factor(tuple(Term(attributes[a], tuple(own), nulls) for a, (own, nulls) in terms.items()))
         for terms in index.factors(position)

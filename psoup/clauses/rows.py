@@ -28,7 +28,7 @@ def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class ClauseRows:
-    """Clauses without boundaries: the arrays of an index, with rows still those of where they come from."""
+    """Clauses without boundaries: the arrays of an index, whose rows are still those of the index they come from."""
 
     slots: Array
     clause_ptr: Array

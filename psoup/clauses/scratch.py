@@ -21,7 +21,7 @@ class Scratch:
         self._others: dict[tuple[int, int], Scratch] = {}
 
     def of(self, shard: int, part: int) -> Scratch:
-        """The arrays of one of several joins that are under way together."""
+        """The arrays of one of several joins that run at the same time."""
         if shard == part == 0:
             return self
         return self._others.setdefault((shard, part), Scratch())
@@ -29,19 +29,19 @@ class Scratch:
     def get(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """An array of that shape with arbitrary content, C-contiguous."""
         size = shape if isinstance(shape, int) else math.prod(shape)
-        kept = self._arrays.get(name)
-        if kept is None or len(kept) < size:
-            kept = new_array(size + (size >> 1), dtype)
-            if kept.nbytes <= _KEPT_BYTES:
-                self._arrays[name] = kept
-        return kept[:size].reshape(shape)
+        array = self._arrays.get(name)
+        if array is None or len(array) < size:
+            array = new_array(size + (size >> 1), dtype)
+            if array.nbytes <= _KEPT_BYTES:
+                self._arrays[name] = array
+        return array[:size].reshape(shape)
 
     def zeros(self, name: str, size: int) -> Array:
         """An int32 array of zeros, to be left as zeros."""
-        kept = self._arrays.get(name)
-        if kept is None or len(kept) < size:
-            kept = self._arrays[name] = np.zeros(size, np.int32)
-        return kept
+        array = self._arrays.get(name)
+        if array is None or len(array) < size:
+            array = self._arrays[name] = np.zeros(size, np.int32)
+        return array
 
     @property
     def nbytes(self) -> int:

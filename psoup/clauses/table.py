@@ -1,4 +1,4 @@
-"""The clauses of one stream: one table, which is asked by name, by slot and by SQC ID.
+"""The clauses of one stream in one table, which is asked by name, by slot and by SQC ID.
 
     name (128 bits) ─> slot      equal clauses are one: `psoup.clauses.names`
     slot ─> SQC ID               `SlotTable`: small numbers that the arrays of the stream use for its clauses
@@ -26,11 +26,11 @@ from psoup.plan.standing import ClauseColumns
 
 _FIRST = 16
 _ROOMY = 4
-"""A table of this many places a slot is made smaller."""
+"""A table of this many places for each slot is made smaller."""
 
 
 class SlotTable:
-    """Who owns which slot. `sqc_of_slot`: int64, -1 where never used."""
+    """The owner of each slot. `sqc_of_slot`: int64, -1 where never used."""
 
     def __init__(self) -> None:
         self.sqc_of_slot: Array = np.full(_FIRST, -1, np.int64)
@@ -40,7 +40,7 @@ class SlotTable:
         self._shared = False
 
     def allocate(self, sqc_ids: Array) -> Array:
-        """Slots for new clauses, int64[n]. Amortised O(n); O(slots) once between publications if one is used again."""
+        """Slots for new clauses, int64[n]. Amortised O(n); O(slots) once between publications if any is used again."""
         count = len(sqc_ids)
         again = self._free[max(len(self._free) - count, 0) :][::-1]
         del self._free[len(self._free) - len(again) :]
@@ -58,7 +58,7 @@ class SlotTable:
         return slots
 
     def release(self, slot: int) -> None:
-        """The clause in `slot` is gone."""
+        """Mark the slot of a clause that is gone as dead."""
         self._dead.append(slot)
 
     def share(self) -> Array:
@@ -67,7 +67,7 @@ class SlotTable:
         return self.sqc_of_slot
 
     def free_dead(self) -> None:
-        """Nothing names the dead slots any more: they may be used again, the smallest first. O(f log f)."""
+        """Make the dead slots free, the smallest first, once nothing names them any more. O(f log f)."""
         self._free = sorted(self._free + self._dead, reverse=True)
         self._dead.clear()
         last = 0
@@ -107,7 +107,7 @@ class SlotTable:
         return mapping
 
     def check_live(self, slots: Array) -> None:
-        """Of all slots, these (int64[k]) are in use and the others dead or free."""
+        """Check that these slots (int64[k]) are in use and all others dead or free."""
         idle = {*self._free, *self._dead}
         both = sorted(idle.intersection(slots.tolist()))
         ensure(not both, self, "slots are in use, and dead or free", slots=both)
@@ -115,7 +115,7 @@ class SlotTable:
         ensure(held == self.used, self, "slots are miscounted", used=self.used, live=len(slots), idle=len(idle))
 
     def check(self) -> None:
-        """No slot is in two states."""
+        """Check that no slot is in two states."""
         idle = self._free + self._dead
         ensure(len(set(idle)) == len(idle), self, "a slot was released twice", free=self._free, dead=self._dead)
         unknown = [slot for slot in idle if not 0 <= slot < self.used]
@@ -159,13 +159,13 @@ class LiveClauses:
         self._count += len(ids)
 
     def remove(self, sqc_id: int) -> None:
-        """Take one out, which must be there. Amortised O(log n)."""
+        """Take out a clause, which must be there. Amortised O(log n)."""
         self._slots[self._find(sqc_id)] = _GONE
         self._count -= 1
         if self._used > 2 * self._count + _FIRST:
-            kept = np.flatnonzero(self._slots[: self._used] != _GONE)
+            live = np.flatnonzero(self._slots[: self._used] != _GONE)
             room = max(self._count, _FIRST)
-            self._ids, self._slots = np.resize(self._ids[kept], room), np.resize(self._slots[kept], room)
+            self._ids, self._slots = np.resize(self._ids[live], room), np.resize(self._slots[live], room)
             self._used = self._count
 
     def slot(self, sqc_id: int) -> int:
@@ -186,7 +186,7 @@ class LiveClauses:
         return np.concatenate(ids), np.concatenate(slots)
 
     def check(self) -> None:
-        """IDs ascend, and each live clause has a slot of its own. O(clauses)."""
+        """Check that IDs ascend, and that each live clause has a slot of its own. O(clauses)."""
         ids, slots = self._ids[: self._used], self._slots[: self._used]
         ensure((np.diff(ids) > 0).all(), self, "SQC IDs do not ascend", ids=ids)
         live = slots[slots != _GONE]
@@ -201,14 +201,14 @@ class LiveClauses:
 
 
 class ClauseTable:
-    """See the module. Every method is the writer's; 60 bytes a clause, about."""
+    """All clauses of one stream; see the module. Every method is the writer's; 60 bytes a clause, about."""
 
     def __init__(self, next_sqc: int) -> None:
         self._names = ClauseNames()
         self._slots = SlotTable()
         self._live = LiveClauses()
         self.next_sqc = next_sqc
-        """The SQC ID below which those of all clauses are."""
+        """The SQC ID of the next new clause; all clauses have lesser ones."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -231,7 +231,7 @@ class ClauseTable:
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
         """The slots of clauses by their names (int64[n]), and the rows of new ones (int64[m]).
 
-        These have the SQC IDs from `first_sqc` on, in order; no clause may have one of them yet.
+        The new ones have the SQC IDs from `first_sqc` on, in order; no clause may have one of these yet.
         """
         slots, fresh = self._names.assign(names, lambda count: self._slots.allocate(first_sqc + np.arange(count)))
         if len(fresh):
@@ -241,7 +241,7 @@ class ClauseTable:
         return slots, fresh
 
     def remove(self, sqc_id: int) -> None:
-        """A clause is gone; its slot is dead."""
+        """Remove a clause that is gone; its slot is dead."""
         slot = self._live.slot(sqc_id)
         self._names.forget(slot)
         self._slots.release(slot)
@@ -255,7 +255,7 @@ class ClauseTable:
         return self._slots.sqc_of_slot
 
     def share(self) -> Array:
-        """`sqc_of_slot` for a reader: what it sees of a slot stays."""
+        """`sqc_of_slot` for a reader: entries that it sees do not change."""
         return self._slots.share()
 
     def live_mapping(self) -> Array:
@@ -268,7 +268,7 @@ class ClauseTable:
 
     @property
     def used(self) -> int:
-        """All slots are below it."""
+        """The number above all slots."""
         return self._slots.used
 
     @property
@@ -277,7 +277,7 @@ class ClauseTable:
         return self._slots.dead_count
 
     def free_dead(self) -> Array:
-        """Nothing names the dead slots any more: they are free; returns them, int64."""
+        """Make the dead slots free, once nothing names them any more; returns them, int64."""
         dead = self._slots.dead
         self._slots.free_dead()
         return dead
@@ -285,13 +285,13 @@ class ClauseTable:
     # Invariants ------------------------------------------------------------------------------------------
 
     def check_counts(self) -> None:
-        """Names, slots and IDs are of as many clauses. O(1)."""
+        """Check that there are as many names, slots and IDs. O(1)."""
         counts = len(self._names), self._slots.live_count, len(self._live)
         if not counts[0] == counts[1] == counts[2]:
             raise corrupt(self, "names, slots and IDs are not of the same clauses", counts=counts)
 
     def check(self, clauses: Sequence[tuple[int, int]]) -> None:
-        """It holds just these clauses (SQC ID, slot), each under one name, one slot and one ID."""
+        """Check that it holds just these clauses (SQC ID, slot), each under one name, one slot and one ID."""
         for part in (self._slots, self._live):
             part.check()
         wanted = np.array(sorted(clauses), np.int64).reshape(-1, 2)

@@ -1,1 +1,1 @@
-"""Tuples meet clauses: new tuples, old tuples, one clause looked for, and the same outside an engine."""
+"""Tuples meet clauses: new tuples, old tuples, a search for one clause, and the same outside an engine."""

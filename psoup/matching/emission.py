@@ -1,12 +1,12 @@
-"""The clauses that are looked at one by one, whatever the tuples hold: planned at once, emitted in shares.
+"""Emission: the clauses that are looked at one by one, whatever the tuples hold, planned at once, emitted in shares.
 
     codes --count--> prefix counts --plan--> work  | c c c c c | c c c c c |     share 0, share 1, at the same time
                                                      `--> order, bitmaps     of its own: two threads would wait for
                                                              |               each other to make them together
                                                              `--> walk, AND --> pairs, rows
 
-Each step is one call of a kernel over all clauses of a share. Shares write other rows and other places. Clauses whose
-matches turn out to be many and that have no row of bits yet are left, and emitted when they have one.
+Each step is one call of a kernel over all clauses of a share. Shares write other rows and other places. Clauses that
+turn out to have many matches, and no row of bits yet, are left, and emitted when they have one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from psoup.results.open import OpenResults
 from psoup.results.runs import Run, grouped
 
 _WALK_SHARE = 4
-"""A tuple that is looked at by itself costs as much as so many that are ANDed as bits, where both are possible."""
+"""How many tuples ANDed as bits cost as much as a tuple that is looked at by itself, where both are possible."""
 _SORT_COST = 16
-"""What finding a row's count among sorted tuples costs, in steps of counting through all rows."""
+"""Cost of finding a row's count among sorted tuples, in steps of counting through all rows."""
 _BITS_COST = 2
-"""What it costs to AND a word of a clause's bitmaps, in tuples that are sorted."""
+"""Cost of ANDing a word of a clause's bitmaps, in tuples that are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What `plan` found; see `psoup.kernels.arrive`."""
+    """The outcome of `plan`; see `psoup.kernels.arrive`."""
 
     clauses: Array
     walked: Array
@@ -81,7 +81,7 @@ class Emission:
         n, scratch = codes.shape[1], scratches[0]
         walk = max(limit // _WALK_SHARE, min(n, config.sparse_floor, limit))
         self._counted, self.work = _plan(part, codes, candidates, walk, limit, self._uses, scratch)
-        """What was planned, until the next probe: who counts the work of each clause reads it."""
+        """The plan, until the next probe: the counters of each clause's work are taken from it."""
         if self._counted.ordered:
             self._uses.order[:] = 0
         elif self._uses.prefix.all() and _dear(self._uses, self.work, n):
@@ -110,8 +110,8 @@ class Emission:
         self._needed[share] = self._needs[first : first + needed]
         if not pairs:
             return None
-        own = slice(place := int(self.work.room[first]), place + pairs)
-        return grouped(self._slots[own], self._offsets[own])
+        pairs_of_share = slice(place := int(self.work.room[first]), place + pairs)
+        return grouped(self._slots[pairs_of_share], self._offsets[pairs_of_share])
 
     def needs(self) -> Array:
         """The slots that need a row before `emit_rest`, once all shares are emitted: int64, ascending."""
@@ -119,7 +119,7 @@ class Emission:
         return self._part.index.slots[clauses].astype(np.int64)
 
     def emit_rest(self, results: OpenResults, share: int) -> None:
-        """Emit what a share has left, into the rows that there are now."""
+        """Emit the matches that a share has left, into the rows that there are now."""
         left, counted = self.work.pick(self._needed[share]), self._counted
         size, prefix = len(left.clauses), self._prefixes[share]
         if size:
@@ -128,7 +128,7 @@ class Emission:
     def _arguments(
         self, work: _Work, first: int, last: int, prefix: Array, order: Array, results: OpenResults
     ) -> tuple[Any, ...]:
-        """Those of the kernel `emit`."""
+        """The arguments of the kernel `emit`."""
         index, counted = self._part.index, self._counted
         return (
             first, last, work.clauses, work.walked, work.room, index.slots, index.clause_ptr, index.factor_ptr,
@@ -139,7 +139,7 @@ class Emission:
 
 @dataclass(slots=True)
 class _Uses:
-    """For which attributes tuples must be sorted, and bitmaps made: uint8[A]."""
+    """The attributes for which tuples must be sorted, and those for which bitmaps are made: uint8[A]."""
 
     order: Array
     prefix: Array
@@ -149,14 +149,14 @@ class _Uses:
 
 
 def _dear(uses: _Uses, work: _Work, n: int) -> bool:
-    """Whether to sort n tuples for those that are walked takes longer than to AND bitmaps, which there are, instead."""
+    """Whether sorting n tuples for clauses that are walked takes longer than ANDing bitmaps that there are instead."""
     return _BITS_COST * int(np.count_nonzero(work.walked >= 0)) * (n >> 6) < int(np.count_nonzero(uses.order)) * n
 
 
 def _plan(
     part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
 ) -> tuple[_Counts, _Work]:
-    """The piece counted by all codes, or where those are many, only by those that the candidates use; what to do."""
+    """Count the piece by all codes, or where those are many, by those that the candidates use; then plan the work."""
     index, size = part.index, len(candidates)
     counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
     starts = np.zeros(len(index.bounds) + 1, np.int64)
@@ -171,17 +171,17 @@ def _plan(
     )  # fmt: skip
     if few:
         count_some(_sorted_codes(codes), candidates, *clauses, counts, ranks, starts, order)
-        found = plan(*arguments)
+        count = plan(*arguments)
     else:
-        found = count_and_plan(index.base, codes, ranks, starts, *arguments)
-    return _Counts(codes, counts, ranks, starts, order, few), _Work(work[:found], walked[:found], room[: found + 1])
+        count = count_and_plan(index.base, codes, ranks, starts, *arguments)
+    return _Counts(codes, counts, ranks, starts, order, few), _Work(work[:count], walked[:count], room[: count + 1])
 
 
 def _sorted_codes(codes: Array) -> Array:
     """uint64[A, n]: row << 32 | tuple of each attribute, ascending."""
     n = codes.shape[1]
     keys, order, spare = np.empty(codes.shape, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
-    for own, out in zip(codes, keys, strict=True):
-        order_keys(own, order, spare)
-        out[:] = own[order].astype(np.uint64) << np.uint64(32) | order.astype(np.uint64)
+    for attribute_codes, out in zip(codes, keys, strict=True):
+        order_keys(attribute_codes, order, spare)
+        out[:] = attribute_codes[order].astype(np.uint64) << np.uint64(32) | order.astype(np.uint64)
     return keys

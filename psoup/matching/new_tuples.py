@@ -7,7 +7,7 @@ r"""A piece of new tuples joined with all clauses of a Query SteM, on as many th
                                      `--> runs, in the order of the tuples --> open results
 
 Two shards never write the same: they have some of the tuples each, cut at whole words of bits, or all tuples and some
-of the clauses each. A piece that is done sooner than another thread wakes up is one shard.
+of the clauses each. A piece that is joined sooner than another thread wakes up is one shard.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from psoup.runner import Runner, Task, handover_of, serial, threads_of
 _ONE_RUN = 8_192
 """Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
 _CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 1.0
-"""About what a tuple costs: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
+"""Cost of a tuple, about: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
 
 
 def probe(
@@ -96,18 +96,19 @@ def _probe(
 
 
 def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run: Runner) -> None:
-    """The join, once the attributes are computed."""
-    for attribute, own in values.items():
-        if own.error is not None:
-            results.add_errors(attribute, values.errors_of(attribute, own))
+    """Join the piece, once the attributes are computed."""
+    for attribute, column in values.items():
+        if column.error is not None:
+            results.add_errors(attribute, values.errors_of(attribute, column))
     live = [part for part in side.parts if part.live]
     shards = []
     cuts, shares = _cut(piece, live, run)
     for number, (start, stop) in enumerate(cuts):
-        mine = values if stop - start == len(piece) else {a: own.slice(start, stop) for a, own in values.items()}
+        whole = stop - start == len(piece)
+        mine = values if whole else {a: column.slice(start, stop) for a, column in values.items()}
         first, size = piece.start + start, stop - start
-        kept = [(part, [side.scratch.of(number + share, k) for share in range(shares)]) for k, part in enumerate(live)]
-        shards.append([ShardJoin(part, mine, first, size, side.config, scratches) for part, scratches in kept])
+        rooms = [(part, [side.scratch.of(number + share, k) for share in range(shares)]) for k, part in enumerate(live)]
+        shards.append([ShardJoin(part, mine, first, size, side.config, scratches) for part, scratches in rooms])
     joins = [join for shard in shards for join in shard]
     for join in joins:
         join.encode()
@@ -120,23 +121,23 @@ def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run
     if needs:
         results.ensure_rows(_each_once(needs))
         _each(shards, shares, lambda join, share: join.match_rest(results, share), run)
-    found = [one for join in joins for one in join.runs]
-    if len(found) > 1 and sum(len(matched.slots) for matched in found) <= _ONE_RUN:
-        found = [together(found)]
-    for matched in found:
+    runs = [matched for join in joins for matched in join.runs]
+    if len(runs) > 1 and sum(len(matched.slots) for matched in runs) <= _ONE_RUN:
+        runs = [together(runs)]
+    for matched in runs:
         results.append_run(matched)
 
 
 def _each_once(slots: Sequence[Array]) -> Array:
-    """All of some slots, int64, each once, ascending. O(the greatest)."""
+    """All these slots, int64, each once, ascending. O(the greatest)."""
     every = np.concatenate(slots)
-    there: Array = np.zeros(int(every.max()) + 1, np.bool_)
-    there[every] = True
-    return np.flatnonzero(there)
+    present: Array = np.zeros(int(every.max()) + 1, np.bool_)
+    present[every] = True
+    return np.flatnonzero(present)
 
 
 def _count(costs: ClauseCosts, joins: Sequence[ShardJoin]) -> None:
-    """What was looked at for which clause, in all shards."""
+    """Count what was looked at for each clause, in all shards."""
     for join in joins:
         if join.emission is not None:
             work = join.emission.work
@@ -146,9 +147,9 @@ def _count(costs: ClauseCosts, joins: Sequence[ShardJoin]) -> None:
 
 
 def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[int, int]], int]:
-    """From where to where each shard goes, in tuples of the piece; and into how many shares the clauses are cut.
+    """Choose the first and the end tuple of each shard, and the number of shares into which the clauses are cut.
 
-    By clauses where all are looked at for every piece: plans are made once then, and not for each shard.
+    Clauses are cut where all are looked at for every piece: plans are made once then, and not for each shard.
     """
     n, threads, cost = len(piece), threads_of(run), 0.0
     if threads > 1:
@@ -167,7 +168,7 @@ def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[i
 def _each(
     shards: Sequence[Sequence[ShardJoin]], shares: int, step: Callable[[ShardJoin, int], None], run: Runner
 ) -> None:
-    """A step of all joins; those of a shard one after the other, shards and shares at the same time."""
+    """Do a step of all joins: those of a shard one after the other, shards and shares at the same time."""
 
     def task(joins: Sequence[ShardJoin], share: int) -> Task:
         def do() -> None:

@@ -3,8 +3,8 @@
     few clauses   one after the other, each over the whole chunk         `psoup.matching.scan`
     many          an index over them, and the chunk in pieces, as on arrival
 
-The open chunk is covered so when clauses are registered, closed ones by maintenance. What has been covered is for the
-caller to remember, and what could not be: see `psoup.expressions.guarded`.
+The open chunk is covered so when clauses are registered, closed ones by maintenance. The caller remembers what has been
+covered, and what raised: see `psoup.expressions.guarded`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from psoup.results.open import OpenResults
 from psoup.runner import Runner, serial
 
 COVER_TOGETHER = 8
-"""From so many new clauses on, an index over them beats one scan each."""
+"""New clauses from which on an index over them beats one scan each."""
 
 PIECES_AT_ONCE = 2
-"""Nobody waits for a piece here, so one is as large as some on arrival, and clauses are planned once for these. 4,096
+"""No client waits for a piece here, so it is as large as some on arrival, and clauses are planned once for these. 4,096
 clauses of eight ranges take 15 % less with two, 8,192 of two ranges 44 %; those of one range take a tenth more. With
 four their bitmaps leave the second cache (EPYC Zen 5)."""
 
@@ -54,12 +54,12 @@ def cover(
         ids = chunk.ids_of(0, len(chunk))
         for slot, factors in index.clauses():
             try:
-                found = scan(factors, chunk.columns, ids, chunk.times, config.texts, compute)
+                result = scan(factors, chunk.columns, ids, chunk.times, config.texts, compute)
             except Raised as problem:
                 failed.update((a, problem.reason) for a, expr in index.attributes.items() if expr == problem.expr)
                 continue
-            results.add_mask(slot, found.mask)
-            if found.errors:
+            results.add_mask(slot, result.mask)
+            if result.errors:
                 failed |= _count_errors(chunk, index, results, config, compute, failed)
     results.errors = {**counted, **{a: count for a, count in results.errors.items() if a not in failed}}
     return failed
@@ -75,7 +75,7 @@ def _rows(index: Subset, config: EngineConfig) -> int:
 def _count_errors(
     chunk: Chunk, index: Subset, results: OpenResults, config: EngineConfig, compute: Compute, failed: dict[int, str]
 ) -> dict[int, str]:
-    """Which attributes failed how often; the matches found on the way are known already."""
+    """Count how often which attributes failed; the matches found on the way are known already."""
     aside = OpenResults(config, len(results.row_of_slot))
     for piece in pieces(chunk, config.piece_rows):
         failed = failed | probe(index, piece, aside, serial, compute, failed)

@@ -1,10 +1,10 @@
-"""Queries evaluated over a chunk that no engine has yet, by whoever writes it: the same join, in another process.
+"""Queries evaluated over chunks outside any engine, by the job that writes them: the same join, in another process.
 
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
 
-What comes out goes beside the chunk; see `psoup.data.archived.ChunkSource.matches`. Windows are not applied: what a
-clause matches does not depend on them, be they of time or of rows. What raises is halved, down to rows that have an
-error.
+The matches go beside the chunk; see `psoup.data.archived.ChunkSource.matches`. Windows are not applied: the matches of
+a clause do not depend on them, be they of time or of rows. Rows whose evaluation raises are halved, down to rows with
+an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class ClauseMatches:
-    """What the clause of some queries matched in a chunk: offsets, int64, ascending. `errors`: how often it failed."""
+    """Matches of the clause of some queries in a chunk: offsets, int64, ascending. `errors`: how often it failed."""
 
     query_ids: tuple[int, ...]
     offsets: Array
@@ -44,8 +44,8 @@ class ClauseMatches:
 class Beforehand:
     """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
 
-    Those without WHERE match all, and need no evaluation. One that does not fit the stream is left out, to be evaluated
-    when somebody asks: the stream was given columns since `spec` was read, which the query names.
+    Those without WHERE match all, and need no evaluation. A query that does not fit the stream is left out, and run
+    when a reader asks: the stream was given columns since `spec` was read, which the query names.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Beforehand:
         self._index = index.subset(np.arange(len(clauses), dtype=np.int64)) if clauses else None
 
     def find(self, chunk: ChunkView) -> list[ClauseMatches]:
-        """All clauses over a chunk, also those that match nothing."""
+        """Evaluate all clauses over a chunk; clauses that match nothing are returned too."""
         if self._index is None:
             return []
         results = OpenResults(self._config, len(self._members))
@@ -82,7 +82,7 @@ class Beforehand:
 
 
 def _bind(forms: Forms, spec: StreamSpec, statement: str) -> StandingQuery | None:
-    """None if it does not fit the stream."""
+    """Bind a statement; None if it does not fit the stream."""
     try:
         return forms.query(statement, lambda name: spec if name.lower() == spec.name.lower() else None)
     except (InvalidInput, NotFound):

@@ -1,4 +1,4 @@
-"""One clause over old tuples: what is evaluated when a clause and a chunk have not met yet.
+"""One clause over old tuples: how a clause and a chunk that have not met yet are evaluated.
 
     zone map of the chunk ──zone_excludes──> nothing to do
     columns ──scan──> mask of the matching rows, number of errors
@@ -49,20 +49,20 @@ def scan(
     texts: TextLimits = TextLimits(),
     compute: Compute = EVERY_ROW,
 ) -> ScanResult:
-    """The rows that pass all factors; raises what `compute` raises. O(rows * terms)."""
+    """Find the rows that pass all factors; raises what `compute` raises. O(rows * terms)."""
     try:
         return _Scan(factors, columns, ids, times, texts, compute).result()
     except TooMuchText as problem:
         parts, rows = min(problem.parts, len(ids)), len(ids)
-    found = [
+    results = [
         scan(factors, RowsOf(columns, start, stop), ids[start:stop], times[start:stop], texts, compute)
         for start, stop in pairwise(rows * part // parts for part in range(parts + 1))
     ]
-    return ScanResult(np.concatenate([part.mask for part in found]), sum(part.errors for part in found))
+    return ScanResult(np.concatenate([part.mask for part in results]), sum(part.errors for part in results))
 
 
 class _Scan:
-    """One clause over some rows. What an attribute's values are is forgotten after the last term that asks."""
+    """One clause over some rows. The values of an attribute are forgotten after the last term that reads them."""
 
     def __init__(
         self,
@@ -112,18 +112,18 @@ class _Scan:
         return len(ids) >= waiting.LEAST_ROWS and waiting.may_wait(expr) and waiting.short(expr, columns, texts)
 
     def _values(self, expr: Expr) -> Values:
-        known = self._known.pop(expr, None)
-        if known is None:
-            known = values_of(self._compute(expr, *self._rows))
-            self._errors += 0 if isinstance(expr, AttributeRef) else known.errors
+        values = self._known.pop(expr, None)
+        if values is None:
+            values = values_of(self._compute(expr, *self._rows))
+            self._errors += 0 if isinstance(expr, AttributeRef) else values.errors
         self._left[expr] -= 1
         if self._left[expr]:
-            self._known[expr] = known
+            self._known[expr] = values
             self._check_room()
-        return known
+        return values
 
     def _check_room(self) -> None:
-        """Columns are there anyway; the texts of expressions that are asked for again must fit together."""
+        """Check that texts of expressions that are asked for again fit together; columns are in memory anyway."""
         derived = (own.data for expr, own in self._known.items() if not isinstance(expr, AttributeRef))
         if len(self._rows[1]) > 1 and sum(len(data) for data in derived if data is not None) > self._rows[3].together:
             raise TooMuchText(2)

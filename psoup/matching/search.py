@@ -1,4 +1,4 @@
-"""One clause looked for in closed chunks, one after the other: what an invocation does where nothing is covered.
+"""A search for one clause in closed chunks, one after the other: an invocation does it where nothing is covered.
 
     zones       no row of the chunk can match                                        nothing to do
     _id, _time  rows are in their order                                              a shorter range of rows
@@ -46,7 +46,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """One range among narrow codes. `share`: about which part of the rows passes."""
+    """A range among narrow codes. `share`: the part of the rows that passes, about."""
 
     interval: Interval
     index: int
@@ -72,17 +72,17 @@ class Search:
         self._ordered: list[tuple[int, Interval]] = []
         rest = []
         for factor in factors:
-            known = _range_of(factor)
-            if known is None:
+            column_range = _range_of(factor)
+            if column_range is None:
                 rest.append(factor)
             else:
-                (self._ranges if known[0] >= 0 else self._ordered).append(known)
+                (self._ranges if column_range[0] >= 0 else self._ordered).append(column_range)
                 ranged.append(factor)
         self._rest, self._ranged = tuple(rest), tuple(ranged)
 
     @property
     def kind(self) -> str:
-        """What its speed depends on: how many columns are read, and whether they are more than compared."""
+        """The kind that its speed depends on: how many columns are read, and whether they are more than compared."""
         texts = any(t.attribute.type.kind is Kind.TEXT for f in self._factors for t in f.terms)
         return f"{len(self._reads)} columns{', texts' * texts}{', expressions' * (not self._plain)}"
 
@@ -91,12 +91,12 @@ class Search:
         return isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones))
 
     def expect(self, chunk: Chunk) -> None:
-        """The chunk will be searched soon: one on disk may be fetched meanwhile."""
+        """Announce that the chunk will be searched soon: a chunk on disk may be fetched meanwhile."""
         if self.reads(chunk):
             chunk.expect(self._reads)
 
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
-        """The rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
+        """Find the rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
         if not self._plain and not self._waits(chunk, stop - start):
             return self._scan(self._factors, chunk, start, stop, budget)
@@ -128,11 +128,11 @@ class Search:
 
     def _excluded(self, chunk: ChunkView) -> bool:
         """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
-        known = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
-        return not known and zone_excludes(self._ranged, Zones(chunk))
+        coded = all(index in chunk.narrow for index, _ in self._ranges) and not self._ordered
+        return not coded and zone_excludes(self._ranged, Zones(chunk))
 
     def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
-        """All rows, by their values."""
+        """Test all rows, by their values."""
         columns: Sequence[Column]
         if isinstance(chunk, ArchivedChunk):
             columns = LazyColumns(chunk, start, stop)
@@ -140,11 +140,11 @@ class Search:
             columns = [column.slice(start, stop) for column in chunk.columns]
         times = chunk.times[start:stop] if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
-        found = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
-        return SearchResult(_offsets(_padded(found.mask), start), found.errors)
+        result = scan(factors, columns, chunk.ids_of(start, stop), times, self._texts, compute)
+        return SearchResult(_offsets(_padded(result.mask), start), result.errors)
 
     def _finish(self, chunk: Chunk, offsets: Array, tests: Sequence[_Test], budget: ReadBudget) -> SearchResult:
-        """Ask the values where codes do not decide, and for what is no range."""
+        """Check real values where the narrow codes are ambiguous, and evaluate the factors that are not ranges."""
         for test in tests:
             if not test.span.exact and len(offsets):
                 offsets = _confirmed(chunk, test, offsets)
@@ -154,12 +154,12 @@ class Search:
         columns = [chunk.take(k, offsets) if k in used else _UNREAD for k in range(max(used, default=-1) + 1)]
         times = chunk.times[offsets] if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
-        found = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts, compute)
-        return SearchResult(offsets[found.mask.view(np.bool_)])
+        result = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts, compute)
+        return SearchResult(offsets[result.mask.view(np.bool_)])
 
 
 def _range_of(factor: Factor) -> tuple[int, Interval] | None:
-    """The attribute and the interval of a factor that is just that."""
+    """The attribute and the interval of a factor that is a single range; None if it is more than that."""
     if len(factor.terms) != 1:
         return None
     term = factor.terms[0]
@@ -202,13 +202,13 @@ def _padded(mask: Array) -> Array:
 
 def _offsets(mask: Array, first: int) -> Array:
     """The rows of a mask whose length is a multiple of 64. Counted first: fresh memory costs more than counting."""
-    found: Array = np.empty(np.count_nonzero(mask.view(np.bool_)), np.int64)
-    mask_offsets(mask.view(np.uint64), first, found)
-    return found
+    offsets: Array = np.empty(np.count_nonzero(mask.view(np.bool_)), np.int64)
+    mask_offsets(mask.view(np.uint64), first, offsets)
+    return offsets
 
 
 def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
-    """Without rows that share a code with an end of the interval and lie outside."""
+    """The offsets without rows that share a code with an end of the interval and lie outside."""
     codes = test.codes.codes[offsets]
     edge = np.flatnonzero((codes == test.span.first) | (codes == test.span.last))
     keys = chunk.take(test.index, offsets[edge]).order_keys()

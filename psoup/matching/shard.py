@@ -1,4 +1,4 @@
-"""Some consecutive tuples joined with all clauses of one index, set at a time.
+"""A shard: some consecutive tuples joined with all clauses of one index, set at a time.
 
     values --codes--> rows --reach--> cells --match lists, group--> pairs
                        |  `---> clauses of hot cells --.
@@ -6,9 +6,9 @@
                                   clauses in no list --'          `--> bitmaps --> AND --> rows
 
 The steps are the methods `plan`, `match` and `match_rest` of `ShardJoin`, and those of `psoup.matching.emission`,
-each one call of a kernel over all tuples or all clauses; nothing here loops over either. Clauses whose matches turn
-out to be many and that have no row of bits yet are left for `match_rest`, when they have one; this happens once for a
-clause and chunk. It knows no threads: joins of other tuples, and shares of the clauses of one, may run at once, as
+each one call of a kernel over all tuples or all clauses; nothing here loops over either. Clauses that turn out to have
+many matches, and no row of bits yet, are left for `match_rest`, when they have one; this happens once for a
+clause and chunk. It knows no threads: joins of other tuples, and shares of the clauses of one join, may run at once, as
 they write other words and other scratch.
 """
 
@@ -34,14 +34,14 @@ from psoup.results.runs import ONE_BLOCK, Run, new_starts
 
 _NOTHING: Array = np.zeros(0, np.int32)
 _ORDERED_FROM, _NEAR_BYTES = 1_024, 1 << 20
-"""Cells from which on they are visited in the order in which their lists lie, if the lists take more than so much."""
+"""Cells from which on they are visited in the order of their lists, if the lists take more than so many bytes."""
 
 
 @dataclass(slots=True)
 class ShardJoin:
     """`size` tuples from offset `start` of a chunk on, and one part of the index.
 
-    Whoever cuts it into shares plans it first. `scratches`: one for each share. `runs`: the matches that go to no row,
+    A caller that cuts it into shares plans it first. `scratches`: one for each share. `runs`: matches without a row,
     after `match`.
     """
 
@@ -60,7 +60,7 @@ class ShardJoin:
 
     @property
     def limit(self) -> int:
-        """Most tuples that are walked for a clause, and most pairs of one that is not."""
+        """Most tuples that are walked for a clause, and most pairs of a clause that is not."""
         return max(self.size // self.config.dense_share, min(self.size, self.config.sparse_floor))
 
     def encode(self) -> None:
@@ -79,7 +79,7 @@ class ShardJoin:
                 index.bounds[local].encode(self.values[attribute], base[local], self._codes[local])
 
     def plan(self, results: OpenResults) -> None:
-        """Find out what there is to do, after `encode`."""
+        """Plan the work, after `encode`."""
         self._encode(texts=True)
         codes, limit = self._codes, self.limit
         self.reached = _reach(self.part, codes, limit, self.scratches[0])
@@ -88,7 +88,7 @@ class ShardJoin:
             self.emission = Emission(self.part, codes, candidates, *sizes, results, self.scratches)
 
     def match(self, results: OpenResults, share: int = 0) -> None:
-        """Find the matches of a share of the clauses, in the first also of all lists; slots that have a row get them
+        """Find the matches of a share of the clauses, in the first also of all lists; those of slots that have a row go
         there."""
         if self.reached is None:
             self.plan(results)
@@ -103,12 +103,12 @@ class ShardJoin:
         return _NOTHING if self.emission is None else self.emission.needs()
 
     def match_rest(self, results: OpenResults, share: int = 0) -> None:
-        """Emit what was left, into the rows that there are now."""
+        """Emit the matches that were left, into the rows that there are now."""
         if self.emission is not None:
             self.emission.emit_rest(results, share)
 
     def _match_lists(self, codes: Array, reached: _Reached, results: OpenResults) -> None:
-        """Test the lists, and group what they match, as much at a time as the second cache holds."""
+        """Test the lists, and group their matches, as much at a time as the second cache holds."""
         part, index, lists = self.part, self.part.index, self.part.index.lists
         bits = max(1, (self.size - 1).bit_length())
         wide = int(index.slots[-1]) + 1 << bits > 1 << 32
@@ -152,15 +152,15 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
     most = len(lists.grid_attr) * codes.shape[1]
     seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)
     tuples, cells = scratch.get("tuples", most, np.int32), scratch.get("cells", most, np.int32)
-    size, found, tests = reach(
+    size, reached, tests = reach(
         codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
         lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells,
     )  # fmt: skip
-    looked_at, tuples, cells = index.rest, tuples[:found], cells[:found]
-    if size:  # in the order of the index: those of a cell lie everywhere in it
+    looked_at, tuples, cells = index.rest, tuples[:reached], cells[:reached]
+    if size:  # in the order of the index: the candidates of a cell lie everywhere in it
         every = np.concatenate([index.rest, candidates[:size]])
         looked_at = every[_order_of(every, scratch)]
-    if found >= _ORDERED_FROM and lists.alone and lists.listed_bytes > _NEAR_BYTES:
+    if reached >= _ORDERED_FROM and lists.alone and lists.listed_bytes > _NEAR_BYTES:
         order = _order_of(cells, scratch)
         tuples, cells = tuples[order], cells[order]
     return _Reached(looked_at, tuples, cells, tests)

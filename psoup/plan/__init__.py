@@ -1,1 +1,1 @@
-"""What a bound query is: its factors, its columns, its one canonical text. Knows no text of SQL."""
+"""The plan, that is a bound query: its factors, its columns, its one canonical text. Knows no text of SQL."""

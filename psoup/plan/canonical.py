@@ -1,4 +1,4 @@
-"""The one text that equal standing query clauses have, whatever their case, order, aliases and spelling were.
+"""Canonical text: equal standing query clauses have one text, whatever their case, order, aliases and spelling were.
 
     NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price > 3 ... is written   price >= 4 AND sym IN ('a', 'b')
     begin (now - 900 seconds)                ->   BEGIN (NOW - 15 MINUTES) END (NOW)
@@ -119,7 +119,7 @@ def literal_text(literal: Literal) -> str:
 
 
 def term_text(term: Term, name: str = "") -> str:
-    """A term as a condition on its attribute; `name` is the attribute's text if that is known."""
+    """A term as a condition on its attribute; `name`: the attribute's text if it is known."""
     name, kind = name or expr_text(term.attribute), term.attribute.type
     parts = _points(kind, term.intervals, name)
     if term.nulls:

@@ -1,8 +1,8 @@
-"""What an answer makes of the tuples that satisfy WHERE: a tree of frozen nodes, which all queries of one form share.
+"""Plans: what an answer makes of the tuples that satisfy WHERE, as a tree of frozen nodes that queries of a form share.
 
     Limit 10                               the first ten
       Sort price DESC                      in another order
-        Distinct                           one of those that show the same
+        Distinct                           the first of those that show the same
           Project sym, price               what a row shows
             Source trades BEGIN … END …    the tuples of a stream that are in its window and satisfy WHERE
 
@@ -57,7 +57,7 @@ class Source:
 
     place: int
     spec: StreamSpec
-    """As it was when the query was bound: columns that were added since are not the query's."""
+    """The stream's definition when the query was bound: columns that were added since are not the query's."""
     window: WindowClause
 
     @property
@@ -72,13 +72,13 @@ class Source:
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """What its rows show: the stream's columns."""
+        """The columns that its rows show: the stream's."""
         attributes = enumerate(self.spec.schema.attributes)
         return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """What its rows come ordered by: that of arrival."""
+        """The order of its rows: that of arrival."""
         return (OrderKey(AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, self.place)),)
 
     @property
@@ -88,19 +88,19 @@ class Source:
 
     @property
     def pattern(self) -> Pattern:
-        """How its rows come and leave."""
-        kept, begin = self.spec.retention, self.window.begin
-        forgets = kept.rows is not None or kept.duration is not None
+        """The update pattern: how its rows come and leave."""
+        retention, begin = self.spec.retention, self.window.begin
+        forgets = retention.rows is not None or retention.duration is not None
         return Pattern.WEAKEST if forgets or begin.anchor is Anchor.NOW else Pattern.MONOTONIC
 
     @property
     def label(self) -> str:
-        """The node without its inputs."""
+        """The node as text, without its inputs."""
         return f"Source {exact_name(self.spec.name)} {describe_window(self.window)}"
 
 
 class _Above:
-    """What is true of every node over one input, unless the node says otherwise."""
+    """Properties of every node over one input, unless the node says otherwise."""
 
     __slots__ = ()
 
@@ -118,12 +118,12 @@ class _Above:
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """What its rows show."""
+        """The columns that its rows show."""
         return self.input.schema
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """What its rows come ordered by."""
+        """The order of its rows."""
         return self.input.order
 
     @property
@@ -133,42 +133,42 @@ class _Above:
 
     @property
     def operator(self) -> Operator:
-        """Which rule of update patterns is its own."""
+        """The operator whose rule of update patterns is its own."""
         return Operator.UNARY_WEAKEST
 
     @property
     def pattern(self) -> Pattern:
-        """How its rows come and leave."""
+        """The update pattern: how its rows come and leave."""
         return RULES[self.operator]([self.input.pattern])
 
 
 @dataclass(frozen=True, slots=True)
 class Project(_Above):
-    """The SELECT list: what rows show. What shows NOW changes with it."""
+    """The SELECT list: what rows show. Rows that show NOW change with it."""
 
     input: Node
     outputs: tuple[Output, ...]
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """What its rows show."""
+        """The columns that its rows show."""
         return self.outputs
 
     @property
     def operator(self) -> Operator:
-        """Which rule of update patterns is its own."""
+        """The operator whose rule of update patterns is its own."""
         changing = any(reads_now(output.expr) for output in self.outputs)
         return Operator.STRICT if changing else Operator.UNARY_WEAKEST
 
     @property
     def label(self) -> str:
-        """The node without its inputs."""
+        """The node as text, without its inputs."""
         return f"Project {', '.join(map(str, self.outputs))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct(_Above):
-    """Of rows that show the same the first one, in the order of the input."""
+    """The first of the rows that show the same, in the order of the input."""
 
     input: Node
 
@@ -179,36 +179,36 @@ class Distinct(_Above):
 
     @property
     def operator(self) -> Operator:
-        """Which rule of update patterns is its own."""
+        """The operator whose rule of update patterns is its own."""
         return Operator.WEAK
 
     @property
     def label(self) -> str:
-        """The node without its inputs."""
+        """The node as text, without its inputs."""
         return "Distinct"
 
 
 @dataclass(frozen=True, slots=True)
 class Sort(_Above):
-    """The same rows by some keys; rows with equal keys stay in the order of the input."""
+    """The same rows sorted by some keys; rows with equal keys stay in the order of the input."""
 
     input: Node
     keys: tuple[OrderKey, ...]
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """What its rows come ordered by."""
+        """The order of its rows."""
         return (*self.keys, *self.input.order)
 
     @property
     def label(self) -> str:
-        """The node without its inputs."""
+        """The node as text, without its inputs."""
         return f"Sort {', '.join(map(str, self.keys))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit(_Above):
-    """The first rows of the input. None is pushed out by a later one if they come in order of arrival."""
+    """The first rows of the input. If rows come in order of arrival, no later row pushes one of them out."""
 
     input: Node
     rows: int
@@ -220,12 +220,12 @@ class Limit(_Above):
 
     @property
     def operator(self) -> Operator:
-        """Which rule of update patterns is its own."""
+        """The operator whose rule of update patterns is its own."""
         return Operator.UNARY_WEAKEST if _by_arrival(self.input) else Operator.STRICT
 
     @property
     def label(self) -> str:
-        """The node without its inputs."""
+        """The node as text, without its inputs."""
         return f"Limit {self.rows}"
 
 

@@ -5,8 +5,8 @@
     what goes in ──> RULES[kind of operator] ──> what comes out
 
 The paper labels the leaves (windows) as weakest; a window that only grows is monotonic here. It calls a pattern weak if
-the time at which a row leaves is known when it comes. Of a window of the last n rows nobody knows that, but its rows
-leave in the order in which they came; so a weak row is here one that leaves with the tuples it is made of, whenever.
+the time at which a row leaves is known when it comes. For a window of the last n rows that is not known, but its rows
+leave in the order in which they came; so a row is weak here if it leaves with the tuples it is made of, whenever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 class Pattern(enum.IntEnum):
-    """The simplest first: what combines two inputs has the greater one at least."""
+    """The simplest first: an operator with two inputs has at least the greater pattern of both."""
 
     MONOTONIC = 0
     WEAKEST = 1
@@ -25,12 +25,12 @@ class Pattern(enum.IntEnum):
 
     @property
     def title(self) -> str:
-        """The paper's name."""
+        """The name in the paper."""
         return "monotonic" if self is Pattern.MONOTONIC else f"{self.name.lower()} non-monotonic"
 
     @property
     def meaning(self) -> str:
-        """In plain words, of the rows of an answer."""
+        """The pattern in plain words, of the rows of an answer."""
         return _MEANINGS[self]
 
 
@@ -56,7 +56,7 @@ Rule = Callable[[Sequence[Pattern]], Pattern]
 
 
 def _weak(inputs: Sequence[Pattern]) -> Pattern:
-    """Nothing leaves where nothing leaves the inputs: the paper leaves such queries out."""
+    """Weak, unless nothing leaves the inputs: then nothing leaves. The paper leaves such queries out."""
     worst = max(inputs)
     return worst if worst is Pattern.MONOTONIC else max(worst, Pattern.WEAK)
 

@@ -1,4 +1,4 @@
-"""Standing queries after binding, what the engine joins with data: one query, and many clauses of one form as columns.
+"""Standing queries after binding, as the engine joins them with data: single ones, and clauses of a form as columns.
 
 StandingQuery    its factors, sources and plan                          one by one
 ClauseColumns    the intervals of each attribute: a key for each clause a block of a million, without an object each
@@ -22,7 +22,7 @@ from psoup.plan.nodes import Node, Output, Source
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """One end of an interval in each of n clauses: at the key of each, or (`past`) just past it.
+    """An end of an interval in each of n clauses: at the key of each, or (`past`) just past it.
 
     `keys`: int64[n], or a LargeBinaryArray without NULL for TEXT. `open`: bool[n], where there is no such end.
     """
@@ -32,14 +32,14 @@ class Edges:
     open: Array
 
     def take(self, rows: Array) -> Edges:
-        """Those of some clauses (int64[k])."""
+        """The ends of some clauses (int64[k])."""
         keys = self.keys[rows] if isinstance(self.keys, np.ndarray) else self.keys.take(pa.array(rows))
         return Edges(keys, self.past, self.open[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class TermColumn:
-    """A factor of each of n clauses: the key of `attribute` lies in one interval. An end that none has is None.
+    """A factor of each of n clauses: the key of `attribute` lies in one interval. An end that no clause has is None.
 
     Keys that are int64 have both ends: where an end is open, its key is the least or the greatest of the type.
     """
@@ -49,14 +49,14 @@ class TermColumn:
     high: Edges | None
 
     def take(self, rows: Array) -> TermColumn:
-        """Those of some clauses (int64[k])."""
+        """The factors of some clauses (int64[k])."""
         low, high = (None if edges is None else edges.take(rows) for edges in (self.low, self.high))
         return TermColumn(self.attribute, low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseColumns:
-    """`count` clauses of one form: a factor of each column of `terms`, and all of `fixed`. No two concern the same.
+    """`count` clauses of one form: a factor of each column of `terms`, and all of `fixed`; their attributes differ.
 
     `never`: bool[count], clauses that no tuple satisfies, whatever their columns say; None if there is none.
     """
@@ -78,7 +78,7 @@ Parameter = bool | int | float | str | Decimal | datetime.datetime | datetime.da
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a query selects of one stream: FROM and WHERE of a source.
+    """The part of one stream that a query selects: FROM and WHERE of a source.
 
     `clause` is the canonical FROM-WHERE text, the identity of the standing query clause (SQC) that queries share:
     equal clauses of one stream have equal factors. `factors` () matches every tuple.
@@ -91,9 +91,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class StandingQuery:
-    """A registered text, bound: what it selects of each source of its plan, in the order of FROM.
+    """A registered text, bound: its selection of each source of its plan, in the order of FROM.
 
-    Today there is one, and `stream`, `window`, `clause` and `factors` are that one's.
+    Today there is one source, and `stream`, `window`, `clause` and `factors` are those of that source.
     """
 
     text: str
@@ -125,6 +125,6 @@ class StandingQuery:
 
     @property
     def factors(self) -> tuple[Factor, ...]:
-        """What a tuple must satisfy."""
+        """The factors that a tuple must satisfy."""
         (selection,) = self.selections
         return selection.factors

@@ -23,14 +23,14 @@ Pairs = tuple[Array, Array]
 
 
 def pairs_at(results: ChunkResults, offsets: Array) -> Pairs:
-    """Which covered clauses matched the tuples at `offsets`, int64, each once. O(columns + lists of the chunk)."""
+    """Find the covered clauses that matched tuples at `offsets`, int64, each once. O(columns + lists of the chunk)."""
     place = _places(offsets)
-    found = [_in_pack(pack, offsets, place) for pack in results.packs]
+    pairs = [_in_pack(pack, offsets, place) for pack in results.packs]
     if results.open is not None:
-        found.append(_in_open(results.open, offsets, place))
-    if not found:
+        pairs.append(_in_open(results.open, offsets, place))
+    if not pairs:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([ids for ids, _ in found]), np.concatenate([which for _, which in found])
+    return np.concatenate([ids for ids, _ in pairs]), np.concatenate([which for _, which in pairs])
 
 
 def open_pairs_at(view: OpenView, offsets: Array) -> Pairs:
@@ -39,7 +39,7 @@ def open_pairs_at(view: OpenView, offsets: Array) -> Pairs:
 
 
 def _places(offsets: Array) -> Array:
-    """By offset, its position in `offsets`, or -1: int32."""
+    """The position of each offset in `offsets`, or -1: int32."""
     place: Array = np.full(CHUNK_ROWS, -1, np.int32)
     place[offsets] = np.arange(len(offsets), dtype=np.int32)
     return place
@@ -56,10 +56,10 @@ def _in_pack(pack: Pack, offsets: Array, place: Array) -> Pairs:
 
 
 def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
-    """Matches of rows, and those of runs that the rows do not have.
+    """Find the matches of rows, and matches of runs that the rows do not have.
 
-    Sealing writes the pairs of runs to rows that a view of before shares: what counts is what the rows say in one look,
-    as they may say more a moment later.
+    Sealing writes the pairs of runs to rows that an earlier view shares. So each row is read once: it may hold more
+    matches a moment later.
     """
     row_of_slot = view.row_of_slot
     with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < view.count))
@@ -71,8 +71,8 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Pairs:
     for run in view.runs:
         at = place[run.offsets]
         hits = np.flatnonzero(at >= 0)
-        known = position[run.slots[hits]]
-        hits = hits[(known < 0) | ~in_rows[known, at[hits]]] if len(with_row) else hits
+        row_places = position[run.slots[hits]]
+        hits = hits[(row_places < 0) | ~in_rows[row_places, at[hits]]] if len(with_row) else hits
         slots.append(run.slots[hits].astype(np.int64))
         which.append(at[hits])
     return view.sqc_of_slot[np.concatenate(slots)], np.concatenate(which)

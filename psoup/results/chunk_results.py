@@ -1,11 +1,11 @@
-"""What is known of one chunk: the open form until it is sealed, packs afterwards, and which clauses are covered.
+"""Results of one chunk: the open form until it is sealed, packs afterwards, and which clauses are covered.
 
     covered_before   clauses with a smaller SQC ID were evaluated while the chunk was open, or all at once later
     late             SQC IDs evaluated one by one since
-    gaps             exceptions: clauses that were not evaluated over all of the chunk, or over nothing of it
+    gaps             exceptions: clauses that were not evaluated over all of the chunk, or not over any tuple of it
     not covered      is not "no match": a reader that asks evaluates the pair
 
-Immutable: every change is a new value, so a reader's is never touched.
+Immutable: every change is a new value, so the value that a reader holds is never touched.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ChunkResults:
     errors: Mapping[int, int] = field(default_factory=lambda: _NO_ERRORS)
     """Evaluation errors in the chunk, by derived attribute."""
     evicted: bool = False
-    """Results were given up for memory; maintenance does not bring them back by itself."""
+    """Results were given up for memory; maintenance does not bring them back on its own."""
     compacted: int = 0
-    """Unregistrations up to this one have left the packs."""
+    """How many clauses had died when the packs were last compacted (`psoup.engine.stream.deaths`)."""
     charged: int = 0
     """Bytes of the open form; 0 once sealed."""
     gaps: Gaps = NO_GAPS
@@ -51,7 +51,7 @@ class ChunkResults:
 
     @property
     def closed(self) -> bool:
-        """Whether the chunk gets no more tuples. The open one covers every clause there will be."""
+        """Whether the chunk gets no more tuples. An open chunk covers every clause there will be."""
         return self.covered_before < ALL
 
     def covers(self, sqc_id: int) -> bool:
@@ -75,7 +75,7 @@ class ChunkResults:
         return np.zeros(0, np.int64)
 
     def form(self, sqc_id: int, slot: int) -> str:
-        """How the clause's column is kept: row, run, row+run, list, bitmap, empty, or uncovered."""
+        """The form of the clause's column: row, run, row+run, list, bitmap, empty, or uncovered."""
         if not self.covers(sqc_id):
             return "uncovered"
         if self.open is not None and sqc_id < self.covered_before:
@@ -87,11 +87,11 @@ class ChunkResults:
         return "empty"
 
     def sealed(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The open form replaced by `pack`, beside what was covered since."""
+        """The results with `pack` in place of the open form, beside what was covered since."""
         return replace(self, open=None, charged=0).with_pack(pack, most_packs)
 
     def with_pack(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """One more pack; more than `most_packs` become one."""
+        """The results with one more pack; more than `most_packs` become one."""
         packs = [*self.packs, pack] if len(pack.ids) else [*self.packs]
         if len(packs) > most_packs:
             packs = [merge_packs(packs)]
@@ -106,9 +106,9 @@ class ChunkResults:
         except_for: Array = NO_GAPS.ids,
         most_packs: int = _MOST_PACKS,
     ) -> ChunkResults:
-        """`sqc_ids` evaluated, which leaves none uncovered below `before` but `except_for` (SQC IDs, int64[k]).
+        """The results with `sqc_ids` evaluated: below `before`, only `except_for` (SQC IDs, int64[k]) is uncovered.
 
-        O(packs) when they become many. `errors` are of the whole chunk, so they replace what was counted before: that
+        O(packs) when they become many. `errors` are of the whole chunk, so they replace earlier counts: these
         may be of a part only, if no clause used the expression for a while.
         """
         ensure(self.open is None, self, "a chunk is covered before it is sealed")
@@ -120,14 +120,14 @@ class ChunkResults:
         return replace(packed, covered_before=mark, late=late, errors=merged, evicted=False, gaps=gaps)
 
     def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
-        """No columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""
+        """The results without columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""
         packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
         late = self.late.difference(dead.tolist())
-        kept = MappingProxyType(dict(errors))
-        return replace(self, packs=packs, late=late, compacted=upto, errors=kept, gaps=self.gaps.without(dead))
+        counts = MappingProxyType(dict(errors))
+        return replace(self, packs=packs, late=late, compacted=upto, errors=counts, gaps=self.gaps.without(dead))
 
     def give_up(self) -> ChunkResults:
-        """All columns dropped: every pair is uncovered."""
+        """The results with all columns dropped: every pair is uncovered."""
         return replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True, gaps=NO_GAPS)
 
     @property
@@ -136,7 +136,7 @@ class ChunkResults:
         return self.charged + sum(pack.nbytes for pack in self.packs)
 
     def check(self, length: int, list_limit: int) -> None:
-        """Packs and exceptions are sound, and an exception is of a clause that counts as covered otherwise."""
+        """Check packs and exceptions, and that an exception is of a clause that counts as covered otherwise."""
         for pack in self.packs:
             pack.check(length, list_limit)
         self.gaps.check(length)
@@ -145,4 +145,4 @@ class ChunkResults:
 
 
 UNCOVERED = ChunkResults(None, covered_before=0, evicted=True)
-"""Of a chunk in the archive: whoever asks evaluates."""
+"""Results of a chunk in the archive: readers evaluate when they ask."""

@@ -3,8 +3,8 @@
     ids    int64[k]   SQC IDs, ascending        5    9   12
     first  int32[k]   offsets in the chunk      0  512    0        clause 9 was evaluated over the first 512 tuples
 
-Such a clause was not in the index when these tuples came: its evaluation had failed, or it had been taken out. What a
-chunk keeps of it from that offset on says nothing; whoever asks evaluates. Immutable, so chunks share one where the
+Such a clause was not in the index when these tuples came: its evaluation had failed, or it had been taken out. From
+that offset on the chunk's results say nothing of it; readers evaluate. Immutable, so chunks share one value where the
 same clauses stay out.
 """
 
@@ -18,12 +18,12 @@ from psoup.columns import Array
 from psoup.invariants import ensure
 
 WHOLE = 2**31 - 1
-"""Where a clause without an exception is evaluated to: above every offset."""
+"""The end of evaluation of a clause without an exception: above every offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """See the module."""
+    """Exceptions of one chunk; see the module."""
 
     ids: Array
     first: Array
@@ -39,7 +39,7 @@ class Gaps:
         return int(self.first[at]) if at < len(self.ids) and self.ids[at] == sqc_id else WHOLE
 
     def joined(self, ids: Array, offset: int) -> Gaps:
-        """With further clauses (int64[n], any order) from `offset` on; of two offsets of one the lesser. O(k + n)."""
+        """Add clauses (int64[n], any order) from `offset` on; a clause with two offsets keeps the lesser. O(k + n)."""
         if not len(ids):
             return self
         both = np.concatenate([self.ids, ids])
@@ -51,7 +51,7 @@ class Gaps:
         return Gaps(both[new], first[new])
 
     def without(self, dead: Array) -> Gaps:
-        """Without the SQC IDs `dead`; itself if it has none of them."""
+        """The exceptions without the SQC IDs `dead`; itself if it has none of them."""
         if not len(self.ids):
             return self
         keep = ~np.isin(self.ids, dead)
@@ -63,7 +63,7 @@ class Gaps:
         return self.ids.nbytes + self.first.nbytes
 
     def check(self, length: int) -> None:
-        """IDs ascend, and no offset lies past the chunk."""
+        """Check that IDs ascend, and that no offset lies past the chunk."""
         ids, first = self.ids, self.first
         ensure(len(ids) == len(first), self, "a clause has no offset", ids=ids, first=first)
         ensure((np.diff(ids) > 0).all(), self, "SQC IDs are not ascending", ids=ids)

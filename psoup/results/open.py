@@ -33,10 +33,10 @@ _FIRST_ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class OpenView:
-    """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, who owns each slot.
+    """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, the clause in each slot.
     `count`: how many of `rows` are in use.
 
-    A match may be in the row and in a run too: sealing writes those of the runs to the rows, while others read.
+    A match may be in the row and in a run too: sealing writes matches of runs to the rows, while others read.
     """
 
     sqc_of_slot: Array
@@ -46,27 +46,27 @@ class OpenView:
     runs: tuple[Run, ...]
     length: int
     spare: int = 0
-    """Bytes of room for rows that nobody uses."""
+    """Bytes of room for rows that are not in use."""
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
         """Offsets in [start, stop) that the clause in `slot` matched, ascending, int64. O(result + words)."""
-        parts, found = list[Array](), np.empty(max(stop - start, 0), np.int64)
+        parts, offsets = list[Array](), np.empty(max(stop - start, 0), np.int64)
         for run in self.runs:
-            count = find_pairs(run.slots, run.offsets, run.starts, slot, start, stop, found)
+            count = find_pairs(run.slots, run.offsets, run.starts, slot, start, stop, offsets)
             if count:
-                parts.append(found[:count])
-                found = np.empty(len(found), np.int64)
+                parts.append(offsets[:count])
+                offsets = np.empty(len(offsets), np.int64)
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
         if not 0 <= row < self.count:
             return np.concatenate(parts) if parts else np.zeros(0, np.int64)
         blocks = self.rows[:, row]
         words = blocks.flatten() if parts else blocks.reshape(-1)
-        for part in parts:  # some may be in both, and lie anywhere: as bits they come in order, and once
+        for part in parts:  # a match may be in both, and anywhere: as bits they come in order, and once
             offsets_to_bits(part.astype(np.uint16), words)
-        return found[: bits_to_offsets(words, start, stop, found)]
+        return offsets[: bits_to_offsets(words, start, stop, offsets)]
 
     def form(self, slot: int) -> str:
-        """`row`, `run`, `row+run` or `empty`: how the column of `slot` is kept."""
+        """The form of the column of `slot`: `row`, `run`, `row+run` or `empty`."""
         row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < self.count
         run = any(run.count(slot) for run in self.runs)
         return "+".join(name for name, there in (("row", row), ("run", run)) if there) or "empty"
@@ -123,7 +123,7 @@ class OpenResults:
         """Add matches that are later than all other matches of their slots."""
         if not len(run.slots):
             return
-        # Before, not after: the last piece of a chunk leaves its runs to be merged by whoever seals the chunk.
+        # Before, not after: the last piece of a chunk leaves its runs to be merged by the sealing task.
         tier, large = self._config.shape.tier, self._config.shape.large_run
         while len(self.runs) >= tier:
             last = len(self.runs[-1].slots)
@@ -137,9 +137,9 @@ class OpenResults:
         self.runs.append(run)
 
     def _promote(self, run: Run) -> Run:
-        """Move the pairs of slots that have many here, and no row, to rows of their own; returns the others.
+        """Move the pairs of slots that have many here, and no row, to rows of their own; returns the other pairs.
 
-        A slot that has a row keeps its pairs: a view taken before would see them twice. O(pairs) if there are any.
+        A slot that has a row keeps its pairs: an earlier view would see them twice. O(pairs) if there are any.
         """
         if len(run.slots) <= self._dense_from:
             return run
@@ -155,7 +155,7 @@ class OpenResults:
         return grouped(run.slots[~moved], run.offsets[~moved])
 
     def clear(self) -> None:
-        """Hold nothing, with room for as much as before. No view may be left: its rows are written over."""
+        """Drop all results, keeping the room. No view may be left: its rows are written over."""
         self.rows[:, : self._row_count] = 0
         self.row_of_slot[:] = -1
         self._row_count = 0
@@ -181,16 +181,16 @@ class OpenResults:
             self.append_run(grouped(np.full(count, slot, np.uint32), offsets))
 
     def view(self, length: int, sqc_of_slot: Array) -> OpenView:
-        """What readers see of the first `length` tuples. O(runs)."""
+        """The results of the first `length` tuples for readers. O(runs)."""
         runs, spare = tuple(self.runs), self.room.nbytes
         return OpenView(sqc_of_slot, self.row_of_slot, self.rows, self._row_count, runs, length, spare)
 
     def leave_out(self, sqc_ids: Array, offset: int) -> None:
-        """Clauses (int64[k]) were not evaluated from `offset` on. O(k + exceptions)."""
+        """Note that clauses (int64[k]) were not evaluated from `offset` on. O(k + exceptions)."""
         self.gaps = self.gaps.joined(sqc_ids, offset)
 
     def successor(self, slots: int, gaps: Gaps = NO_GAPS) -> OpenResults:
-        """Nothing yet, of the chunk that follows; `gaps`: clauses that are not evaluated over it."""
+        """Empty results for the chunk that follows; `gaps`: clauses that are not evaluated over it."""
         following = OpenResults(self._config, slots, self.room)
         following.gaps = gaps
         return following
@@ -198,19 +198,19 @@ class OpenResults:
     def without(self, slots: Array, used: int, errors: Mapping[int, int]) -> OpenResults:
         """A copy that names none of `slots`, and only slots below `used`; the original stays for its readers.
 
-        `errors`: those that are still of use. O(results).
+        `errors`: counts that are still of use. O(results).
         """
-        kept = self.successor(used)
+        rebuilt = self.successor(used)
         dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
         dead[slots] = True
         live = np.flatnonzero((self.row_of_slot >= 0) & ~dead)
-        kept.ensure_rows(live)
-        kept.rows[:, kept.row_of_slot[live]] = self.rows[:, self.row_of_slot[live]]
+        rebuilt.ensure_rows(live)
+        rebuilt.rows[:, rebuilt.row_of_slot[live]] = self.rows[:, self.row_of_slot[live]]
         for run in self.runs:
             keep = ~dead[run.slots]
-            kept.append_run(grouped(run.slots[keep], run.offsets[keep]))
-        kept.errors, kept.gaps = dict(errors), self.gaps
-        return kept
+            rebuilt.append_run(grouped(run.slots[keep], run.offsets[keep]))
+        rebuilt.errors, rebuilt.gaps = dict(errors), self.gaps
+        return rebuilt
 
     @property
     def nbytes(self) -> int:
@@ -219,7 +219,7 @@ class OpenResults:
         return self._row_count * self._config.chunk_rows // 8 + runs + self.row_of_slot.nbytes
 
     def check_counts(self) -> None:
-        """Rows in use are there, and the newest run is whole. O(1)."""
+        """Check that rows in use have memory, and that the newest run is whole. O(1)."""
         if self._row_count > self.rows.shape[1]:
             raise corrupt(self, "more rows are in use than there are", count=self._row_count, rows=self.rows.shape[1])
         run = self.runs[-1] if self.runs else None
@@ -227,7 +227,7 @@ class OpenResults:
             raise corrupt(run, "a pair is in no block", slots=len(run.slots), offsets=len(run.offsets))
 
     def check(self, length: int) -> None:
-        """Rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
+        """Check that rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
         self.gaps.check(length)
         self.room.check()
         owned = self.row_of_slot[self.row_of_slot >= 0]
@@ -236,8 +236,8 @@ class OpenResults:
         late = np.zeros(64, np.int64)
         for row in range(self._row_count):
             words, stop = self.rows[:, row].reshape(-1), min(self._config.chunk_rows, (length | 63) + 1)
-            found = bits_to_offsets(words, length, stop, late) if stop > length else 0
-            past = found or words[(length + 63) // 64 :].any()
+            count = bits_to_offsets(words, length, stop, late) if stop > length else 0
+            past = count or words[(length + 63) // 64 :].any()
             ensure(not past, self, "a bit lies past the tuples", row=row, length=length)
         for run in self.runs:
             run.check()

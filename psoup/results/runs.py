@@ -1,11 +1,11 @@
 """Matches in the order they came, grouped so that those of one clause are found quickly: a run.
 
-    Run   slots    uint32[k]     who matched            a bucket of slots after the other, block after block:
+    Run   slots    uint32[k]     which clause matched   a bucket of slots after the other, block after block:
           offsets  uint16[k]     which tuple            `psoup.kernels.runs`
           starts   int64[blocks, BUCKETS + 1]           where each bucket of each block begins
 
 Offsets of one slot ascend, within a run and from one run to the next. Nothing is ordered by slot until a chunk is
-sealed (`by_slot`). Immutable; which clause a slot belongs to is not known here.
+sealed (`by_slot`). Immutable; it does not say which clause a slot belongs to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ONE_BLOCK = 1 << 16
 
 
 class Run(NamedTuple):
-    """See the module."""
+    """A run of matches; see the module."""
 
     slots: Array
     offsets: Array
@@ -40,7 +40,7 @@ class Run(NamedTuple):
         return self.slots.nbytes + self.offsets.nbytes + self.starts.nbytes
 
     def check(self) -> None:
-        """Every pair is in its bucket, buckets in their blocks, and the offsets of a slot ascend."""
+        """Check that every pair is in its bucket, buckets in their blocks, and that the offsets of a slot ascend."""
         at = 0
         for block in self.starts:
             ensure(block[0] == at, self, "blocks do not lie one behind the other", starts=self.starts[:, 0])
@@ -62,13 +62,13 @@ def new_starts(blocks: int) -> Array:
 def grouped(slots: Array, offsets: Array) -> Run:
     """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs).
 
-    In blocks, as the buckets of millions of pairs lie too far apart, and are so large that each had to be put in order.
+    In blocks, as with millions of pairs buckets lie too far apart, and grow so large that each had to be sorted.
     """
     blocks = new_starts(max(1, -(-len(slots) // ONE_BLOCK)))
     run = Run(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), blocks)
     for at, starts in zip(range(0, len(blocks) * ONE_BLOCK, ONE_BLOCK), blocks, strict=True):
-        own = slice(at, at + ONE_BLOCK)
-        group_pairs(slots[own], offsets[own], at, starts, run.slots, run.offsets)
+        block = slice(at, at + ONE_BLOCK)
+        group_pairs(slots[block], offsets[block], at, starts, run.slots, run.offsets)
     return run
 
 

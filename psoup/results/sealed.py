@@ -58,8 +58,8 @@ class Pack:
         if place >= 0:
             low, high = offset_range(self.lists, place, place + count, start, stop)
             return self.lists[low:high].astype(np.int64)
-        found = np.empty(min(stop - start, count), np.int64)
-        return found[: bits_to_offsets(self.bitmaps[~place], start, stop, found)]
+        offsets = np.empty(min(stop - start, count), np.int64)
+        return offsets[: bits_to_offsets(self.bitmaps[~place], start, stop, offsets)]
 
     def bitmap(self, at: int, length: int) -> frozenbitarray:
         """The column as a bitarray of `length` bits; a bitmap column is shared, not copied."""
@@ -80,7 +80,7 @@ class Pack:
         return self if keep.all() else _select([self], [keep])
 
     def check(self, length: int, list_limit: int) -> None:
-        """IDs ascend; every column has as many matches as it says, all below `length`; lists and bitmaps by size."""
+        """Check that IDs ascend; every column has its count of matches, all below `length`, in the right form."""
         ensure((np.diff(self.ids) > 0).all(), self, "SQC IDs are not ascending", ids=self.ids)
         for at in range(len(self.ids)):
             offsets, clause, count = self.offsets(at, 0, length), self.ids[at], self.counts[at]
@@ -105,8 +105,8 @@ class Pack:
 def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | None = None) -> Pack:
     """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results).
 
-    Matches of a slot's runs go to its row in place, where it has one: see `OpenView`. `room`: where memory for the
-    bitmaps is taken from.
+    Matches in a slot's runs are written to its row in place, if it has one: see `OpenView`. `room`: has memory for the
+    bitmaps.
     """
     slots, offsets = by_slot(view.runs)
     live = sqc_of_slot[slots] >= 0
@@ -143,7 +143,7 @@ def _lists(rows: Array, which: Array, counts: Array) -> Array:
 
 
 def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: RowRoom | None) -> Array:
-    """A bitmap of each of some rows; then of each of some lists, which are one behind the other and have `counts`."""
+    """A bitmap for each of some rows, then for each of some lists, which are one behind the other and have `counts`."""
     size, words = len(which) + len(counts), rows.shape[0] * rows.shape[2]
     bitmaps = np.empty((size, words), np.uint64) if room is None else room.bitmaps(size)
     gather_rows(rows, which, bitmaps)
@@ -153,7 +153,7 @@ def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: Row
 
 
 def _groups(slots: Array) -> tuple[Array, Array]:
-    """Of slots that lie side by side: each once, and how often it comes."""
+    """For slots with equal ones side by side: each slot once, and how often it comes."""
     new: Array = np.ones(len(slots), np.bool_)
     np.not_equal(slots[1:], slots[:-1], out=new[1:])
     starts = np.flatnonzero(new)
@@ -161,7 +161,7 @@ def _groups(slots: Array) -> tuple[Array, Array]:
 
 
 def order_of(ids: Array) -> Array:
-    """The positions of int64 in ascending order, equal ones in theirs. Not by comparison: there may be a million."""
+    """The positions of int64 in ascending order, stable. Not by comparison: there may be a million."""
     order, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     order_keys(ids, order, spare)
     return order

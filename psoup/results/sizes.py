@@ -1,7 +1,7 @@
 """How large results are, by clause: matches, and the bytes that keep them.
 
-A column's bytes are those of its matches (a row of bits, a list, pairs in runs) and of its entry in the pack. What a
-chunk keeps for all clauses together (tables by slot) is nobody's.
+The bytes of a column are those of its matches (a row of bits, a list, pairs in runs) and of its entry in the pack.
+Tables by slot, which a chunk keeps for all clauses together, are charged to none of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int
 
 
 def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array, Array]:
-    """Matches and bytes of all chunks for each slot, int64; `owners`: int64, the SQC ID in each slot.
+    """Matches and bytes in all chunks for each slot, int64; `owners`: int64, the SQC ID in each slot.
 
     O(columns + rows of bits).
     """
@@ -43,9 +43,9 @@ def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array,
     for results in chunks:
         if results.open is not None:
             counts, sizes = _open_sizes(results.open, len(owners))
-            own = np.flatnonzero(results.open.sqc_of_slot[: len(owners)] == owners[: len(results.open.sqc_of_slot)])
-            matched[own] += counts[own]
-            size[own] += sizes[own]
+            at = np.flatnonzero(results.open.sqc_of_slot[: len(owners)] == owners[: len(results.open.sqc_of_slot)])
+            matched[at] += counts[at]
+            size[at] += sizes[at]
         for pack in results.packs:
             slots, mine = _slots_of(pack.ids, owners, order)
             matched[slots] += pack.counts[mine]
@@ -54,7 +54,7 @@ def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array,
 
 
 def _slots_of(ids: Array, owners: Array, order: Array) -> tuple[Array, Array]:
-    """The slots of those of `ids` (no two equal) that have one, and which these are; `order` sorts `owners`."""
+    """The slots of those `ids` (no two equal) that have one, and which of them these are; `order` sorts `owners`."""
     at = np.minimum(np.searchsorted(owners, ids, sorter=order), len(order) - 1)
     mine = np.flatnonzero(owners[order[at]] == ids)
     return order[at[mine]], mine
