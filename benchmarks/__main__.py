@@ -58,6 +58,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "register": registration.rows,
     "register.one": one.rows,
     "invoke.w": invocation.rows,
+    "ask.w": invocation.ask_rows,
     "push.grpc": wire.push_rows,
     "push.far": far.rows,
     "push.durable": durability.push_rows,

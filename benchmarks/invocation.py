@@ -1,9 +1,10 @@
 """Rows `invoke.*`: how fast a client that comes back has its answer, SELECT * over the window, as an Arrow table.
 
 PSoup keeps which tuples match; an invocation finds the window and gathers them. Engines evaluate the query from scratch
-over a table that holds the window and nothing else. A figure is the median over the queries of each query's median;
-the spread is over the queries, whose answers differ in size. The window ends in an open chunk and reaches into sealed
-ones.
+over a table that holds the window and nothing else. Rows `ask.*` are of the same statements, asked once: it evaluates
+from scratch, too, and stands beside engines and beside itself with the queries registered. A figure is the median over
+the queries of each query's median; the spread is over the queries, whose answers differ in size. The window ends in an
+open chunk and reaches into sealed ones.
 """
 
 from __future__ import annotations
@@ -47,6 +48,14 @@ def rows(run: Run) -> Iterator[Row]:
         yield from run.part(measured, name)
 
 
+def ask_rows(run: Run) -> Iterator[Row]:
+    """Rows of questions, for two windows."""
+    for window in run.of((32_768, MILLION), (32_768,), (32_768, MILLION)):
+        name = f"ask.w{'1m' if window == MILLION else window}.f4"
+        repeats, queries = run.of(11, 5, 1), run.of(QUERIES, QUERIES, 3)
+        yield from run.part(partial(asked, name, run.of(window, window, 4_096), repeats, queries), name)
+
+
 def shape(
     name: str,
     window: int,
@@ -77,6 +86,27 @@ def shape(
         peer.close()
 
 
+def asked(name: str, window: int, repeats: int, queries: int) -> Iterator[Row]:
+    """Rows of questions: beside the same queries registered, and the two fastest engines, whose texts are prepared."""
+    standing = make_queries(queries, 4)
+    columns = make_columns(-(-window // CHUNK) * CHUNK + OPEN)
+    local, ids = _load(standing, columns, window)
+    kept, texts = columns[:, -window:], [query.statement(window) for query in standing]
+    peers, missing = made(quick_scans(kept, standing))
+    _check(local, ids, standing, kept, peers)
+    for query_id, text in zip(ids, texts, strict=True):
+        if not local.ask(text).to_table().equals(local.invoke(query_id).to_table()):
+            raise AssertionError(f"asked and registered, {text!r} differ")
+    turns: list[list[Callable[[], object]]] = [[partial(_ask, local, text) for text in texts]]
+    turns += [[partial(_invoke, local, query_id) for query_id in ids]]
+    turns += [[partial(peer.invoke, n) for n in range(peer.queries)] for peer in peers]
+    ours, *theirs = [Sample.of(medians) for medians in in_turns(turns, repeats)]
+    named = list(zip(["PSoup, registered", *(peer.name for peer in peers)], theirs, strict=True))
+    yield from beside(name, ours, "us", named, missing)
+    for peer in peers:
+        peer.close()
+
+
 def in_turns(turns: Sequence[Sequence[Callable[[], object]]], repeats: int) -> list[list[float]]:
     """Microseconds of each engine's every query, the median of `repeats`; engines take turns, query by query.
 
@@ -93,6 +123,10 @@ def in_turns(turns: Sequence[Sequence[Callable[[], object]]], repeats: int) -> l
 
 def _invoke(local: LocalPSoup, query_id: int) -> object:
     return local.invoke(query_id).to_table()
+
+
+def _ask(local: LocalPSoup, sql: str) -> object:
+    return local.ask(sql).to_table()
 
 
 def _load(queries: Sequence[Query], columns: Columns, window: int) -> tuple[LocalPSoup, list[int]]:
