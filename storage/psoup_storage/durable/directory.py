@@ -5,14 +5,14 @@
       psoup.db             0600, the database: catalog, log, manifest
       psoup.db-wal         its write-ahead log
       chunks/              stored chunks, as Parquet
-      incoming/            what jobs write, to be taken in; made when one begins
-      covers/              what jobs found in stored chunks; see `covering`
+      incoming/            job directories that wait to be attached; made when the first job begins
+      covers/              matches that jobs found in stored chunks; see `covering`
       cache/               compiled kernels, where there is no other place for them
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
 
 The lock ends with the process, however that ends. Nothing here knows what the database holds. Notes outlive the process
-and need not outlive the machine: written in place and not synced, at some microseconds each. After a power cut one may
-be gone, or an older one. A note is one line, whole; anything else counts as nothing.
+and need not outlive the machine: written in place and not synced, at some microseconds each. After a power cut a note
+may be missing, or be an older one. A note is a whole line; a piece of a line counts as no note.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Notes:
-    """Of one data directory. One thread at a time for each name."""
+    """The notes of one data directory. One thread at a time for each name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class Notes:
         return line.decode("utf-8", "replace") if end else ""
 
     def write(self, name: str, text: str) -> None:
-        """Put `text`, one line, in the place of the note; empty for none. A disk that takes no note stops nothing."""
+        """Replace the note by `text`, one line; an empty text removes it. A disk that takes no note stops nothing."""
         try:
             file = self._files.get(name)
             if file is None:
@@ -80,16 +80,17 @@ DATABASE = "psoup.db"
 LOCK = "lock"
 INCOMING = "incoming"
 CACHE = "cache"
-"""Compiled kernels, where neither the install nor HOME can keep them."""
+"""The folder of compiled kernels, where neither the install nor HOME can keep them."""
 _NEW = {LOCK, "chunks", "lost+found", CACHE}
-"""What a directory may hold before there is a database: a first start that was cut off, the root of a file system."""
+"""Names that a directory may hold before its database: of a first start that was cut off, of a file system's root."""
 
 
 class DataDirectory:
-    """An existing, private, locked directory; made if it is not there.
+    """An existing, private, locked directory; made if it is missing.
 
     Raises InvalidInput that names the directory: reason DATA_DIR_IN_USE if another service holds it, DATA_DIR if it
-    cannot be made, entered or written, or holds other things. `to_look`: not to serve it; the way out is another one.
+    cannot be made, entered or written, or holds other things. `to_look`: the directory is examined, not served, and the
+    errors advise accordingly.
     """
 
     def __init__(self, path: Path | str, *, to_look: bool = False) -> None:
@@ -125,14 +126,14 @@ class DataDirectory:
         return self.path / DATABASE
 
     def make_file(self, path: Path) -> None:
-        """Make `path` readable by its owner only, before anybody writes to it. The directory knows it durably."""
+        """Create `path`, readable by its owner only, before anything is written to it; its name is durable."""
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         sync_directory(path.parent)
 
     def free_bytes(self) -> int:
         """Bytes that may still be written to its file system."""
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        facts = os.statvfs(self.path)
+        return facts.f_bavail * facts.f_frsize
 
     def close(self) -> None:
         """Give the directory up; idempotent."""
@@ -141,7 +142,7 @@ class DataDirectory:
             self._lock = -1
 
     def _refuse_foreign(self) -> None:
-        """Somebody else's directory stays as it is: it would be closed to all but its owner."""
+        """Raise InvalidInput for a directory of other things, before it is closed to all but its owner."""
         names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
         foreign = sorted(names - _NEW)
         if foreign and DATABASE not in names:

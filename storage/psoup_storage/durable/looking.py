@@ -1,7 +1,7 @@
-"""A data directory that is only looked at: its events and stored chunks as a start would read them.
+"""A data directory that is only read: its events and stored chunks as a start would read them.
 
 For `psoup doctor --replay`, in a process of its own. Nothing on the disk changes: no upgrade, no clearing up, no
-checkpoint. The directory is locked all the same.
+checkpoint. The directory is locked nevertheless.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class LookingStore(DurableStore):
             rows = _LookedAt(self._directory.database)
             opened.callback(rows.close)
             self._database = cast(Database, rows)
-            ((found,),) = rows.query("SELECT value FROM meta WHERE name = 'format'")
-            if found != str(FORMAT):
+            ((version,),) = rows.query("SELECT value FROM meta WHERE name = 'format'")
+            if version != str(FORMAT):
                 raise InvalidInput(
-                    f"{path} has format {found}, and what it holds can be replayed in format {FORMAT} only; start a"
+                    f"{path} has format {version}, and what it holds can be replayed in format {FORMAT} only; start a"
                     " service of this version on it once",
                     reason="UNKNOWN_FORMAT",
                 )
@@ -48,14 +48,14 @@ class LookingStore(DurableStore):
             opened.pop_all()
 
     def close(self) -> None:
-        """Give the directory up; idempotent."""
+        """Close the files and unlock the directory; idempotent."""
         self._restoring.close()
         self._database.close()
         self._directory.close()
 
 
 class _LookedAt:
-    """As much of a `Database` as reading takes."""
+    """The part of a `Database` that reading needs."""
 
     def __init__(self, path: Path) -> None:
         self._connection = open_to_look(path)
@@ -65,5 +65,5 @@ class _LookedAt:
         yield from self._connection.execute(statement, values)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._connection.close()

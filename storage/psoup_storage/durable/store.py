@@ -4,8 +4,8 @@
     keep(chunk)            the file of a closed chunk, then the manifest; the log forgets its tuples
     read()                 the rows in order, as events; a stream comes with its stored chunks
 
-After an error of the disk it refuses everything until the next start: a disk that failed to sync has no known state.
-A disk that is nearly full is noticed before that, and refuses commands while there is still room to unregister.
+After an error of the disk the store refuses everything until the next start: a disk that failed to sync has no known
+state. A nearly full disk is noticed before that: commands are refused while there is still room to unregister.
 """
 
 from __future__ import annotations
@@ -63,10 +63,11 @@ _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
 _SMALL_PUSH = 1024 * 1024
-"""Bytes of a push that `append` encodes, beside the next ones that are prepared: there is always memory for it, and it
-holds nothing that a log could not. Encoded before, it kept the sequencer from its work for as long as the decision."""
+"""Bytes of a push, at most, that `append` encodes while the sequencer prepares the next: there is always memory for it,
+and its content always fits the log. Encoded earlier, it kept the sequencer from its work for as long as the
+decision."""
 _COPIES = 3
-"""What a byte of an event may take on the disk at most: in the write-ahead log, in the database, in pages."""
+"""Bytes on the disk that a byte of an event takes at most: in the write-ahead log, in the database, in pages."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +76,8 @@ class DurableStore:
     """Events in one data directory; see the module, and `DataDirectory` and `Database` for what opening raises.
 
     `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: of columns of archived
-    chunks. `hot_bytes`: of tuples of streams with an archive, the most that a start loads; what is over it stays on
-    disk. `remembered`: of producers, as admission's. `vfs`: SQLite's file system, for tests.
+    chunks. `hot_bytes`: of tuples of streams with an archive, the most that a start loads; the rest stays on disk.
+    `remembered`: how much of producers is remembered, as in admission. `vfs`: SQLite's file system, for tests.
     """
 
     name = "disk"
@@ -108,10 +109,10 @@ class DurableStore:
             opened.pop_all()
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
         self._ready: dict[int, LogRow] = {}
-        """Rows that were made of events which have not been appended yet, by sequence."""
+        """Encoded events that have not been appended yet, by sequence."""
         self._remembered = remembered
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: remembered.acknowledgements)
-        """Rows of each stream that lost their tuples since those that nothing needs were looked for."""
+        """Rows of each stream that lost their tuples since `forget_aged` last looked for rows that are not needed."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
         """Chunks that are in their folder and not yet attached, by stream and job."""
         self.settle = self._database.settle
@@ -132,7 +133,7 @@ class DurableStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the files."""
+        """Bytes of the database and of all chunks."""
         return self._database.bytes + self._chunk_bytes
 
     @property
@@ -153,14 +154,14 @@ class DurableStore:
             raise disk_full(self.path, why, reserve=self._reserve)
 
     def make_ready(self, event: Event) -> None:
-        """Encode an event for `append`, but for a small push: its columns are checked. O(bytes)."""
+        """Encode an event for `append`, unless it is a small push: its columns are checked already. O(bytes)."""
         if not isinstance(event, Pushed) or event.batch.nbytes > _SMALL_PUSH:
             self._ready[event.sequence] = encode(event)
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events` in one transaction. Raises ResourceExhausted without room for them: none is kept.
 
-        Raises Internal for any other error, and ever after if it was the disk's.
+        Raises Internal for any other error; after an error of the disk every further call raises it too.
         """
         self._database.refuse_if_failed()
         if not events:
@@ -218,9 +219,9 @@ class DurableStore:
         return self._chunks.archived(spec, row) if spec.retention.archive and row.file not in files else None
 
     def _admit(self, first: int, row: ChunkRow, oldest: int) -> tuple[list[str], int | None]:
-        """Make the file of `row` part of the data; returns the files that are not any more, and what is left to forget.
+        """Make the file of `row` part of the data; returns files that no longer are, and where forgetting goes on.
 
-        `first`: the time of its first tuple. The log may as well forget when the next chunk is stored.
+        `first`: the time of its first tuple. Forgetting finds no room on a full disk; it waits for the next chunk then.
         """
         with self._pause():
             with suppress(ResourceExhausted), self._database.transaction() as connection:
@@ -236,16 +237,16 @@ class DurableStore:
         return forget_chunks(connection, row.stream, oldest)
 
     def _forget_departures(self) -> None:
-        """What was appended is safe, whatever becomes of this: it may be done with a later event."""
+        """Let the log forget what is gone; a failure loses nothing, and a later event tries again."""
         try:
             self._departures.forget(self._last)
         except PSoupError as problem:
             _log.warning("what is gone stays in the log for now: %s", problem.message)
 
     def _forget(self, connection: apsw.Connection, row: ChunkRow, start: int) -> int | None:
-        """A slice of what is stored, from the time `start`; returns where the next begins, if any.
+        """Forget a slice of the tuples that are stored, from the time `start`; returns where the next begins, if any.
 
-        Acknowledgements wait for one of them, not for all.
+        Acknowledgements wait for one slice, not for all.
         """
         following, count = forget_stored(connection, row.stream, row.last_time, start)
         self._forgotten[row.stream] += count
@@ -271,15 +272,15 @@ class DurableStore:
             self._restoring.close()
 
     def incoming(self) -> Path:
-        """The folder in which jobs write history; made if it is not there. It may be a link to shared storage."""
+        """The folder in which jobs write history; made if it is missing. It may be a link to shared storage."""
         folder = self.path / INCOMING
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder.resolve()
 
     def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, known: int = NO_QUERY) -> Adopted:
-        """Take the chunks of a job directory in, for an `Attached` of that job to make them part of the stream.
+        """Take in the chunks of a job directory; the `Attached` of that job makes them part of the stream.
 
-        `known`: the IDs of queries that were given out are below it. O(bytes); any thread, one at a time for a job.
+        `known`: above all query IDs that were given out. O(bytes); any thread, one at a time for a job.
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         manifest = read_manifest(directory)
@@ -289,18 +290,18 @@ class DurableStore:
         return adopted
 
     def disown(self, stream: int, job: str) -> None:
-        """Give up what was adopted for a job, unless it is attached by now; after a failure nobody knows that."""
+        """Remove the chunks adopted for a job, unless they are attached; after a failure of the disk they stay."""
         adopted = self._adopted.pop((stream, job), None)
         if adopted is not None and not self._database.failure:
             self._chunks.remove(adopted.files)
 
     def files(self, chunks: Sequence[ArchivedChunk]) -> list[StoredFile]:
-        """Where chunks on disk are, and what identifies them."""
-        found = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
-        return [StoredFile(str(source.path), len(chunk), source.crc, chunk.first_id) for chunk, source in found]
+        """The files of chunks on disk, with the facts that identify them."""
+        pairs = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
+        return [StoredFile(str(source.path), len(chunk), source.crc, chunk.first_id) for chunk, source in pairs]
 
     def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], known: int = NO_QUERY) -> TakenCover:
-        """Take in what a job found in some of the `chunks` for queries, below `known`. O(chunks); any thread.
+        """Take in a job's matches in some of the `chunks`, of queries with IDs below `known`. O(chunks); any thread.
 
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
@@ -309,7 +310,7 @@ class DurableStore:
         return self._chunks.covers.take(directory, self.incarnation, files, known)
 
     def prune_covers(self, stands: Callable[[int], bool]) -> int:
-        """Remove what was found for queries of which none `stands` any more; returns how many jobs' findings."""
+        """Remove the covers of which no query `stands` any more; returns how many covers."""
         return self._chunks.covers.prune(stands)
 
     def freeze(self) -> Frozen:
@@ -325,11 +326,11 @@ class DurableStore:
         self._notes.write(name, text)
 
     def noted(self, name: str) -> str:
-        """What was noted last under a name."""
+        """The last note under a name."""
         return self._notes.read(name)
 
     def close(self) -> None:
-        """Close the files and give the directory up; idempotent. Nobody reads an archived chunk from then on."""
+        """Close the files and give the directory up; idempotent. No reader may use an archived chunk from then on."""
         self._restoring.close()
         if not self._database.failure:
             with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
@@ -341,7 +342,7 @@ class DurableStore:
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """What the last life has left behind: orphans, and rows that nothing needs."""
+        """Remove what the last process left behind: orphans, and rows that nothing needs."""
         for copy in self.path.glob(f"{PREFIX}*"):
             shutil.rmtree(copy)
         rows = list(self._manifest("ORDER BY stream, number"))
@@ -365,7 +366,7 @@ class DurableStore:
         return (ChunkRow(*row) for row in rows)
 
     def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:
-        """The chunks of the event are part of the data; returns the files of those that are not any more."""
+        """Make the chunks of the event part of the data; returns the files of those that no longer are."""
         adopted = self._adopted.get((event.stream_id, event.job))
         if adopted is None or len(adopted.rows) != len(event.chunks):
             raise Internal(f"the store takes no events: the chunks of job {event.job!r} are not in {self._chunks.path}")

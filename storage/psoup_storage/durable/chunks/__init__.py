@@ -1,1 +1,1 @@
-"""Closed chunks as Parquet files: written, read back at a start or when asked for, attached, covered."""
+"""Closed chunks as Parquet files: writing them, reading them at a start or for a reader, attached history, covers."""

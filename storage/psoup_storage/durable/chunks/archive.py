@@ -1,11 +1,12 @@
-"""Columns of stored chunks, read when somebody asks for them: the disk's side of `psoup.data.archived`.
+"""Columns of stored chunks, read when a reader asks for them: the disk's side of `psoup.data.archived`.
 
     column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
-    take(a, k)  the row groups that hold the rows k, if they are few; these are not cached
+    take(a, k)  the row groups that hold the rows k, if they are few; their columns are not cached
     expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
-The cache is bounded in bytes and shared by all readers; what was used least lately goes. Any thread, no lock is held
-while the disk is read. A file that the manifest forgets stays until nobody can ask for it: `Source`s keep it.
+The cache is bounded in bytes and shared by all readers; the least recently used columns go. Any thread; no lock is held
+while the disk is read. A file that the manifest forgets stays until no reader can ask for it: its `StoredColumns` keep
+it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ T = TypeVar("T", bound=_Sized)
 
 
 class ColumnCache:
-    """Columns by (file, name), indexes of matches by (file, ""): at most `limit` bytes. Two threads may read one."""
+    """Columns by (file, name), indexes of matches by (file, ""): at most `limit` bytes. Two threads may read the same
+    column.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -54,7 +57,7 @@ class ColumnCache:
         self._lock = threading.Lock()
 
     def known(self, key: tuple[str, str]) -> Any:
-        """The column if it is here."""
+        """The column if it is in the cache."""
         with self._lock:
             column = self._columns.get(key)
             if column is not None:
@@ -62,10 +65,10 @@ class ColumnCache:
             return column
 
     def get(self, key: tuple[str, str], read: Callable[[], T]) -> T:
-        """The column, read if it is not here."""
-        known: T | None = self.known(key)
-        if known is not None:
-            return known
+        """The column, read if it is not in the cache."""
+        cached: T | None = self.known(key)
+        if cached is not None:
+            return cached
         column = read()
         self._put(key, column)
         return column
@@ -80,11 +83,12 @@ class ColumnCache:
 
 
 class StoredColumns:
-    """The columns of one file (`psoup.data.archived.ChunkSource`); raises Internal, reason DATA_DAMAGED, for a bad one.
+    """The columns of one file (`psoup.data.archived.ChunkSource`); raises Internal, reason DATA_DAMAGED, for a bad
+    file.
 
-    `nbytes`: of the file; `footer`: how many of them, at its end, describe it, and their checksum. `ranges`: uint32
-    [columns, row groups, 2], where columns begin and how long they are; empty if that is not known. `crc`: of all
-    bytes. `attached`: there may be matches beside the file. `covers`: there may be more in them.
+    `nbytes`: of the file; `footer`: the number of bytes at its end that describe it, and their checksum. `ranges`:
+    uint32[columns, row groups, 2], the place and the length of columns; empty if they are not known. `crc`: of all
+    bytes. `attached`: the file may have matches beside it. `covers`: they may have more matches.
     """
 
     def __init__(
@@ -116,31 +120,31 @@ class StoredColumns:
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
         """The values at positions `rows`, ascending; columns that are not in the cache are read together."""
         groups = np.unique(rows // GROUP_ROWS)
-        known = [self._cache.known((self.path.name, attribute.name)) for attribute in attributes]
+        cached = [self._cache.known((self.path.name, attribute.name)) for attribute in attributes]
         if 2 * len(groups) * GROUP_ROWS > self._rows:
-            return [(self.column(a) if k is None else k).take(rows) for a, k in zip(attributes, known, strict=True)]
-        missing = [attribute for attribute, column in zip(attributes, known, strict=True) if column is None]
+            return [(self.column(a) if c is None else c).take(rows) for a, c in zip(attributes, cached, strict=True)]
+        missing = [attribute for attribute, column in zip(attributes, cached, strict=True) if column is None]
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
         read = iter(self._read(missing, [int(group) for group in groups]) if missing else [])
-        return [next(read).take(inside) if column is None else column.take(rows) for column in known]
+        return [next(read).take(inside) if column is None else column.take(rows) for column in cached]
 
     def evaluated(self) -> Array:
-        """The queries that the file beside this one has the matches of, and those of covers."""
-        own, covers = self._index(None).ranges, self._covers.of(self.path.name)
-        return np.concatenate([own, *(cover.ranges for cover in covers)]) if covers else own
+        """The queries whose matches are beside the file or in covers, int64[r, 2]."""
+        beside, covers = self._index(None).ranges, self._covers.of(self.path.name)
+        return np.concatenate([beside, *(cover.ranges for cover in covers)]) if covers else beside
 
     def matches(self, query_id: int) -> tuple[Array, int] | None:
-        """What one of those matched."""
+        """The offsets that an `evaluated` query matched, and its errors; None if they cannot be read."""
         name = self.path.name
-        if _within(query_id, (own := self._index(None)).ranges):
-            found = read_matches(self._beside, own, query_id)
-            if found is not None:
-                return found, own.errors.get(query_id, 0)
+        if _within(query_id, (index := self._index(None)).ranges):
+            offsets = read_matches(self._beside, index, query_id)
+            if offsets is not None:
+                return offsets, index.errors.get(query_id, 0)
         for cover in self._covers.of(name):
             if _within(query_id, cover.ranges) and _within(query_id, (index := self._index(cover.beside(name))).ranges):
-                found = read_matches(cover.beside(name), index, query_id)
-                if found is not None:
-                    return found, index.errors.get(query_id, 0)
+                offsets = read_matches(cover.beside(name), index, query_id)
+                if offsets is not None:
+                    return offsets, index.errors.get(query_id, 0)
         return None
 
     @property
@@ -148,7 +152,7 @@ class StoredColumns:
         return self.path.with_name(self.path.name + SUFFIX)
 
     def _index(self, path: Path | None) -> Index:
-        """Of the matches in a cover, or (no path) beside the file."""
+        """The index of the matches in a cover or, without a path, beside the file."""
         if path is None and not self._attached:
             return NOTHING
         place = self._beside if path is None else path
@@ -156,7 +160,7 @@ class StoredColumns:
         return self._cache.get((self.path.name, name), lambda: read_index(place, self.crc, self._rows))
 
     def expect(self, places: Sequence[int], rows: Array | None) -> None:
-        """Columns, by their places in the file, are wanted soon. What cannot be opened is for `column` to report."""
+        """Tell the system which columns, by their places in the file, are read soon. `column` reports failures."""
         columns = self._ranges[[place for place in places if place < len(self._ranges)]]
         if not columns.size:
             return
@@ -192,7 +196,7 @@ class StoredColumns:
                 raise  # it says so already
             raise damaged(self.path, str(problem)) from problem
         for attribute, column in zip(attributes, columns, strict=True):
-            if len(column) != rows:  # Parquet has checksums of what is in a page, and none of how much that is
+            if len(column) != rows:  # Parquet has checksums of the bytes of a page, and none of its number of values
                 raise damaged(
                     self.path, f"column {attribute.name} has {counted(len(column), 'value')} for {counted(rows, 'row')}"
                 )

@@ -1,10 +1,10 @@
-"""History becomes part of a data directory: checked, given a name beside the stored chunks, then a row for each chunk.
+"""Attaching history to a data directory: chunks are checked, named beside the stored ones, then get manifest rows.
 
     job directory ──link, or copy──> chunks/3-a7f21c-0.parquet ──checked, synced──> rows, in the transaction of the
                                      (an orphan until then)                          event
 
-Every byte is read before anything is decided, as a damaged chunk would be a wrong answer later; see `foreign`. What a
-job says that its queries match is believed: to find it here is what the job was run to avoid.
+Every byte is read before anything is decided, as a damaged chunk would give a wrong answer later; see `foreign`. The
+matches that a job wrote are believed: the job ran so that the service need not find them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup_storage.formats.matches import SUFFIX, read_index
 
 
 class Adopted(NamedTuple):
-    """Chunks that are in the folder and not yet part of the data. `chunks` have numbers and IDs from 0 on."""
+    """Chunks that are in the folder and not yet part of the data; their numbers and IDs begin with 0."""
 
     extent: Extent
     chunks: tuple[ArchivedChunk, ...]
@@ -37,7 +37,7 @@ class Adopted(NamedTuple):
 
     @property
     def files(self) -> list[str]:
-        """Their files."""
+        """The names of the chunks' files."""
         return [row.file for row in self.rows]
 
 
@@ -52,8 +52,8 @@ def adopt(
 ) -> Adopted:
     """Take the chunks of a job directory into the folder of all chunks. O(their bytes).
 
-    Matches are taken along if the job knew the queries of this `incarnation`, all below `known`; they are read when
-    somebody asks.
+    Matches are taken along if the job knew the queries of this `incarnation`, all below `known`; they are read when a
+    reader asks for them.
 
     Raises InvalidInput, reason BAD_HISTORY, if they are not what the manifest or the stream says, and ResourceExhausted
     if a copy finds no room. Nothing is left in the folder then.
@@ -96,7 +96,7 @@ def placed(event: Attached, adopted: Adopted) -> list[ChunkRow]:
 def _row(
     path: Path, chunk: HistoryChunk, place: tuple[int, int], spec: StreamSpec, before: ChunkRow | None
 ) -> ChunkRow:
-    """What the manifest of the data says of the file at `path`; `place`: the stream, and the number of the chunk."""
+    """The manifest row of the file at `path`; `place`: the stream, and the number of the chunk."""
     after = None if before is None else before.last_time
     facts = facts_of(pa.py_buffer(path.read_bytes()), chunk, spec, after)
     stream, number = place
@@ -108,12 +108,14 @@ def _row(
 
 
 def _beside(manifest: Manifest, incarnation: str) -> str:
-    """How a file with matches of the queries of this service ends."""
+    """The suffix of a file with the matches of this service's queries."""
     return SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
 
 
 def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, known: int) -> None:
-    """What is beside a chunk, if it is. Those of queries that come later would be believed one day: refused."""
+    """Take the matches beside a chunk, if it has any. Queries that are not registered yet are refused: their matches
+    would be believed one day.
+    """
     name = chunk.file + suffix
     if not job.has(name):
         return

@@ -1,11 +1,11 @@
-"""Covers that the data directory has: what jobs found in stored chunks for queries that came later.
+"""The covers of the data directory: matches that jobs found in stored chunks for queries that came later.
 
     covers/51c2a7f0/
       manifest.json            which queries of this incarnation, over which chunks; see `psoup_storage.formats.covers`
       3-17.parquet.matches     goes with its chunk
 
-A cover becomes part of the directory by one rename, whole. It is no event, and nothing depends on it: what is lost,
-damaged or of another incarnation is left out, and whoever asks evaluates. Backups do without.
+One rename makes a whole cover part of the directory. It is not an event, and nothing depends on it: a cover that is
+lost, damaged or of another incarnation is left out, and the reader evaluates. Backups do without covers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from psoup_storage.formats.matches import SUFFIX, are_ranges, read_index
 FOLDER = "covers"
 _NEW = ".new"
 MOST_QUERIES = 65_536
-"""Queries of one job."""
+"""The most queries of one job."""
 
 
 class TakenCover(NamedTuple):
-    """What of a job directory was taken in: chunks, and the tuples in them."""
+    """The size of what was taken in from a job directory: chunks, and the tuples in them."""
 
     chunks: int
     rows: int
@@ -50,7 +50,7 @@ class StoredCover:
     ranges: Array
 
     def beside(self, file: str) -> Path:
-        """What it has of a chunk's file."""
+        """The file with the matches in the chunk of `file`."""
         return self.path / (file + SUFFIX)
 
 
@@ -63,17 +63,17 @@ class Covers:
         self._lock = threading.Lock()
 
     def of(self, file: str) -> tuple[StoredCover, ...]:
-        """Those that have the chunk of that file, oldest first. O(1)."""
+        """The covers that have the chunk of that file, oldest first. O(1)."""
         return self._of.get(file, ())
 
     def load(self, incarnation: str, known: set[str]) -> None:
-        """What the last life has left: covers of this incarnation over the `known` files; the rest is removed."""
+        """Load the covers of this incarnation over the `known` files at a start; the rest is removed."""
         for path in sorted(self._path.iterdir()) if self._path.is_dir() else ():
             cover: Cover | None = None
             with suppress(InvalidInput):
                 cover = None if path.name.endswith(_NEW) else read_cover(path)
-            found = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
-            files = {file for file in found if (path / (file + SUFFIX)).exists()}  # else a job would pass it over
+            covered = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
+            files = {file for file in covered if (path / (file + SUFFIX)).exists()}  # else a job would pass it over
             if cover is None or not files:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
@@ -84,7 +84,7 @@ class Covers:
     def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], known: int) -> TakenCover:
         """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
 
-        Its queries must be below `known`. What it says that they match is believed: to find that is what the job did.
+        Its queries must be below `known`. Its matches are believed: the job ran so that the service need not find them.
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
         """
         cover = read_cover(directory)
@@ -99,7 +99,7 @@ class Covers:
         return TakenCover(len(files), sum(chunks[file][0] for file in files))
 
     def forget(self, files: Iterable[str]) -> None:
-        """Chunks are gone, and what is known of them goes, too."""
+        """Remove the matches in chunks that are gone."""
         for file in files:
             with self._lock:
                 for cover in self._of.pop(file, ()):
@@ -123,7 +123,7 @@ class Covers:
         return any(np.array_equal(cover.ranges, ranges) for cover in self.of(file))
 
     def _store(self, directory: Path, cover: Cover, chunks: Mapping[str, tuple[int, int]]) -> None:
-        """Its files are taken first, and looked at then: nobody else can change them any more."""
+        """Take the files of a cover first, and check them then: no other program can change them any more."""
         target = self._path / secrets.token_hex(4)
         new = target.with_name(target.name + _NEW)
         try:
@@ -146,24 +146,26 @@ class Covers:
         self._add(StoredCover(target, cover.ranges), cover.files)
 
     def _add(self, cover: StoredCover, files: Iterable[str]) -> None:
-        """One reference is swapped, so that a reader sees all of a cover or nothing. O(files)."""
-        known = dict(self._of)
+        """Swap one reference, so that a reader sees all of a cover or nothing. O(files)."""
+        covers = dict(self._of)
         for file in files:
-            known[file] = (*known.get(file, ()), cover)
-        self._of = known
+            covers[file] = (*covers.get(file, ()), cover)
+        self._of = covers
 
 
 def _take(job: JobFolder, file: str, folder: Path, ranges: Array, chunk: tuple[int, int]) -> None:
     name, (rows, crc) = file + SUFFIX, chunk
-    there = job.has(name)
-    if there:
+    present = job.has(name)
+    if present:
         job.take(name, folder / name)
-    if not there or not np.array_equal(read_index(folder / name, crc, rows).ranges, ranges):
+    if not present or not np.array_equal(read_index(folder / name, crc, rows).ranges, ranges):
         raise bad_history(job.path, f"{name} is missing, damaged, or of another chunk or other queries")
 
 
 def _check_queries(directory: Path, ranges: Array, known: int) -> None:
-    """Ascending, few, and known: queries that come later would be answered by what the job says of them."""
+    """Raise InvalidInput unless the queries are ascending, few, and registered: later queries would be answered by a
+    job that cannot know them.
+    """
     if not are_ranges(ranges) or (len(ranges) and int(ranges[-1, 1]) > known):
         raise bad_history(directory, "it is of queries that are not known")
     if int((ranges[:, 1] - ranges[:, 0]).sum()) > MOST_QUERIES:

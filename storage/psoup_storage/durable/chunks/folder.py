@@ -6,7 +6,7 @@
     load     manifest rows in order ─> files, each verified by the checksum of all its bytes
     archived a manifest row as the entry of a chunk that stays on disk; see `archive`
 
-A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of just
+A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of exactly
 that time. Nothing here writes to the database; `store` does that.
 """
 
@@ -44,10 +44,10 @@ _NEW = ".new"
 class ChunkRow(NamedTuple):
     """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
 
-    Of chunks that are read in parts, those of an archive and attached ones (`ties` 0), also: `memory`, what the
-    tuples are charged there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
+    Chunks that are read in parts, those of an archive and attached ones (`ties` 0), also have: `memory`, the bytes that
+    their tuples take there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
     JSON: schema position to [least, greatest, has NULL], and under "ranges" for each column of the file and each row
-    group where it begins and how many bytes it has.
+    group its place and its bytes.
     """
 
     stream: int
@@ -67,14 +67,14 @@ class ChunkRow(NamedTuple):
 
     @property
     def attached(self) -> bool:
-        """Whether somebody else wrote it. Such chunks come before those of the log, and stay on disk."""
+        """Whether a job wrote the chunk. Such chunks come before those of the log, and stay on disk."""
         return not self.ties
 
 
 class ChunkFolder:
-    """The files of all chunks of a data directory. `cache`: of columns that were read from archived ones.
+    """The files of all chunks of a data directory.
 
-    `covers`: what jobs found in them.
+    `cache`: of columns that were read from archived chunks; `covers`: matches that jobs found in chunks.
     """
 
     def __init__(self, directory: Path, cache: ColumnCache, covers: Covers) -> None:
@@ -87,7 +87,7 @@ class ChunkFolder:
             sync_directory(directory)
 
     def write(self, stream: int, spec: StreamSpec, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
-        """Make the file of a chunk, durable under its name when this returns; `before`: the row of the last one.
+        """Write the file of a chunk, durable under its name when this returns; `before`: the row of the chunk before.
 
         Raises ResourceExhausted, reason DISK_FULL, without room for it, and OSError for any other failure.
         """
@@ -117,7 +117,7 @@ class ChunkFolder:
         )
 
     def archived(self, spec: StreamSpec, row: ChunkRow) -> ArchivedChunk:
-        """How the chunk of a row of an archived stream is read. O(attributes)."""
+        """The chunk of a row of an archived stream, whose columns are read on demand. O(attributes)."""
         assert row.first_time is not None and row.footer is not None and row.footer_crc is not None
         footer = row.footer, row.footer_crc
         facts = json.loads(row.zones or "{}")
@@ -151,11 +151,11 @@ class ChunkFolder:
     def remove(self, names: Iterable[str], *, read: bool = True) -> int:
         """Remove files that the manifest does not name any more; returns their bytes. O(files).
 
-        A file that a snapshot can still ask for goes with the last such snapshot, unless nothing is `read` any more.
+        A file that a snapshot can still read goes with the last such snapshot. `read`: False if no reader is left.
         """
         removed, names = 0, list(names)
         self.covers.forget(names)
-        for path in (self.path / one for name in names for one in (name, name + SUFFIX)):
+        for path in (self.path / file for name in names for file in (name, name + SUFFIX)):
             if path.exists():
                 removed += 0 if path.name.endswith(SUFFIX) else path.stat().st_size
                 source = self._in_use.get(path.name.removesuffix(SUFFIX))
@@ -166,7 +166,7 @@ class ChunkFolder:
         return removed
 
     def remove_orphans(self, known: set[str], *, read: bool = True) -> list[str]:
-        """Remove what a crash has left, or `remove` for the sake of readers: what is not `known`; returns the names."""
+        """Remove the files that are not `known`: a crash left them, or `remove` for readers. Returns their names."""
         orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
         self.remove(orphans, read=read)
         return orphans
@@ -180,7 +180,7 @@ def _ties(times: Array, before: ChunkRow | None) -> int:
 
 
 def _write_synced(path: Path, content: memoryview) -> None:
-    """Make a file and wait until the disk has it; a file system may notice only then that it has no room."""
+    """Write a file and wait until the disk has it: some file systems notice only then that they have no room."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         _write_all(handle, content)

@@ -1,9 +1,10 @@
-"""A chunk that somebody else wrote: what is said of it is checked, or found anew, before it becomes part of the data.
+"""A chunk that a job wrote: its facts are checked, or found anew, before it becomes part of the data.
 
     bytes ── size, checksum ──> footer: rows, groups, columns, bytes ──> columns ──> times, NULLs ──> zones of our own
 
-A wrong zone, or a wrong first time, would be a silently wrong answer for as long as the chunk lives, so nothing of that
-is believed: it follows from the values. What takes room is looked at before it is read: few bytes can stand for many.
+A wrong zone, or a wrong first time, would give silently wrong answers for as long as the chunk lives, so the service
+believes none of them: it computes them from the values. Sizes are checked before values are read: few bytes can stand
+for many.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from psoup_storage.formats.job_folder import MOST_FILE_BYTES
 
 
 class WrongChunk(Exception):
-    """Why a chunk cannot be taken: what is wrong with it."""
+    """The reason why a chunk cannot be taken in."""
 
 
 def facts_of(
     content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec, after: int | None
 ) -> tuple[int, int, int, int, str]:
-    """What a row of the manifest says of the chunk beyond its checksum, found from its values. O(bytes).
+    """The last five columns of the chunk's manifest row (`archive_facts`), computed from its values. O(bytes).
 
     `after`: the last time of the chunk before it. Raises WrongChunk.
     """
@@ -60,12 +61,12 @@ def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
 
 
 def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
-    """The tuples. Texts are read as the dictionaries that they are kept as, until their length is known."""
+    """The tuples. Texts are read as dictionaries, as they are in the file, until their length is known."""
     meta = pq.read_metadata(pa.BufferReader(content))
     for wrong in (*_wrong_groups(meta, chunk), *_wrong_columns(meta.schema.to_arrow_schema(), spec)):
         raise WrongChunk(wrong)
-    there = set(meta.schema.names)
-    texts = [a.name for a in spec.schema.attributes if a.type.kind is Kind.TEXT and a.name in there]
+    names = set(meta.schema.names)
+    texts = [a.name for a in spec.schema.attributes if a.type.kind is Kind.TEXT and a.name in names]
     table = pq.ParquetFile(pa.BufferReader(content), metadata=meta, read_dictionary=texts).read(use_threads=False)
     if table.num_rows != chunk.rows:
         raise WrongChunk(f"it has {counted(table.num_rows, 'row')}, and not {chunk.rows:,}")
@@ -85,7 +86,7 @@ def _text_bytes(piece: pa.Array) -> int:
 
 
 def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
-    """What the footer says that cannot be."""
+    """The impossible facts of the footer, in words."""
     groups = [meta.row_group(place) for place in range(min(meta.num_row_groups, CHUNK_ROWS // GROUP_ROWS + 1))]
     rows = [group.num_rows for group in groups]
     wrong = meta.num_rows != chunk.rows or sum(rows) != chunk.rows
@@ -105,15 +106,15 @@ def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
             yield f"its footer says {counted(column.num_values, 'value')} of column {column.path_in_schema[:64]}"
 
 
-def _wrong_columns(found: pa.Schema, spec: StreamSpec) -> Iterator[str]:
-    """Its columns are those of the stream, in its order; those that it was given later may be missing."""
-    fields = [field for field in found if field.name != TIME.name]
-    known = spec.schema.attributes
-    if spec.event_time == (len(fields) < len(found)):
+def _wrong_columns(schema: pa.Schema, spec: StreamSpec) -> Iterator[str]:
+    """The columns that differ from the stream's, in words; columns that the stream got later may be missing."""
+    fields = [field for field in schema if field.name != TIME.name]
+    attributes = spec.schema.attributes
+    if spec.event_time == (len(fields) < len(schema)):
         yield f"a column {TIME.name} is for streams in system time, and only for them"
-    elif any(field.name == TIME.name and field.type != arrow_type(TIME.type) for field in found):
+    elif any(field.name == TIME.name and field.type != arrow_type(TIME.type) for field in schema):
         yield f"its column {TIME.name} is not {arrow_type(TIME.type)}"
-    for attribute, field in zip(known, fields, strict=False):
+    for attribute, field in zip(attributes, fields, strict=False):
         wanted = arrow_type(attribute.type)
         plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         alike = plain == wanted or (pa.types.is_string(wanted) and pa.types.is_large_string(plain))
@@ -121,9 +122,9 @@ def _wrong_columns(found: pa.Schema, spec: StreamSpec) -> Iterator[str]:
             want = f"{attribute.name} {attribute.type}{'' if attribute.nullable else ' NOT NULL'}"
             yield f"its column {field.name} is {plain}, and the stream has {want} there"
             return
-    if len(fields) > len(known):
-        yield f"it has a column {fields[len(known)].name}, and the stream has not"
-    for attribute in known[len(fields) :]:
+    if len(fields) > len(attributes):
+        yield f"it has a column {fields[len(attributes)].name}, and the stream has not"
+    for attribute in attributes[len(fields) :]:
         if not attribute.nullable:
             yield f"the column {attribute.name}, which is never NULL, is missing"
 

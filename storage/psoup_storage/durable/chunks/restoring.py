@@ -1,10 +1,10 @@
-"""What a start gets back of each stream: its stored chunks, decoded by some threads before they are asked for.
+"""Restoring the stored chunks of each stream at a start: loader threads decode them before the replay asks for them.
 
     ahead    stream 3: chunk 0 1 2 3 …     two threads decode, the caller loads modules and kernels meanwhile
-    of(3)    waits for what is not there yet, and raises what decoding has raised
+    of(3)    waits for chunks that are not decoded yet, and raises the errors of decoding
 
-Chunks of an archive, and attached ones, stay on disk: of these there are entries. Reads the database on the caller's
-thread only, and files on its own. Where the columns lie is chosen as well: see `_home`.
+Chunks of an archive, and attached chunks, stay on disk and are restored as entries. The database is read on the
+caller's thread only, files on the loader threads. `_home` chooses the memory in which columns lie.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SELECT stream, body ->> 'sql' FROM log WHERE kind = 'stream' AND stream IN (SELE
 """
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
 _REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
-_KNOWN = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
+_FACTS = "SELECT first_time, dropped_time, late, ahead FROM stored WHERE stream = ?"
 _ROWS = f"SELECT {', '.join(ChunkRow._fields)} FROM chunks WHERE stream = ? ORDER BY number"
 
 Query = Callable[[str, Sequence[Any]], Iterator[tuple[Any, ...]]]
@@ -39,7 +39,9 @@ Query = Callable[[str, Sequence[Any]], Iterator[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A stream that is being read. `created`: it as it was created. `rest`: it without its chunks."""
+    """A stream whose chunks are being decoded. `created`: its definition when it was created; `rest`: all but the
+    chunks.
+    """
 
     created: StreamSpec
     loads: tuple[Future[StoredChunk], ...]
@@ -47,7 +49,7 @@ class _Begun:
 
 
 class Restoring:
-    """Of one start; see the module. `hot_bytes`: of tuples of streams with an archive, the most that are loaded."""
+    """The restoring of one start; see the module. `hot_bytes`: the most bytes of archived streams' tuples to load."""
 
     def __init__(self, query: Query, chunks: ChunkFolder, hot_bytes: int) -> None:
         self._query, self._chunks, self._hot_bytes = query, chunks, hot_bytes
@@ -56,13 +58,13 @@ class Restoring:
         self._usual = pa.default_memory_pool()
 
     def ahead(self) -> None:
-        """Begin to decode the chunks of all streams. What is damaged is told by `of`, in the order of the log."""
+        """Begin to decode the chunks of all streams. `of` reports damage, in the order of the log."""
         with suppress(PSoupError):
             for stream, sql in list(self._query(_STREAMS, ())):
                 self._begun[stream] = self._begin(stream, create_stream(sql))
 
     def of(self, stream: int, spec: StreamSpec) -> Stored | None:
-        """What is stored of a stream that was created so; waits for its chunks.
+        """The stored part of a stream that was created as `spec`; waits for its chunks.
 
         Raises Internal, reason DATA_DAMAGED, that names the first bad file.
         """
@@ -74,7 +76,7 @@ class Restoring:
         return replace(begun.rest, chunks=tuple(load.result() for load in begun.loads))
 
     def close(self) -> None:
-        """End the threads; what nobody has asked for is not decoded any more. Idempotent."""
+        """End the threads; chunks that were not asked for are not decoded any more. Idempotent."""
         self._begun.clear()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -93,21 +95,22 @@ class Restoring:
         if spec.retention.archive and rows:
             on_disk, rows = on_disk + rows, rows[self._cold(spec, rows) :]
         entries = tuple(self._chunks.archived(spec, row) for row in on_disk)
-        known = Stored((), *next(self._query(_KNOWN, (stream,))))
+        facts = Stored((), *next(self._query(_FACTS, (stream,))))
         reached = next(self._query(_REACHED, (stream,)))[0]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_LOADERS, "psoup-loader")
             pa.set_memory_pool(_home())
         loads = tuple(self._pool.submit(self._chunks.load, spec, row) for row in rows)
-        return _Begun(created, loads, replace(known, archive=entries, reached=reached))
+        return _Begun(created, loads, replace(facts, archive=entries, reached=reached))
 
     def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
         """How many of the stored chunks of an archived stream stay on disk."""
-        kept, last = spec.retention, rows[-1]
+        retention, last = spec.retention, rows[-1]
         for count, row in reversed(list(enumerate(rows, 1))):
-            by_time = kept.duration is not None and row.last_time < last.last_time - kept.duration + kept.archive
+            age = last.last_time - row.last_time
+            by_time = retention.duration is not None and age > retention.duration - retention.archive
             behind = last.first_id + last.rows - row.first_id - row.rows
-            by_rows = kept.rows is not None and behind >= kept.rows - kept.archive
+            by_rows = retention.rows is not None and behind >= retention.rows - retention.archive
             self._hot_bytes -= row.memory or 0
             if by_time or by_rows or self._hot_bytes < 0:
                 return count
@@ -119,7 +122,7 @@ def _home() -> pa.MemoryPool:
 
     Arrow's usual choice, mimalloc, took a quarter more for columns of half a MiB, in huge pages that cost three times
     the system's time when they are first touched (0.75 s for 1.1 GB, 0.23 here; EPYC Zen 5, in a virtual machine), and
-    gave nothing back when chunks had gone, to tuples that come later or to the system.
+    gave the memory of expired chunks neither to later tuples nor to the system.
     """
     try:
         return pa.jemalloc_memory_pool()

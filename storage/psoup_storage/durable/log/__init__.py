@@ -1,1 +1,1 @@
-"""The log: events as rows, blocks of queries among them, and what it may forget."""
+"""The log: events as rows, blocks of queries as Arrow columns, and the rules by which rows are forgotten."""

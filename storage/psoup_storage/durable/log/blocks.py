@@ -1,4 +1,4 @@
-"""What a block of queries is made of, as one Arrow IPC stream: its size is that of its texts and values.
+"""The content of a block of queries as one Arrow IPC stream: its size is that of its texts and values.
 
     form "values"   0: string ["IBM", "SUN", …]   1: int64 [7, 12, …]      a column for each parameter of the template
          "rows"     row: ['["IBM",7]', …]                                  rows of mixed types, as JSON
@@ -39,7 +39,7 @@ _CHECKSUM = struct.Struct("<I")
 Bind = Callable[[int, str], StandingQuery]
 """The query of a text over the stream of that ID."""
 Only = Callable[[int], Callable[[str], StreamSpec | None]]
-"""How the stream of an ID is found by its name."""
+"""A lookup by name that knows only the stream of this ID."""
 
 
 def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
@@ -108,7 +108,7 @@ def write_gone(sequence: int, gone: Array) -> bytes:
 
 
 def read_gone(sequence: int, count: int, content: bytes) -> Array:
-    """The positions of queries that are gone, int64[k] ascending; raises ValueError if it is not as it was written."""
+    """The positions of queries that are gone, int64[k] ascending; raises ValueError if `content` is damaged."""
     bits = content[_CHECKSUM.size :]
     if content[: _CHECKSUM.size] != _CHECKSUM.pack(zlib.crc32(bits, sequence & 0xFFFFFFFF)) or 8 * len(bits) < count:
         raise ValueError("what it says of queries that are gone is damaged")
@@ -124,7 +124,7 @@ def _ipc(names: Sequence[str], columns: Columns, tags: Mapping[str, pa.Array]) -
 
 
 def _write_value(value: object) -> list[str]:
-    """A parameter that JSON has no form for."""
+    """The form of a parameter that JSON has no type for."""
     match value:
         case datetime.datetime():
             return ["time", value.isoformat()]

@@ -8,7 +8,7 @@
 
 Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
 not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
-can still be verified. Whatever a client may make large is in the tuples, which the table has in slices (`log`): a body
+can still be verified. All that a client can make large is in the tuples, which the table has in slices (`log`): a body
 has a statement at most. A change of this form is a new format of the directory (`database.FORMAT`).
 """
 
@@ -52,14 +52,14 @@ from psoup_storage.durable.log.blocks import decode_block, encode_block, read_go
 _INT64 = np.dtype("<i8")
 
 Kind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "query", "queries", "unregister"]
-"""What events are called in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
+"""The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 
 class LogRow(NamedTuple):
     """A row of the table `log`; see the module. `stream` is 0 for an event that names a query only.
 
-    `gone` is of another table, and not always known: which queries of a block are gone (`blocks.write_gone`).
+    `gone` is of another table, and not always read: which queries of a block are gone (`blocks.write_gone`).
     """
 
     sequence: int
@@ -203,16 +203,16 @@ def encode_tuples(batch: Batch) -> memoryview:
 
 
 def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | int) -> Batch:
-    """The batch of `encode_tuples`; `times` are its physical IDs, or the one that all rows have."""
+    """The batch of `encode_tuples`; `times`: the time of each tuple, or a time that all of them have."""
     types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
     schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
-    found = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
+    records = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, array)
-        for attribute, array in zip(spec.schema.attributes, found.columns, strict=True)
+        for attribute, array in zip(spec.schema.attributes, records.columns, strict=True)
     )
     if isinstance(times, int):
-        times = np.full(found.num_rows, times, np.int64)
+        times = np.full(records.num_rows, times, np.int64)
     return Batch(columns, times)
 
 
@@ -225,7 +225,7 @@ def _times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
 
 @dataclass(slots=True)
 class Edge:
-    """Where the stored part of a stream ends: after `ties` tuples of the time `time`; see `chunks`."""
+    """The end of the stored part of a stream: after `ties` tuples of the time `time`; see `chunks`."""
 
     time: int
     ties: int
@@ -240,11 +240,11 @@ class Edge:
 
 
 Restore = Callable[[int, StreamSpec], Stored | None]
-"""What is stored of a stream, for its creation's event."""
+"""The stored part of a stream, for the event of its creation."""
 
 
 class Decoder:
-    """Rows to events, in the order of the log: a row needs the stream that an earlier one made.
+    """Turns rows into events, in the order of the log: a row needs the stream that an earlier row made.
 
     Tuples before the `edges` of their streams are left out: `restore` gives them back, with the stream.
     """
@@ -317,7 +317,7 @@ class Decoder:
         return bind_text(self._forms.setdefault(stream, Forms()), text, self._only(stream))
 
     def _only(self, stream: int) -> Callable[[str], StreamSpec | None]:
-        """The name of a stream meant this one then, whatever it means now."""
+        """A lookup that knows only this stream: its name meant this stream when the event was logged."""
         spec = self._streams[stream]
         return lambda name: spec if name.lower() == spec.name.lower() else None
 
@@ -375,7 +375,7 @@ class Decoder:
 
 
 def _check_tuples(row: LogRow, facts: dict[str, Any]) -> bytes | memoryview:
-    """The tuples of a row, if they are as they were written; raises Internal."""
+    """The tuples of a row; raises Internal if they are missing or damaged."""
     if row.tuples is None:
         raise damaged(row.sequence, "its tuples are missing")
     if zlib.crc32(row.tuples) != facts["crc"]:
@@ -389,7 +389,7 @@ def altered(spec: StreamSpec, sql: str) -> StreamSpec:
 
 
 def damaged(sequence: int, why: str) -> Internal:
-    """An event of the log that is not as it was written."""
+    """The error for a damaged event of the log."""
     return Internal(
         f"event {sequence} of the log is damaged: {why}; nothing was changed."
         " psoup doctor says what is lost, psoup restore brings a backup back,"

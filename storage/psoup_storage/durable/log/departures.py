@@ -1,13 +1,13 @@
-"""Queries and streams that are gone leave the log while the service runs: it grows with what stands.
+"""Removal of gone queries and streams from the log of a running service: the log grows with what stands.
 
     query 7 … unregister 7                        both rows go
     queries 8 to 90 … unregister 9                the unregistration goes, and a bit of the block says so
                     … the last of them            the block goes, too
     stream 3 … drop 3                             all of it goes, once no row of a query names it any more
 
-A slice at a time, in a transaction of its own, between the events: a crash finds a slice done or not done, and a replay
-of either ends the same. The last row always stays, as sequences are counted from it; so do the newest registration and
-the newest stream, for the IDs.
+One slice at a time is removed, in a transaction of its own between the events: a crash finds it done or not done, and a
+replay of either log ends in the same state. The last row always stays, as sequences are counted from it; so do the
+newest registration and the newest stream, from which IDs are counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from psoup_storage.durable.log.codec import damaged
 from psoup_storage.durable.sqlite.database import Database
 
 SLICE = 256
-"""Unregistrations that are forgotten at once, as acknowledgements wait for it: some milliseconds."""
+"""Unregistrations that are forgotten at once. Acknowledgements wait for a slice: some milliseconds."""
 
 _NEWEST = "SELECT ifnull(max(sequence), 0) FROM log WHERE kind IN ('query', 'queries')"
 _GONE = "SELECT sequence, body ->> 'query' FROM log WHERE kind = 'unregister' ORDER BY sequence"
@@ -52,30 +52,30 @@ DELETE FROM log WHERE stream = :stream AND :stream < (SELECT max(stream) FROM lo
 
 @dataclass(slots=True)
 class LoggedBlock:
-    """A block of queries in the log; `gone`: bool[count]."""
+    """A block of queries in the log; `gone`: for each query whether it is gone, bool[count]."""
 
     sequence: int
     first: int
     gone: np.ndarray[tuple[int], np.dtype[np.bool_]]
     told: list[int] = field(default_factory=list)
-    """Sequences of unregistrations that `gone` has by now."""
+    """Sequences of the unregistrations whose bits are set in `gone`, so that their rows may go."""
 
 
 class Departures:
-    """What the log has of queries and streams that are gone. Used by who appends.
+    """The queries and streams that are gone and still have rows in the log. Used by the thread that appends.
 
-    Raises Internal, reason DATA_DAMAGED, if what it says of a block is not as it was written.
+    Raises Internal, reason DATA_DAMAGED, if the bits of a block are damaged.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._newest = int(next(database.query(_NEWEST))[0])
         self._queries: deque[tuple[int, int]] = deque((int(s), int(q)) for s, q in database.query(_GONE))
-        """Sequence and query of unregistrations, in order."""
+        """Unregistrations, in order: sequence and query."""
         self._streams: deque[tuple[int, int]] = deque((int(s), int(q)) for s, q in database.query(_DROPPED))
-        """Sequence and stream of what was dropped."""
+        """Drops of streams, in order: sequence and stream."""
         self._spent: set[tuple[int, int]] = set()
-        """Sequences of registrations of which nothing stands, and their first queries: the newest was among them."""
+        """Registrations that stayed, without queries, because they were the newest: sequence and first query."""
         for sequence, first, count, content in database.query(_TOLD):
             try:
                 gone = read_gone(sequence, count, content)
@@ -84,10 +84,10 @@ class Departures:
             if len(gone) == count:
                 self._spent.add((sequence, first))
         self._fresh = 0
-        """What has come since the last slice."""
+        """Departures since the last slice."""
 
     def note(self, events: Sequence[Event]) -> None:
-        """These were appended."""
+        """Take over the departures of events that were appended."""
         for event in events:
             change = change_of(event)
             if change.queries:
@@ -105,13 +105,13 @@ class Departures:
         return self._fresh >= SLICE
 
     def forget(self, last: int) -> bool:
-        """Forget a slice of what comes before the event `last`; whether anything was left to be looked at.
+        """Forget a slice of the departures before the event `last`; returns whether more may be left.
 
-        Raises ResourceExhausted without room for it, and Internal: nothing has changed then.
+        Raises ResourceExhausted without room, and Internal: nothing has changed then.
         """
-        queries = [one for one in _head(self._queries) if one[0] < last]
-        streams = [one for one in _head(self._streams) if one[0] < last]
-        spent = {one for one in self._spent if one[0] < self._newest}
+        queries = [(sequence, query) for sequence, query in _head(self._queries) if sequence < last]
+        streams = [(sequence, stream) for sequence, stream in _head(self._streams) if sequence < last]
+        spent = {(sequence, first) for sequence, first in self._spent if sequence < self._newest}
         if not (queries or streams or spent):
             return False
         with self._database.transaction() as connection:
@@ -120,34 +120,34 @@ class Departures:
                 for (query,) in connection.execute("SELECT body ->> 'query' FROM log WHERE sequence = ?", (sequence,)):
                     rows = list(connection.execute(_SINGLE, (query,))) if query is not None else [(sequence,)]
                     connection.executemany(_DELETE, [row[:1] for row in rows])
-            stay = [one for one in streams if not _forget_stream(connection, one[1])]
-        for one in (self._queries, queries), (self._streams, streams):
-            for _ in one[1]:
-                one[0].popleft()
+            stay = [(sequence, stream) for sequence, stream in streams if not _forget_stream(connection, stream)]
+        for waiting, looked_at in (self._queries, queries), (self._streams, streams):
+            for _ in looked_at:
+                waiting.popleft()
         self._streams.extend(stay)
         self._spent = (self._spent - spent) | later
         self._fresh = max(0, self._fresh - len(queries) - len(streams))
         return len(queries) == SLICE or len(stay) < len(streams) == SLICE
 
     def _forget_queries(self, connection: apsw.Connection, departed: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Returns what has to stay only because it is the newest."""
+        """Forget unregistered queries; returns the registrations that stay only because they are the newest."""
         later, blocks = set[tuple[int, int]](), dict[int, LoggedBlock]()
-        known: LoggedBlock | None = None
+        block: LoggedBlock | None = None
         for sequence, query in departed:
             rows = list(connection.execute(_SINGLE, (query,)))
-            own = [row[0] for row in rows if row[1] == "query"]
-            if own:
-                if own[0] < self._newest:
+            registered = [row[0] for row in rows if row[1] == "query"]
+            if registered:
+                if registered[0] < self._newest:
                     connection.executemany(_DELETE, [row[:1] for row in rows])
                 else:
-                    later.add((own[0], query))
+                    later.add((registered[0], query))
                 continue
-            if known is None or not known.first <= query < known.first + len(known.gone):
-                known = _block_of(connection, query)
-                known = None if known is None else blocks.setdefault(known.sequence, known)
-            if known is not None:
-                known.gone[query - known.first] = True
-                known.told.append(sequence)
+            if block is None or not block.first <= query < block.first + len(block.gone):
+                block = _block_of(connection, query)
+                block = None if block is None else blocks.setdefault(block.sequence, block)
+            if block is not None:
+                block.gone[query - block.first] = True
+                block.told.append(sequence)
         for block in blocks.values():
             connection.executemany(_DELETE, [(sequence,) for sequence in block.told])
             if block.gone.all() and block.sequence < self._newest:
@@ -164,7 +164,7 @@ def _head(waiting: deque[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _block_of(connection: apsw.Connection, query: int) -> LoggedBlock | None:
-    """The block that a query is of; None if the log has lost it."""
+    """The block that has a query; None if the log has lost it."""
     for sequence, first, count, content in connection.execute(_BLOCK, (query,)):
         if query < first + count:
             gone = np.zeros(count, np.bool_)

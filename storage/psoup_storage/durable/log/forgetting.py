@@ -1,16 +1,16 @@
-"""What the log may forget, in SQL: a replay of what is left leads to the same state.
+"""The rows that the log may forget, in SQL: a replay of the rest leads to the same state.
 
     a push whose tuples are all stored     its tuples, at once; its row too, unless the row is still needed for
-                                           the producer's last acknowledgements or the stream's watermark, or the
-                                           last to say up to where producers were forgotten
+                                           the producer's last acknowledgements or the stream's watermark, or is the
+                                           last row to say up to where producers were forgotten
     a heartbeat                            once a later row has the stream's watermark
     a batch that was attached              once a later one of its job is
     a stream that was dropped              its pushes, chunks and heartbeats at once, the rest as below
     a query that was unregistered          in slices, while the service runs: see `departures`
 
-To raise a watermark later than it was is harmless (tuples are released in stream order either way), and never is one
-raised earlier. The last row always stays, and so do the newest stream and registration: from them the next IDs are
-counted. Refusals of forgotten rows are added up in the table `stored`.
+A watermark may rise later in a replay, which is harmless (tuples are released in stream order either way), and never
+earlier. The last row always stays, and so do the newest stream and registration: the next IDs are counted from
+them. Refusals of forgotten rows are added up in the table `stored`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.model import Retention
 
 SLICE_BYTES = 2 * 1024 * 1024
 SLICE_ROWS = 1_024
-"""Forgotten at once at most, as acknowledgements wait for it."""
+"""The most that is forgotten at once, as acknowledgements wait for it."""
 
 _REFUSALS = "ifnull(body ->> 'late', 0) AS late, ifnull(length(refused), 0) / 8 - ifnull(body ->> 'late', 0) AS ahead"
 _NEWEST = "(SELECT max(sequence) FROM log WHERE stream = :stream AND kind IN ('push', 'watermark'))"
@@ -50,8 +50,9 @@ SELECT sequence, late, ahead FROM (
 ) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = '' OR active < now - :idle
     OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon))
 """
-"""The facts first: a window over rows of the log would carry their tuples along, from sort to sort. With eight pushes
-of 8 MiB that took 0.37 s, for which acknowledgements waited. `tuples IS NULL` alone reads them; a length does not.
+"""The facts come first: a window over rows of the log would carry their tuples along, from sort to sort. With eight
+pushes of 8 MiB that took 0.37 s, for which acknowledgements waited. `tuples IS NULL` alone reads them; a length does
+not.
 """
 
 _DEAD_QUERIES = """
@@ -72,23 +73,23 @@ def forget_stored(
     """
     facts = {"stream": stream, "time": stored_until, "start": start}
     facts["count"] = _slice_rows(connection, facts)
-    found = list(connection.execute(_SLICE, facts))
-    gone = [one for one in found if one[2]]
-    connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])
-    connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [one[:1] for one in found if not one[2]])
-    _add_refusals(connection, stream, sum(one[3] for one in gone), sum(one[4] for one in gone))
-    if len(found) == facts["count"]:
-        return int(found[-1][1]), len(found)
-    return None, len(found)
+    rows = list(connection.execute(_SLICE, facts))
+    gone = [row for row in rows if row[2]]
+    connection.executemany("DELETE FROM log WHERE sequence = ?", [row[:1] for row in gone])
+    connection.executemany("UPDATE log SET tuples = NULL WHERE sequence = ?", [row[:1] for row in rows if not row[2]])
+    _add_refusals(connection, stream, sum(row[3] for row in gone), sum(row[4] for row in gone))
+    if len(rows) == facts["count"]:
+        return int(rows[-1][1]), len(rows)
+    return None, len(rows)
 
 
 def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
-    """How many rows are forgotten at once, by the size of one of them."""
-    one = (
+    """How many rows are forgotten at once, by the size of the first of them."""
+    first_size = (
         "SELECT length(tuples) FROM log WHERE stream = :stream AND last_time >= :start AND last_time < :time"
         " AND length(tuples) IS NOT NULL LIMIT 1"
     )
-    size = connection.execute(one, facts).get
+    size = connection.execute(first_size, facts).get
     return max(16, min(SLICE_ROWS, SLICE_BYTES // (1 + (size or 0))))
 
 
@@ -99,8 +100,8 @@ def forget_aged(connection: apsw.Connection, stream: int, remembered: Remembered
     """
     facts = {"stream": stream, "kept": remembered.acknowledgements, "idle": remembered.idle}
     gone = list(connection.execute(_AGED, facts))
-    connection.executemany("DELETE FROM log WHERE sequence = ?", [one[:1] for one in gone])
-    _add_refusals(connection, stream, sum(one[1] for one in gone), sum(one[2] for one in gone))
+    connection.executemany("DELETE FROM log WHERE sequence = ?", [row[:1] for row in gone])
+    _add_refusals(connection, stream, sum(row[1] for row in gone), sum(row[2] for row in gone))
 
 
 def _add_refusals(connection: apsw.Connection, stream: int, late: int, ahead: int) -> None:
@@ -109,7 +110,7 @@ def _add_refusals(connection: apsw.Connection, stream: int, late: int, ahead: in
 
 
 def forget_chunks(connection: apsw.Connection, stream: int, oldest: int) -> list[str]:
-    """Chunks with a number below `oldest` have expired; returns their files."""
+    """Forget the expired chunks, whose numbers are below `oldest`; returns their files."""
     wanted = "SELECT file, last_time FROM chunks WHERE stream = ? AND number < ? ORDER BY number"
     rows = list(connection.execute(wanted, (stream, oldest)))
     if not rows:
@@ -130,9 +131,9 @@ DELETE FROM log WHERE stream = :stream AND last_time IS NULL AND kind = 'attach'
 
 
 def forget_outlived(connection: apsw.Connection, event: Attached, retention: Retention) -> list[str]:
-    """A batch was attached: what it makes older than the retention goes, and the events of batches before it.
+    """Forget the chunks that an attached batch makes older than the retention, and the events of batches before it.
 
-    The chunks of the batch stay, as IDs go on behind them. Returns the files of those that went.
+    The chunks of the batch stay, as IDs go on behind them. Returns the files of the forgotten chunks.
     """
     last = event.chunks[-1]
     facts = {"stream": event.stream_id, "first": event.chunks[0].number, "job": event.job, "sequence": event.sequence}
@@ -143,7 +144,7 @@ def forget_outlived(connection: apsw.Connection, event: Attached, retention: Ret
 
 
 def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:
-    """The stream was dropped; returns the files of its chunks."""
+    """Forget the pushes, chunks and heartbeats of a dropped stream; returns the files of its chunks."""
     files = [file for (file,) in connection.execute("SELECT file FROM chunks WHERE stream = ?", (stream,))]
     connection.execute("DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark')", (stream,))
     connection.execute("DELETE FROM chunks WHERE stream = ?", (stream,))
@@ -152,5 +153,5 @@ def forget_stream(connection: apsw.Connection, stream: int) -> list[str]:
 
 
 def forget_the_dead(connection: apsw.Connection) -> None:
-    """Queries that were registered alone and are gone, all at once: what a log of an older form has many of. O(log)."""
+    """Forget all gone queries that were registered alone: a log of an older form has many of them. O(log)."""
     connection.execute(_DEAD_QUERIES)

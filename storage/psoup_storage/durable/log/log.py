@@ -1,4 +1,4 @@
-"""The table `log` with what of its rows is large beside it, in slices: no row and no statement is ever long.
+"""The table `log`, with the large parts of its rows beside it in slices: no row and no statement is ever long.
 
     log     4711  push     … tuples: 1 MiB, then NULL once they are stored
     slices  4711  0        the next 1 MiB
@@ -8,8 +8,8 @@
     gone    4712           which of its queries are gone, once some are (`departures`)
 
 SQLite takes no value over a billion bytes, and copies each several times. An event is written in one transaction, and
-the checksum in its body is that of all slices together: there is all of it, or it is damaged. A trigger has slices go
-with what they belong to, whoever deletes it.
+the checksum in its body is that of all slices together: either all slices are there, or the event is damaged. A trigger
+deletes the slices of every row of the log that is deleted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import apsw
 from psoup_storage.durable.log.codec import LogRow
 
 SLICE_BYTES = 1024 * 1024
-"""Of an event's tuples in one row at most. SQLite's copies of that stay in the processor's cache: 8 MiB in eight slices
-take two thirds of the time that they take in one piece."""
+"""The most bytes of an event's tuples in one row. SQLite's copies of them stay in the processor's cache: 8 MiB in eight
+slices take two thirds of the time that they take in one piece."""
 
 FIELDS = LogRow._fields[:-1]
-"""Of the table `log`."""
+"""The columns of the table `log`."""
 _INSERT = f"INSERT INTO log ({', '.join(FIELDS)}) VALUES ({', '.join('?' * len(FIELDS))})"
 _NEW_SLICE = "INSERT INTO slices (sequence, number, content) VALUES (?, ?, ?)"
 _ROWS = f"SELECT {', '.join(FIELDS)}, {{beside}} FROM log ORDER BY sequence"

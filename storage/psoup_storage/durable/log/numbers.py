@@ -1,8 +1,8 @@
-"""Whether the log has all batches of each producer that it must still have.
+"""A check that the log has all batches of each producer that it must still have.
 
     producer   pump: … 17 18 19 _ 21 22          20 is missing: it was acknowledged, as 21 was
 
-The log forgets a producer's rows beyond its last acknowledgements, and those of one that has been idle: gaps there say
+The log forgets a producer's rows beyond its last acknowledgements, and all rows of an idle producer: gaps there say
 nothing.
 """
 
@@ -38,7 +38,7 @@ class Numbers:
             self._active[key] = event.time
 
     def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
-        """What is missing, in words; `name` says what a stream is called."""
+        """The missing batches, in words; `name`: how a stream is called."""
         for (stream, producer), seen in self._seen.items():
             if self._active[stream, producer] < self._now - self._remembered.idle:
                 continue

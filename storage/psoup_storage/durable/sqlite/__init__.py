@@ -1,1 +1,1 @@
-"""The database of a data directory: opened, checked, synced, shrunk, and copied while it is written to."""
+"""The database of a data directory: opening, checking, syncing, shrinking it, and copying it during writes."""

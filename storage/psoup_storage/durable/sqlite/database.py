@@ -4,14 +4,14 @@
     log    the events, by sequence               see `codec`, `log`, `forgetting`
     slices of events that are large              see `log`
     chunks the stored chunks                     see `chunks`
-    stored what else is known of a stream's forgotten events
+    stored facts of a stream whose events the log has forgotten
 
 One connection, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The checkpoint,
 which moves them into the database's own file, is made here and not by SQLite, which would swallow its errors: behind a
-commit, or when it suits who commits (`settle`).
+commit, or when the host has time for it (`settle`).
 After an error of the disk nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown
-then). Without room for a write nothing of it is kept, and it may be tried again; any other error in a transaction (a
-value that is too large, memory that ran out) undoes that one, and costs nobody else anything.
+then). A full disk is the exception: nothing of the write is kept, and it may be tried again. Any other error in a
+transaction (a value that is too large, memory that ran out) undoes that transaction only.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Frames in the write-ahead log after which they are moved to the database."""
 
 _POSTPONED = 4
-"""So many times as many are moved behind a commit, although somebody else was to choose when."""
+"""At so many times `CHECKPOINT_BYTES` a commit moves them although the host was to choose the time (`postpones`)."""
 
 PAGE_BYTES = 16 * 1024
-"""Of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step when it goes."""
+"""The page size of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step
+when it goes."""
 
 _DISK = (
     OSError,
@@ -59,7 +60,7 @@ _DISK = (
     apsw.LockedError,
     apsw.ProtocolError,
 )
-"""Errors after which nobody knows what the disk has."""
+"""Errors after which the content of the disk is unknown."""
 
 _APPLICATION = 0x50536F75  # "PSou"
 _SCHEMA = """
@@ -112,17 +113,17 @@ _UPGRADES = {
     6: "",
     7: "",
 }
-"""What leads from each older format to the next. The seventh has pushes that say which producers were forgotten, the
-eighth queries with keys and labels."""
+"""The statements that lead from each older format to the next. The seventh has pushes that say which producers were
+forgotten, the eighth queries with keys and labels."""
 SCHEMA = (_SCHEMA, *_UPGRADES.values())
-"""The statements that a directory of this format is made of."""
+"""The statements that create a database of this format."""
 
 
 class Database:
     """An open, checked database. Transactions may come from any thread; they take turns. Reading is for the start.
 
     Raises InvalidInput, reason UNKNOWN_FORMAT, for a directory of another version; Internal, reason DATA_DAMAGED or
-    STORAGE_FAILED, for one that cannot be read.
+    STORAGE_FAILED, for a database that cannot be read.
     """
 
     def __init__(self, directory: DataDirectory, vfs: str | None = None) -> None:
@@ -131,9 +132,9 @@ class Database:
         self._frames = 0
         self._page_bytes = PAGE_BYTES
         self._tried = 0
-        """Frames that found no room in the database."""
+        """Frames that the last checkpoint, without room for them, could not move."""
         self.postpones = False
-        """Whether somebody calls `settle` when it is `due`."""
+        """Whether the host calls `settle` when it is `due`."""
         self._synced = Synced(self._wal)
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
@@ -170,11 +171,11 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Everything inside or nothing of it, on the disk when the block is left.
+        """A transaction: all writes of the block or none, on the disk when the block is left.
 
-        Raises Internal if it cannot be, and from then on if it was the disk; ResourceExhausted, reason DISK_FULL, if
-        there is no room: nothing is kept then, and the next one may find some. Any other exception of the block comes
-        out as Internal, reason NOT_WRITTEN; nothing has happened then.
+        Raises Internal if the commit fails, and from then on if the disk failed; ResourceExhausted, reason DISK_FULL,
+        without room: nothing is kept then, and a later transaction may find room. Any other exception of the block
+        comes out as Internal, reason NOT_WRITTEN; nothing has changed then.
         """
         with self._lock:
             self.refuse_if_failed()
@@ -209,7 +210,7 @@ class Database:
         return self._waiting >= CHECKPOINT_BYTES and not self.failure
 
     def settle(self) -> None:
-        """Move it. Raises Internal, and from then on, if the disk fails."""
+        """Move the write-ahead log to the database. If the disk fails, raises Internal, now and from then on."""
         with self._lock:
             self.refuse_if_failed()
             try:
@@ -225,14 +226,14 @@ class Database:
 
     def meta(self, name: str) -> str:
         """A value of the table `meta`."""
-        found = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
-        if found is None:
+        value = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+        if value is None:
             raise self._damaged(f"{name!r} is missing in its table of contents")
-        return str(found)
+        return str(value)
 
     def copy(self, target: Path, last: Act) -> None:
-        """Copy the database to the file `target`, between transactions. `last` runs with the last page: what the copy
-        says is then as it is here, and nothing changes. Raises apsw.Error, and Internal if the database has failed.
+        """Copy the database to the file `target`, between transactions. `last` runs with the last page: at that moment
+        the copy equals the database, and nothing changes. Raises apsw.Error, and Internal if the database has failed.
         """
         copy_pages(self._connection, target, self._turn, last)
 
@@ -243,7 +244,7 @@ class Database:
             yield
 
     def close(self) -> None:
-        """Close it, after moving everything into one file if all was well; idempotent."""
+        """Close the database; if it never failed, everything is moved into one file before. Idempotent."""
         with self._lock:
             if self.failure:
                 self._abandon()
@@ -270,23 +271,23 @@ class Database:
         connection.wal_autocheckpoint(0)
         register(connection)
         connection.set_wal_hook(self._committed)
-        version = connection.pragma("schema_version")
+        schema_version = connection.pragma("schema_version")
         if (damage := damaged_log(connection, self._wal)) is not None:
             raise self._damaged(damage)
-        if version == 0:
+        if schema_version == 0:  # a new file
             self._create()
         self._page_bytes = int(connection.pragma("page_size"))
         if connection.pragma("application_id") != _APPLICATION:
             raise self._damaged("this is not a PSoup database")
         for damage in damaged_pages(connection):
             raise self._damaged(damage)
-        found = self._upgrade(self.meta("format"))
-        if found != str(FORMAT):
+        version = self._upgrade(self.meta("format"))
+        if version != str(FORMAT):
             raise InvalidInput(
-                f"the data directory {self._directory.path} has format {found}, and this version of PSoup knows"
+                f"the data directory {self._directory.path} has format {version}, and this version of PSoup knows"
                 f" {FORMAT}; use the version that wrote it, or a newer one, or another --data-dir",
                 reason="UNKNOWN_FORMAT",
-                found=found,
+                found=version,
                 known=FORMAT,
             )
         if (damage := damaged_schema(connection, SCHEMA)) is not None:
@@ -308,14 +309,14 @@ class Database:
                 connection.execute(statements)
             connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", facts.items())
 
-    def _upgrade(self, found: str) -> str:
+    def _upgrade(self, version: str) -> str:
         """Bring an older directory to this format, step by step, each in a transaction; returns its format then."""
-        while found.isdecimal() and int(found) in _UPGRADES:
+        while version.isdecimal() and int(version) in _UPGRADES:
             with self.transaction() as connection:
-                connection.execute(_UPGRADES[int(found)])
-                found = str(int(found) + 1)
-                connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (found,))
-        return found
+                connection.execute(_UPGRADES[int(version)])
+                version = str(int(version) + 1)
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (version,))
+        return version
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self._frames = pages
@@ -323,11 +324,11 @@ class Database:
 
     @property
     def _waiting(self) -> int:
-        """Bytes of the write-ahead log that have not been moved, nor tried to."""
+        """Bytes of the write-ahead log that no checkpoint has moved or tried to move."""
         return (self._frames - self._tried) * self._page_bytes
 
     def _checkpoint(self) -> None:
-        """Without room for it the write-ahead log goes on: it is tried again when that has grown."""
+        """Move the write-ahead log to the database. Without room it grows on, and a later checkpoint tries again."""
         self._tried = self._frames
         with suppress(apsw.FullError):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -335,7 +336,7 @@ class Database:
             self._synced.reset()
 
     def _roll_back(self) -> None:
-        """So that what can still be read is what was kept; writes nothing to the disk."""
+        """Undo an open transaction, so that reads see only what was kept; writes nothing to the disk."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -351,12 +352,12 @@ class Database:
         except apsw.Error:  # it is being given up because something else has failed already
             pass
 
-    def _cannot(self, done: str, problem: BaseException) -> Internal:
+    def _cannot(self, action: str, problem: BaseException) -> Internal:
         if isinstance(problem, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
             return self._damaged(str(problem))
         return Internal(
-            f"the store in {self._directory.path} cannot be {done}: {type(problem).__name__}: {problem}",
-            reason="STORAGE_FAILED" if self.failure or done != "written" else "NOT_WRITTEN",
+            f"the store in {self._directory.path} cannot be {action}: {type(problem).__name__}: {problem}",
+            reason="STORAGE_FAILED" if self.failure or action != "written" else "NOT_WRITTEN",
             data_dir=str(self._directory.path),
         )
 

@@ -1,9 +1,9 @@
-"""Checksums of the rows that say what is stored, and whose: a flip there would be a wrong answer that nothing denies.
+"""Checksums of the rows that say what is stored, and whose: a flipped bit there gives a wrong answer unnoticed.
 
     INSERT, UPDATE ──trigger──> checksum = row_crc(every other column)
-    start          every row whose checksum is another one is damage
+    start          a row whose checksum is wrong is damaged
 
-SQLite calls `row_crc` by itself, so whoever writes a row need not think of it; a tool that does not know the function
+SQLite calls `row_crc` by itself, so code that writes a row need not think of it; a tool that does not know the function
 can read these tables and not write them. Rows of the log have their own checksums, made with the event (`codec`).
 """
 
@@ -22,11 +22,11 @@ _SEALED = {
     "stored": (("stream",), ("first_time", "dropped_time", "late", "ahead")),
     "meta": (("name",), ("value",)),
 }
-"""Table: its key, and its other columns."""
+"""Each table, with its key and its other columns."""
 
 
 def register(connection: apsw.Connection) -> None:
-    """Make `row_crc` known; before anything is written or checked."""
+    """Define `row_crc` on a connection, before anything is written or checked."""
     connection.create_scalar_function("row_crc", _crc, -1, deterministic=True, flags=apsw.SQLITE_INNOCUOUS)
 
 
@@ -46,12 +46,12 @@ def _statements(table: str) -> Iterator[str]:
 
 
 def seals(*tables: str) -> str:
-    """The statements that seal these tables, and the rows that are in them."""
+    """The statements that give tables checksums, and their present rows as well."""
     return "\n".join(statement for table in tables for statement in _statements(table))
 
 
 def broken_seals(connection: apsw.Connection) -> Iterator[str]:
-    """The rows that are not as they were written, in words. O(rows)."""
+    """Damaged rows, in words. O(rows)."""
     for table, (key, others) in _SEALED.items():
         wrong = f"SELECT {', '.join(key)} FROM {table} WHERE checksum IS NOT row_crc({', '.join(key + others)})"
         for values in connection.execute(wrong):

@@ -1,7 +1,7 @@
-"""Gives back to the disk what the log has forgotten: SQLite reuses pages, and by itself returns none.
+"""Shrinks the database after the log has forgotten rows: SQLite reuses free pages, and by itself returns none.
 
-While a service runs, its database stays as large as the log once was; at a start and at an orderly end it is written
-anew without the holes. 330 batches of a thousand flights, all stored: 15.4 MB before, 1.2 MB after, in 40 ms.
+While a service runs, its database stays as large as the log once was; at a start and at an orderly end it is rewritten
+without the holes. 330 batches of a thousand flights, all stored: 15.4 MB before, 1.2 MB after, in 40 ms.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import apsw
 
 LEAST_BYTES = 8 * 1024 * 1024
-"""Holes below this are left: they will be filled."""
+"""Smaller holes are left: they will be filled."""
 MOST_BYTES = 256 * 1024 * 1024
-"""Content above this is left as it is: it would be copied, through memory, while somebody waits."""
+"""A database with more content is left as it is: it is copied through memory, while a start or an end waits."""
 
 
 def shrink(connection: apsw.Connection) -> bool:
-    """Rewrite the database if most of it is holes; whether that was done. O(database). Raises apsw.Error.
+    """Rewrite the database if most of it is holes; returns whether it did. O(database). Raises apsw.Error.
 
-    A disk without room for the copy is no error. What is in the database does not change, also not if a crash comes.
+    A disk without room for the copy is not an error. The content of the database stays the same, also across a crash.
     """
     size = connection.pragma("page_count") * connection.pragma("page_size")
     if size < LEAST_BYTES:

@@ -1,10 +1,10 @@
-"""Whether a database is as it was written: what SQLite's own reading would pass over.
+"""Whether a database is as it was written: damage that SQLite itself would read over.
 
     write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`, `synced`
-    pages             PRAGMA integrity_check: every page, cell, index entry; rows that are lost or twice there
-    schema            the very statements of this format: a bit of them is a rule less
+    pages             PRAGMA integrity_check: every page, cell, index entry; rows that are lost or doubled
+    schema            the very statements of this format: with a flipped bit a rule is missing
 
-What the rows say is not looked at: each has a checksum of its own.
+The content of rows is not looked at: each has a checksum of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LI
 
 
 def damaged_log(connection: apsw.Connection, wal: Path) -> str | None:
-    """What is wrong with the write-ahead log. To be asked before anything is written."""
+    """The damage of the write-ahead log, in words, or None. To be called before anything is written."""
     valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     frame = damaged_frame(wal, max(0, valid))
     frame = lost_frame(wal, max(0, valid)) if frame is None else frame
@@ -33,26 +33,26 @@ def damaged_log(connection: apsw.Connection, wal: Path) -> str | None:
 
 
 def damaged_pages(connection: apsw.Connection) -> list[str]:
-    """What SQLite finds wrong, in its words; O(database)."""
-    found = [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)")]
-    return [] if found == ["ok"] else found
+    """The damage that SQLite finds, in its words. O(database)."""
+    texts = [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)")]
+    return [] if texts == ["ok"] else texts
 
 
 def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> str | None:
-    """Which table is not as `statements` make it."""
+    """Name a table whose definition is not that of `statements`; None if all are."""
     fresh = apsw.Connection(":memory:")
     register(fresh)
     for statement in statements:
         fresh.execute(statement)
-    made = list(fresh.execute(_SCHEMA))
+    expected = list(fresh.execute(_SCHEMA))
     fresh.close()
-    found = list(connection.execute(_SCHEMA))
-    odd = sorted({str(row[1]) for row in set(made) ^ set(found)})
+    actual = list(connection.execute(_SCHEMA))
+    odd = sorted({str(row[1]) for row in set(expected) ^ set(actual)})
     return f"the definition of {odd[0]} is not this format's" if odd else None
 
 
 def orphans(connection: apsw.Connection) -> Iterator[str]:
-    """Rows of `gone` whose block is missing, in words: a bit of a sequence would bring queries back."""
+    """Rows of `gone` whose block is missing, in words: a flipped bit of a sequence would bring queries back."""
     for (sequence,) in connection.execute(_ORPHANS):
         yield f"it says which queries of block {sequence} are gone, and there is no such block"
 

@@ -3,8 +3,8 @@
     header | frame 0 | frame 1 | frame 2 | frame 3 | older frames, of another salt
              commit              ^ bad     commit
 
-At the first frame whose checksum is wrong SQLite takes the log to end: so ends one that a crash has cut off. If the
-frame was whole once, everything from there on was acknowledged, and would be gone without a word. It was whole if
+SQLite takes the log to end at the first frame whose checksum is wrong, as a log does that a crash has cut off. If the
+frame was whole once, everything from there on was acknowledged, and would be lost silently. It was whole if
 
     the frame behind some later commit goes on from it  a commit is synced before the next frame is written; frames that
                                                         an older crash left there are of one transaction at most
@@ -34,11 +34,11 @@ from psoup_storage.durable.directory import Notes
 
 _NAME = "log-end"
 _SALTS = 16, 8
-"""Where they are in the header of the log, and their bytes."""
+"""The place of the salts in the header of the log, and their bytes."""
 
 
 class Synced:
-    """Of the write-ahead log `wal`, for who commits."""
+    """The note on how much of the write-ahead log `wal` is on the disk, kept by the code that commits."""
 
     def __init__(self, wal: Path) -> None:
         self._wal = wal
@@ -46,18 +46,18 @@ class Synced:
         self._salts = b""
 
     def reached(self, frames: int) -> None:
-        """A commit is on the disk, and the log has so many frames. Some microseconds."""
+        """Note that a commit is on the disk, and the log has so many frames. Some microseconds."""
         self._salts = self._salts or _salts(self._wal)
         if self._salts:
             text = f"{frames} {self._salts.hex()}"
             self._notes.write(_NAME, f"{text} {zlib.crc32(text.encode()):08x}")
 
     def reset(self) -> None:
-        """The log may begin anew with the next commit."""
+        """Forget the salts: the log may begin anew with the next commit."""
         self._salts = b""
 
     def close(self, *, whole: bool) -> None:
-        """Leave the note, or remove it: the log has moved to the database as a whole. Idempotent."""
+        """Leave the note, or remove it if the `whole` log has moved to the database. Idempotent."""
         if whole:
             self._notes.write(_NAME, "")
         self._notes.close()
@@ -84,11 +84,11 @@ _FRAME = 24
 _BIG_ENDIAN = 1
 """The last bit of the magic number: the byte order of the words that checksums add up."""
 Sums = tuple[int, int]
-"""What frames add up to, from the header of the file on."""
+"""The two checksums of all frames from the header of the file on."""
 
 
 def damaged_frame(path: Path, valid: int) -> int | None:
-    """The number of the first committed frame (from 0) that SQLite did not take, None if it took them all.
+    """The number of the first committed frame (from 0) that SQLite left out; None if it took them all.
 
     `valid`: how many it took. -1 is the header of the file. O(the frames behind those).
     """
@@ -103,13 +103,13 @@ def damaged_frame(path: Path, valid: int) -> int | None:
     frames = np.frombuffer(content, np.uint8, offset=_HEADER)
     frames = frames[: len(frames) // size * size].reshape(-1, size)
     salts = np.frombuffer(content, ">u4", 2, 16).astype(np.uint32)
-    known = struct.unpack_from(">2I", content, _HEADER + (valid - 1) * size + 16 if valid else 24)
-    found = _Tail(frames[valid:], salts, order).damaged(known)
-    return None if found is None else valid + found
+    before = struct.unpack_from(">2I", content, _HEADER + (valid - 1) * size + 16 if valid else 24)
+    damaged = _Tail(frames[valid:], salts, order).damaged(before)
+    return None if damaged is None else valid + damaged
 
 
 class _Tail:
-    """The frames behind those that SQLite took; `ours` are those of this log, but for a bit of their salt."""
+    """The frames behind those that SQLite took; `_ours` are frames of this log, though a bit of the salt may differ."""
 
     def __init__(self, frames: Array, salts: Array, order: str) -> None:
         self._frames, self._order = frames, order
@@ -117,31 +117,31 @@ class _Tail:
         self._away = np.bitwise_count(self._heads[:, 2:4] ^ salts).sum(axis=1)
         self._ours = np.flatnonzero(self._away <= 1)
 
-    def damaged(self, known: Sums) -> int | None:
-        """The first that was whole once and is not; `known`: what the frame before them added up to."""
+    def damaged(self, before: Sums) -> int | None:
+        """The first frame that was whole once and is not now; `before`: the sums of the frame before them."""
         for at in self._ours.tolist():
-            found, said = self._sum(at, known), self._said(at)
-            if found != said or self._away[at]:
-                return at if self._was_whole(at, found) else None
-            known = found
+            sums, stored = self._sum(at, before), self._stored(at)
+            if sums != stored or self._away[at]:
+                return at if self._was_whole(at, sums) else None
+            before = sums
         return None
 
-    def _was_whole(self, at: int, found: Sums) -> bool:
-        said = self._said(at)
+    def _was_whole(self, at: int, sums: Sums) -> bool:
+        stored = self._stored(at)
         commits = self._ours[(self._ours >= at) & (self._heads[self._ours, 1] != 0)]
         if not len(commits):  # so it was never whole, unless the bit is the mark of the commit
-            return found == said or _one_bit(found, said, len(self._frames[at]), commit=True)
-        if found == said or any(self._goes_on(end + 1, self._said(end)) for end in commits.tolist()):
+            return sums == stored or _one_bit(sums, stored, len(self._frames[at]), commit=True)
+        if sums == stored or any(self._goes_on(end + 1, self._stored(end)) for end in commits.tolist()):
             return True
         end = int(commits[0])
-        rest = all(self._goes_on(n, self._said(n - 1), found if n == at + 1 else None) for n in range(at + 1, end + 1))
-        return rest and _one_bit(found, said, len(self._frames[at]))
+        rest = all(self._goes_on(n, self._stored(n - 1), sums if n == at + 1 else None) for n in range(at + 1, end + 1))
+        return rest and _one_bit(sums, stored, len(self._frames[at]))
 
     def _goes_on(self, at: int, *before: Sums | None) -> bool:
-        """Whether a frame is one of ours that follows a frame with one of these sums."""
-        return at in self._ours and any(self._sum(at, sums) == self._said(at) for sums in before if sums is not None)
+        """Whether a frame of this log follows a frame with one of these sums."""
+        return at in self._ours and any(self._sum(at, sums) == self._stored(at) for sums in before if sums is not None)
 
-    def _said(self, at: int) -> Sums:
+    def _stored(self, at: int) -> Sums:
         return int(self._heads[at, 4]), int(self._heads[at, 5])
 
     def _sum(self, at: int, before: Sums) -> Sums:
@@ -152,26 +152,26 @@ class _Tail:
 def _sum(content: bytes, order: str, start: Sums) -> Sums:
     first, second = start
     words = iter(np.frombuffer(content, order).tolist())
-    for one, two in zip(words, words, strict=True):
-        first = (first + one + second) & 0xFFFFFFFF
-        second = (second + two + first) & 0xFFFFFFFF
+    for word, following in zip(words, words, strict=True):
+        first = (first + word + second) & 0xFFFFFFFF
+        second = (second + following + first) & 0xFFFFFFFF
     return first, second
 
 
-def _one_bit(found: Sums, stored: Sums, size: int, commit: bool = False) -> bool:
-    """Whether a single bit of a frame of so many bytes, or of its checksum, makes the difference; or, `commit`, of the
-    word that marks a commit. The sum is linear in its words.
+def _one_bit(actual: Sums, stored: Sums, size: int, commit: bool = False) -> bool:
+    """Whether a single bit of a frame of `size` bytes, or of its checksum, makes the difference; with `commit`, a bit
+    of the word that marks a commit. The sum is linear in its words.
     """
     shares = _shares((size - _FRAME + 8) // 8)[-1 if commit else 0 :]
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     by_bit = shares[:, None, :] * bits[None, :, None]
-    off = np.array([found[0] - stored[0], found[1] - stored[1]], np.int64).astype(np.uint32)
+    off = np.array([actual[0] - stored[0], actual[1] - stored[1]], np.int64).astype(np.uint32)
     return any(bool((by_bit == change).all(axis=2).any()) for change in (off, np.negative(off)))
 
 
 def _shares(pairs: int) -> Array:
-    """How each word of a frame counts in the two sums, from the last to the first: uint32[2 * pairs + 2, 2]; before
-    them the sums' own.
+    """The weight of each word of a frame in the two sums, from the last word to the first: uint32[2 * pairs + 2, 2];
+    the first two weights are those of the sums before.
     """
     shares = [(1, 0), (0, 1)]
     first, second = (1, 1), (0, 1)

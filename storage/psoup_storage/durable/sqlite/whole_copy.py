@@ -1,7 +1,7 @@
-"""A copy of a database that is written to: SQLite's backup, page by page, in turns with transactions.
+"""A copy of a database during writes: SQLite's backup, page by page, in turns with transactions.
 
-What a transaction changes in pages that are copied already is copied again by SQLite, as the connection is the same
-one. So the copy is the database as it is when the last page has been copied.
+If a transaction changes pages that are copied already, SQLite copies them again, as it uses the same connection. So the
+copy is the database as it is when the last page has been copied.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import apsw
 Act = Callable[[], None]
 
 MARK = "copy of"
-"""The row of the table `meta` that a copy of a directory has until it is opened; see `backup`."""
+"""The name of the row of `meta` that marks a copy of a directory until a service opens it; see `backup`."""
 
 _PAGES = 256
-"""Copied at once: acknowledgements wait for them."""
+"""Pages that are copied at once, while acknowledgements wait."""
 
 
 def copy_pages(
     source: apsw.Connection, target: Path, turn: Callable[[], AbstractContextManager[None]], last: Act
 ) -> None:
-    """Copy the database to the file `target`. Inside a `turn` nobody else uses `source`; `last` is called in that of
-    the last page. Raises apsw.Error.
+    """Copy the database to the file `target`. No other thread uses `source` in a `turn`; `last` is called in the turn
+    of the last page. Raises apsw.Error.
     """
     other = apsw.Connection(str(target))
     with turn():

@@ -1,1 +1,1 @@
-"""What operators do with a data directory: look at it, examine it, set damage aside, copy it."""
+"""The operator's tools for a data directory: examining it, setting damage aside, copying it."""

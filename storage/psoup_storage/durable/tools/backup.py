@@ -1,12 +1,12 @@
-"""A copy of a data directory as of one event, made while the service goes on.
+"""A copy of a data directory as of one event, made while the service runs.
 
     freeze     backup-7f3a/psoup.db    copied page by page beside transactions (SQLite's backup: what changes meanwhile
                                        is copied again), marked as a copy
                backup-7f3a/chunks/     links to the chunks of its manifest, made with the last page
     restore    a copy of such a directory elsewhere, marked likewise
 
-The first service that opens a marked directory gives it a new incarnation: two copies that go on must not both answer
-to the IDs of the first. What a crash leaves of `backup-…` is removed at the next start.
+The first service that opens a marked directory gives it a new incarnation: two copies that take events must not both
+answer to the IDs of the original. The next start removes the `backup-…` that a crash leaves.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Frozen:
         self.path = path
         self.sequence = sequence
         self.incarnation = incarnation
-        found = sorted(file for file in path.rglob("*") if file.is_file())
-        self.size = sum(file.stat().st_size for file in found)
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        self.size = sum(file.stat().st_size for file in files)
         """Bytes of all files."""
-        self.files = [(file.relative_to(path).as_posix(), file.stat().st_size) for file in found]
+        self.files = [(file.relative_to(path).as_posix(), file.stat().st_size) for file in files]
 
     def read(self, name: str) -> Iterator[bytes]:
         """The content of a file, in pieces."""
@@ -54,7 +54,7 @@ class Frozen:
                 yield piece
 
     def close(self) -> None:
-        """Give the copy up; idempotent."""
+        """Remove the copy; idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -87,7 +87,7 @@ def freeze(directory: DataDirectory, database: Database) -> Frozen:
 
 
 def mark(path: Path) -> tuple[int, str]:
-    """Note in the database of a copy that it is one; returns its last event and the incarnation it was copied from."""
+    """Mark the database of a copy; returns its last event and the incarnation it was copied from."""
     connection = apsw.Connection(str(path / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         for name, value in (("locking_mode", "EXCLUSIVE"), ("synchronous", "FULL")):
@@ -105,7 +105,7 @@ def mark(path: Path) -> tuple[int, str]:
 def restore(source: Path | str, target: Path | str, progress: Progress = lambda what, done, total: None) -> int:
     """Copy a backup, or any data directory that no service runs on, to `target`; returns its last event.
 
-    Raises InvalidInput if the source is damaged or none, or the target holds something. O(all of it).
+    Raises InvalidInput if the source is damaged or not a data directory, or the target is not empty. O(bytes).
     """
     source, target = Path(source), Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -116,13 +116,13 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
         raise InvalidInput(
             f"{source} is damaged: {first.place}: {first.what}; see psoup doctor {source}, and restore another backup"
         )
-    total, done = report.figures["bytes"], report.figures["bytes"]
+    total, copied = report.figures["bytes"], 0
     (target / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     target.chmod(0o700)
     for file in [*sorted((source / FOLDER).glob("*.parquet*")), *sorted(source.glob(f"{DATABASE}*"))]:
         _copy(file, target / file.relative_to(source))
-        done += file.stat().st_size
-        progress(f"copying {file.name}", done, 2 * total)
+        copied += file.stat().st_size
+        progress(f"copying {file.name}", total + copied, 2 * total)
     sequence, _ = mark(target)
     for folder in (target / FOLDER, target, target.parent):
         sync_directory(folder)

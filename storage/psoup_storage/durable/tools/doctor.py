@@ -1,13 +1,13 @@
-"""Examines a data directory that no service runs on: every file, row and invariant.
+"""An examination of a data directory that no service runs on: every file, row and invariant.
 
-    directory   locked, a database in it, nothing that does not belong there
+    directory   locked, has a database, holds nothing that does not belong there
     database    write-ahead log, pages, schema, format                          see `structure`
     log         every row: its checksum, its statement still binds, its tuples decode; producers' numbers
     manifest    every stream's chunks follow each other, up to where the log goes on
-    files       every chunk: size, checksum, rows, times, schema; files that nothing knows
+    files       every chunk: size, checksum, rows, times, schema; files that the manifest does not name
 
-It goes on after damage, as far as anything can be read, and says which tuples are lost. It writes nothing; with
-`repair` it removes files that nothing needs.
+The examination goes on after damage, as far as anything can be read, and says which tuples are lost. It writes nothing;
+with `repair` it removes files that are not needed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _RESTORE = "restore a backup of the directory"
 _OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
 
 Progress = Callable[[str, int, int], None]
-"""Told what is looked at, and how many bytes of how many are done."""
+"""Called with the thing that is looked at, the bytes that are done, and all bytes."""
 
 
 def examine(
@@ -97,7 +97,7 @@ class Examination:
         self._dropped: set[int] = set()
         self._chunks: dict[int, list[ChunkRow]] = {}
         self._whole: set[int] = set()
-        """Streams of whose stored chunks none has expired."""
+        """Streams that have lost no stored chunk by expiry."""
         self._attached: Counter[int] = Counter()
         self._damaged_chunks: list[ChunkRow] = []
         self._damaged_events: list[LogRow] = []
@@ -107,7 +107,7 @@ class Examination:
         self.report.count("bytes", self._total)
 
     def run(self) -> Iterator[Finding]:
-        """The findings, step by step; what cannot be read ends the steps that need it."""
+        """The findings, step by step; a database that cannot be read ends the examination."""
         yield from self._look_at_directory()
         database = self._path / DATABASE
         try:
@@ -128,25 +128,26 @@ class Examination:
         yield from self._look_for_orphans()
 
     def advise(self) -> None:
-        """Name --set-aside where it helps: where all that is damaged can be taken out."""
+        """Name --set-aside in the findings of damage, if all that is damaged can be taken out."""
         if self._obstacle() is None:
             damage, way = self._damage(), _OR_ASIDE.format(self._path)
             self.report.findings = [
-                replace(one, repair=one.repair + way) if one in damage else one for one in self.report.findings
+                replace(finding, repair=finding.repair + way) if finding in damage else finding
+                for finding in self.report.findings
             ]
 
     def _damage(self) -> list[Finding]:
-        return [one for one in self.report.findings if one.severity is Severity.DAMAGE]
+        return [finding for finding in self.report.findings if finding.severity is Severity.DAMAGE]
 
     def _obstacle(self) -> str | None:
-        """Why what is damaged cannot be set aside."""
-        for one in self._damage():
-            if not one.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
-                return f"{one.place}: {one.what}"
+        """The reason why the damage cannot be set aside; None if it can."""
+        for finding in self._damage():
+            if not finding.place.startswith((f"{FOLDER}/", _EVENT, _PRODUCERS)):
+                return f"{finding.place}: {finding.what}"
         return obstacle(self._damaged_chunks, self._chunks, self._damaged_events)
 
     def set_aside(self) -> None:
-        """Take what is damaged out of the way; raises FailedPrecondition if that leaves the rest damaged."""
+        """Take damaged chunks and events out of the way; raises FailedPrecondition if the rest would stay damaged."""
         findings, damage = self.report.findings, self._damage()
         if not damage:
             return
@@ -156,7 +157,9 @@ class Examination:
         self.report.lost = set_aside(
             self._path, self._damaged_chunks, self._chunks, self._damaged_events, damage, names
         )
-        self.report.findings = [replace(one, repaired=True) if one in damage else one for one in findings]
+        self.report.findings = [
+            replace(finding, repaired=True) if finding in damage else finding for finding in findings
+        ]
 
     # Steps ----------------------------------------------------------------------------------------------------
 
@@ -184,27 +187,27 @@ class Examination:
                 f" {time_text(facts['time'])}; the first start gives it an incarnation of its own"
             )
             yield Finding(Severity.NOTE, DATABASE, what)
-        found = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
-        if found == str(FORMAT):
+        version = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
+        if version == str(FORMAT):
             if (damage := damaged_schema(connection, SCHEMA)) is not None:
                 yield _damage(DATABASE, damage)
             else:
                 yield from (_damage(DATABASE, row, "see the files below") for row in broken_seals(connection))
                 yield from (_damage(DATABASE, text, "which queries stand") for text in orphans(connection))
-        elif str(found).isdecimal() and 0 < int(found) < FORMAT:
-            what = f"has format {found}; the next start of the service brings it to format {FORMAT}"
+        elif str(version).isdecimal() and 0 < int(version) < FORMAT:
+            what = f"has format {version}; the next start of the service brings it to format {FORMAT}"
             yield Finding(Severity.NOTE, DATABASE, what)
         else:
-            what = f"has format {found}, and this version of PSoup knows {FORMAT}"
+            what = f"has format {version}, and this version of PSoup knows {FORMAT}"
             yield _damage(DATABASE, what, repair="use the version that wrote it, or a newer one")
 
     def _look_at_manifest(self, connection: apsw.Connection) -> Iterator[Finding]:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(chunks)")}
-        known = [name for name in ChunkRow._fields if name in columns]
-        if not known:  # the first format
+        names = [name for name in ChunkRow._fields if name in columns]
+        if not names:  # the first format
             return
-        for values in connection.execute(f"SELECT {', '.join(known)} FROM chunks ORDER BY stream, number"):
-            row = ChunkRow(**dict(zip(known, values, strict=True)))
+        for values in connection.execute(f"SELECT {', '.join(names)} FROM chunks ORDER BY stream, number"):
+            row = ChunkRow(**dict(zip(names, values, strict=True)))
             self._chunks.setdefault(row.stream, []).append(row)
         for (stream,) in connection.execute("SELECT stream FROM stored WHERE dropped_time IS NULL"):
             rows = self._chunks.get(stream, [])
@@ -235,18 +238,16 @@ class Examination:
                 self.report.count("tuples in the log", change.rows)
                 numbers.add(event)
         for stream in self._whole - self._dropped:
-            found = sum(row.number < 0 for row in self._chunks.get(stream, ()))
-            if found != self._attached[stream]:
-                what = f"the manifest has {counted(found, 'attached chunk')}, and the log {self._attached[stream]}"
+            attached = sum(row.number < 0 for row in self._chunks.get(stream, ()))
+            if attached != self._attached[stream]:
+                what = f"the manifest has {counted(attached, 'attached chunk')}, and the log {self._attached[stream]}"
                 yield _damage(f"{DATABASE}, stream {stream}", what, "attached history")
         for text in numbers.gaps(lambda stream: self._name(stream)):
-            known = bool(losses(self._path))  # a batch that was set aside is no news
-            yield Finding(
-                Severity.NOTE if known else Severity.DAMAGE, _PRODUCERS, text, "the tuples of these batches", _RESTORE
-            )
+            severity = Severity.NOTE if losses(self._path) else Severity.DAMAGE  # the batch may have been set aside
+            yield Finding(severity, _PRODUCERS, text, "the tuples of these batches", _RESTORE)
 
     def _learn(self, change: Change) -> None:
-        """Count what stands, and keep what streams are: an altered one by its last definition."""
+        """Count streams and queries, and keep the last definition of each stream."""
         if change.spec is not None:
             self.report.count("streams", int(change.stream not in self._streams))
             self._streams[change.stream] = change.spec
@@ -299,14 +300,12 @@ class Examination:
         yield from _wrong_rows(batch.times, row, before)
 
     def _look_for_orphans(self) -> Iterator[Finding]:
-        """Only a sound database says what nothing needs: without its last rows a chunk looks like a leftover."""
-        sound = not any(
-            one.place.startswith(DATABASE) and one.severity is Severity.DAMAGE for one in self.report.findings
-        )
-        known = {row.file for rows in self._chunks.values() for row in rows}
+        """Find files that are not needed. Only a sound database tells: without a row a chunk looks like a leftover."""
+        sound = not any(finding.place.startswith(DATABASE) for finding in self._damage())
+        files = {row.file for rows in self._chunks.values() for row in rows}
         folder = self._path / FOLDER
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if entry.name.removesuffix(SUFFIX) in known:
+            if entry.name.removesuffix(SUFFIX) in files:
                 continue
             place = f"{FOLDER}/{entry.name}"
             if not sound:
@@ -342,7 +341,7 @@ class Examination:
 
 
 def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
-    """What does not follow from the row before."""
+    """The facts of a manifest row that do not follow from the row before, in words."""
     if before is None:
         return
     if row.number != before.number + 1:
@@ -354,7 +353,7 @@ def _out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
 
 
 def _wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
-    """What the rows of a chunk do not have as the manifest says."""
+    """The differences between the tuples of a chunk and its manifest row, in words."""
     if len(times) != row.rows:
         yield f"it has {counted(len(times), 'row')}, and not {row.rows:,}"
     if not len(times):

@@ -1,4 +1,4 @@
-"""What an examination of a data directory says: findings, and the figures of what was looked at."""
+"""The result of an examination of a data directory: findings, and figures of what was looked at."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ class Severity(StrEnum):
     DAMAGE = "damage"
     """Something acknowledged is lost or not as it was written."""
     REPLAY = "replay"
-    """Nothing is lost, and a start would not come to its end, or not with this memory."""
+    """Nothing is lost, but a start would not come to its end, or not with this memory."""
     LEFTOVER = "leftover"
-    """Something that nothing needs, or that follows from the rest: repair removes or rebuilds it."""
+    """A thing that is not needed, or that follows from the rest: repair removes or rebuilds it."""
     NOTE = "note"
     """Good to know; nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found. `lost`: what of the acknowledged data, empty for nothing. `repair`: what helps."""
+    """A result of the examination. `lost`: acknowledged data, in words, empty if none; `repair`: what helps."""
 
     severity: Severity
     place: str
@@ -44,7 +44,7 @@ class Report:
     @property
     def well(self) -> bool:
         """Whether nothing is wrong (any more)."""
-        return all(one.severity is Severity.NOTE or one.repaired for one in self.findings)
+        return all(finding.severity is Severity.NOTE or finding.repaired for finding in self.findings)
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a figure."""

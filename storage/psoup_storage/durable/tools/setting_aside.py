@@ -1,11 +1,11 @@
-"""Takes damaged chunks and events out of the way of the service, which would not start: the loss is known, and shown.
+"""Setting damaged chunks and events aside, as the service would not start with them: the loss is known, and shown.
 
     chunk k of a stream     it and those before it leave the manifest, as if they had expired: answers that reach back
                             there say that they are truncated
     a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one
 
-What is taken out is kept in the folder `set-aside`, with a line in `losses.jsonl`; a start tells of them. What cannot
-be taken out alone (the last chunk that is stored, a stream's definition, the database's structure) needs a backup.
+The folder `set-aside` keeps what is taken out, with lines in `losses.jsonl`, which a start logs. Damage that cannot be
+taken out alone (the last stored chunk, a stream's definition, the database's structure) needs a backup.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _KINDS = ("push", "query", "unregister")
 
 
 def losses(path: Path) -> list[dict[str, Any]]:
-    """What has been set aside in the data directory `path`: `place`, `what`, `lost`, `time` (microseconds).
+    """The losses of the data directory `path` so far: `place`, `what`, `lost`, `time` (microseconds).
 
-    A line that cannot be read is a loss of its own: what it told of is lost all the same.
+    A line that cannot be read counts as a loss: something was lost, whatever the line said.
     """
     file = path / ASIDE / LOSSES
     if not file.exists():
@@ -55,13 +55,13 @@ def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
         loss = json.loads(line)
         return {"place": str(loss["place"]), "what": loss["what"], "lost": loss["lost"], "time": int(loss["time"])}
     except (ValueError, KeyError, TypeError):
-        time_known = file.stat().st_mtime_ns // 1_000
+        written = file.stat().st_mtime_ns // 1_000
         what = "that line cannot be read, and something was set aside"
-        return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": what, "lost": "", "time": time_known}
+        return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": what, "lost": "", "time": written}
 
 
 def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[LogRow]) -> str | None:
-    """Why the `damaged` ones of the `chunks` and the damaged `events` cannot be set aside; None if they can."""
+    """The reason why the `damaged` of the `chunks` and damaged `events` cannot be set aside; None if they can."""
     for stream, number in _last(damaged).items():
         if number == chunks[stream][-1].number:
             return f"chunk {number} is the last one that is stored of its stream: the log goes on behind it"
@@ -81,13 +81,13 @@ def set_aside(
     damaged: Sequence[ChunkRow],
     chunks: dict[int, list[ChunkRow]],
     events: Sequence[LogRow],
-    found: list[Finding],
+    findings: list[Finding],
     names: dict[int, str],
 ) -> list[str]:
     """Take the `damaged` ones of the `chunks` and the damaged `events` out of a locked directory.
 
-    `found`: what is noted about them; `names`: of the streams. Returns what is lost by it. Raises FailedPrecondition if
-    it is not possible; nothing has changed then.
+    `findings`: the damage; `names`: of the streams. Returns the losses, in words. Raises FailedPrecondition if it is
+    not possible; nothing has changed then.
     """
     if (why := obstacle(damaged, chunks, events)) is not None:
         raise impossible(why)
@@ -96,15 +96,15 @@ def set_aside(
     folder = path / ASIDE
     folder.mkdir(mode=0o700, exist_ok=True)
     lost = [_lost(names[stream], chunks[stream], number, damaged) for stream, number in last.items()]
-    lost += [f"{one.place}: {one.lost}" for one in found if one.lost and not one.place.startswith(f"{FOLDER}/")]
+    lost += [f"{each.place}: {each.lost}" for each in findings if each.lost and not each.place.startswith(f"{FOLDER}/")]
     sound = [row for row in leaving if row not in damaged]
     if sound:
         what = f"{counted(len(sound), 'sound chunk')} before a damaged one"
         ids = ", ".join(
             f"{row.first_id} to {row.first_id + row.rows - 1} of stream {names[row.stream]}" for row in sound
         )
-        found = [*found, Finding(Severity.NOTE, f"{FOLDER}/", what, f"tuples {ids}")]
-    _keep(path, folder, leaving, events, found)
+        findings = [*findings, Finding(Severity.NOTE, f"{FOLDER}/", what, f"tuples {ids}")]
+    _keep(path, folder, leaving, events, findings)
     _forget(path, last, chunks, events)
     for row in leaving:
         for name in (row.file, row.file + SUFFIX):
@@ -127,9 +127,9 @@ def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[
 
 
 def _keep(
-    path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[LogRow], found: Sequence[Finding]
+    path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[LogRow], findings: Sequence[Finding]
 ) -> None:
-    """Everything is in the folder before it leaves its place."""
+    """Put everything into the folder before it leaves its place."""
     for row in leaving:
         source, target = path / FOLDER / row.file, folder / row.file
         if source.exists() and not target.exists():
@@ -142,8 +142,9 @@ def _keep(
         (folder / f"event-{event.sequence}.json").write_text(json.dumps(facts), encoding="utf-8")
     now = time.time_ns() // 1_000
     with open(folder / LOSSES, "a", encoding="utf-8") as file:
-        for one in found:
-            file.write(json.dumps({"place": one.place, "what": one.what, "lost": one.lost, "time": now}) + "\n")
+        for finding in findings:
+            loss = {"place": finding.place, "what": finding.what, "lost": finding.lost, "time": now}
+            file.write(json.dumps(loss) + "\n")
         file.flush()
         os.fsync(file.fileno())
     sync_directory(folder)
@@ -172,5 +173,5 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
 
 
 def impossible(why: str) -> FailedPrecondition:
-    """Why it cannot be done, and the way out."""
+    """The error for damage that cannot be set aside, with the way out."""
     return FailedPrecondition(f"what is damaged cannot be set aside: {why}; restore a backup", reason="NOT_SEPARABLE")
