@@ -3,8 +3,8 @@
     to BIGINT     DOUBLE rounds halves to even; DECIMAL and TEXT away from zero      to DECIMAL    away from zero
     to BOOLEAN    a number is true unless zero                                        to DATE       the day, UTC
 
-What does not fit is an error of its row, NULL for TRY_CAST. Text is read by `parse_numbers` and `parse_times`, written
-by `formats`.
+A value that does not fit is an error of its row, NULL for TRY_CAST. Text is read by `parse_numbers` and `parse_times`,
+and written by `formats`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from psoup.expressions.tree import Call
 from psoup.model import EXACT_DOUBLE, DataType, Kind
 
 Converted = tuple[Array, Array | None]
-"""Values of the target, and where the source does not convert."""
+"""Values of the target type, and flags where the source does not convert."""
 
 Conversion = Callable[[Column, DataType], Converted]
 
 _BIGINT_END = 2.0**63
 _COPIES = 6
-"""What reading takes at once, in sizes of its text: the parts that a pattern finds, and what becomes of them."""
+"""Bytes that reading takes at once, in sizes of its text: the parts that a pattern finds, and their conversions."""
 _WRITTEN = 160
 """Bytes that writing a value takes at once, of which at most 40 stay."""
 
@@ -121,7 +121,7 @@ _NUMERIC: dict[tuple[Kind, Kind], Conversion] = {
 
 
 def cast(call: Call, frame: Frame) -> Column:
-    """CAST to the call's type."""
+    """Compute CAST to the call's type."""
     column = frame.column(call.args[0])
     if column.type.kind is Kind.TEXT:
         frame.sizes.borrow(_COPIES * text_bytes(column))
@@ -133,7 +133,7 @@ def cast(call: Call, frame: Frame) -> Column:
 
 
 def try_cast(call: Call, frame: Frame) -> Column:
-    """CAST with NULL for what does not convert; errors of the argument stay errors."""
+    """Compute TRY_CAST: NULL for a value that does not convert; errors of the argument stay errors."""
     column = frame.column(call.args[0])
     result = cast(call, frame)
     return Column(result.type, result.values, result.valid, result.data, column.error)

@@ -42,7 +42,7 @@ _LIMIT = 2.0**63
 
 
 def compare(call: Call, frame: Frame) -> Column:
-    """left RELOP right."""
+    """Compute left RELOP right."""
     left, right = call.args
     if left.type.kind is Kind.TEXT:
         columns = [frame.column(arg) for arg in call.args if not isinstance(arg, Literal)]
@@ -102,7 +102,7 @@ def _against_double(whole: Array, real: Array) -> Array:
 
 
 def membership(call: Call, frame: Frame) -> Column:
-    """x IN (items): TRUE on a match, else UNKNOWN if x or an item is NULL, else FALSE.
+    """Compute x IN (items): TRUE on a match, else UNKNOWN if x or an item is NULL, else FALSE.
 
     Constant items of the type of x cost O(log items) a row; others are compared one by one.
     """
@@ -110,7 +110,7 @@ def membership(call: Call, frame: Frame) -> Column:
     column = frame.column(subject)
     quick = [item for item in items if isinstance(item, Literal) and item.type == subject.type]
     slow = [item for item in items if not (isinstance(item, Literal) and item.type == subject.type)]
-    found = _in_constants(column, [item for item in quick if item.value is not None])
+    matched = _in_constants(column, [item for item in quick if item.value is not None])
     unknown = np.zeros(frame.rows, np.bool_)
     if len(quick) > sum(item.value is not None for item in quick):
         unknown[:] = True
@@ -118,24 +118,24 @@ def membership(call: Call, frame: Frame) -> Column:
     for item in slow:
         match = compare(Call(BOOLEAN, "eq", (subject, item)), frame)
         others.append(match)
-        found = found | match.values
+        matched = matched | match.values
         if match.valid is not None:
             unknown |= ~match.valid
-    return _membership_result(column, others, found, unknown)
+    return _membership_result(column, others, matched, unknown)
 
 
-def _membership_result(column: Column, others: list[Column], found: Array, unknown: Array) -> Column:
+def _membership_result(column: Column, others: list[Column], matched: Array, unknown: Array) -> Column:
     if column.valid is not None:
         unknown = unknown | ~column.valid
-        found = found & column.valid
-    valid = found | ~unknown
+        matched = matched & column.valid
+    valid = matched | ~unknown
     error = None
     for source in [column, *others]:
         if source.error is not None:
             error = source.error if error is None else error | source.error
     if error is not None:
         error = error & ~valid
-    return Column(BOOLEAN, found, None if valid.all() else valid, None, error)
+    return Column(BOOLEAN, matched, None if valid.all() else valid, None, error)
 
 
 def _in_constants(column: Column, items: list[Literal]) -> Array:

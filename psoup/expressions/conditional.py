@@ -116,11 +116,11 @@ def extreme(call: Call, frame: Frame) -> Column:
 def _extreme_text(call: Call, columns: list[Column], frame: Frame) -> Column:
     frame.sizes.borrow(sum(map(text_bytes, columns)))
     pick = pc.max_element_wise if call.name == "greatest" else pc.min_element_wise
-    found = pick(*(frame.text(arg) for arg in call.args))
-    if isinstance(found, pa.Scalar):
-        found = pa.array([found.as_py()] * frame.rows, pa.large_string())
+    texts = pick(*(frame.text(arg) for arg in call.args))
+    if isinstance(texts, pa.Scalar):
+        texts = pa.array([texts.as_py()] * frame.rows, pa.large_string())
     marked = [Column(BOOLEAN, c.error, ~c.error, None, c.error) for c in columns if c.error is not None]
-    return finish_text(found, marked)
+    return finish_text(texts, marked)
 
 
 EVALUATORS: dict[str, Evaluator] = {

@@ -54,7 +54,7 @@ def is_null_literal(expr: Expr) -> bool:
 
 
 def _values_of(case: Call) -> tuple[Expr, ...]:
-    """What a CASE may give."""
+    """The values that a CASE may give."""
     return (*case.args[1::2], case.args[-1])
 
 

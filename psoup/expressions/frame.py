@@ -1,4 +1,4 @@
-"""What an evaluator works with: the rows in hand, and how their columns get NULL and error marks.
+"""The frame of an evaluator: the rows in hand, and how their columns get NULL and error marks.
 
     frame.column(expr)   the values of an argument            finish(...)   a result whose NULLs and errors are
     frame.text(expr)     the same as Arrow, scalar if constant               those of its arguments plus its own
@@ -30,7 +30,7 @@ from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
 
 
 class TooMuchText(Exception):
-    """The texts of these rows do not fit together; in about so many `parts` they would. No bytes were made."""
+    """Raised if the texts of these rows do not fit together; in about `parts` parts they would. No bytes were made."""
 
     def __init__(self, parts: int) -> None:
         super().__init__(f"evaluate in {parts} parts")
@@ -38,7 +38,7 @@ class TooMuchText(Exception):
 
 
 class TooMuchWork(Exception):
-    """An expression would make more text over these rows than it may: it takes time, and others wait."""
+    """Raised if an expression would make more text over these rows than it may: it takes time, and others wait."""
 
     def __init__(self, rows: int, parts: int, limits: TextLimits) -> None:
         most = (limits.parts or 1) * limits.together
@@ -48,14 +48,14 @@ class TooMuchWork(Exception):
 
 
 class Sizes:
-    """What one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far."""
+    """The text that one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far."""
 
     def __init__(self, limits: TextLimits) -> None:
         self.limits = limits
         self.kept = 0
 
     def check(self, lengths: Array, otherwise: int = 0) -> Array | None:
-        """Before texts of `lengths` (int64[n]) are made: the rows that are too long, bool[n], or None if none is.
+        """Before texts of `lengths` (int64[n]) are made, find the rows that are too long: bool[n], or None if none is.
 
         The caller makes at most `otherwise` bytes for these. Raises TooMuchText.
         """
@@ -67,13 +67,13 @@ class Sizes:
         return over
 
     def borrow(self, size: int) -> None:
-        """Before `size` bytes are made that are not kept, or counted when they are."""
+        """Check for room before `size` bytes are made that are not kept, or counted when they are."""
         whole = self.kept + size
         if whole > self.limits.together:
             raise TooMuchText(max(-(-whole // max(self.limits.together, 1)), 2))
 
     def keep(self, size: int) -> None:
-        """Count what has been made."""
+        """Count bytes that have been made and stay."""
         self.borrow(size)
         self.kept += size
 
@@ -159,14 +159,14 @@ class Frame:
             return self._attribute(expr)
         if isinstance(expr, Now):
             return constant_column(Literal(expr.type, self._now()), self.rows)
-        known = self.scope.memo.get(expr)
-        if known is None:
-            known = self.evaluators[expr.name](expr, self)
+        column = self.scope.memo.get(expr)
+        if column is None:
+            column = self.evaluators[expr.name](expr, self)
             if expr.type.kind is Kind.TEXT:
-                known = _held(known, self.sizes.limits.value)
-                self.sizes.keep(text_bytes(known))
-            self.scope.memo[expr] = known
-        return known
+                column = _held(column, self.sizes.limits.value)
+                self.sizes.keep(text_bytes(column))
+            self.scope.memo[expr] = column
+        return column
 
     def columns(self, call: Call) -> list[Column]:
         """All arguments of `call`."""
@@ -199,12 +199,12 @@ class Frame:
 
 
 def constant_bytes(literal: Literal) -> int:
-    """How long a TEXT constant is; 0 for NULL."""
+    """The length of a TEXT constant in bytes; 0 for NULL."""
     return 0 if literal.value is None else len(str(literal.value).encode())
 
 
 def constant_column(literal: Literal, rows: int) -> Column:
-    """`rows` times the same value."""
+    """A column of `rows` times the same value."""
     if literal.value is None:
         return null_column(literal.type, rows)
     if literal.type.kind is Kind.TEXT:
@@ -214,7 +214,7 @@ def constant_column(literal: Literal, rows: int) -> Column:
 
 
 def null_column(data_type: DataType, rows: int, error: Array | None = None) -> Column:
-    """`rows` NULLs."""
+    """A column of `rows` NULLs."""
     valid = np.zeros(rows, np.bool_)
     if data_type.kind is Kind.TEXT:
         return Column(data_type, np.zeros(rows + 1, np.int64), valid, np.zeros(0, np.uint8), error)
@@ -222,12 +222,12 @@ def null_column(data_type: DataType, rows: int, error: Array | None = None) -> C
 
 
 def all_valid(columns: Sequence[Column]) -> Array | None:
-    """Where no argument is NULL (None: everywhere)."""
+    """The rows in which no argument is NULL (None: all)."""
     return _combine(np.logical_and, [c.valid for c in columns if c.valid is not None])
 
 
 def any_error(columns: Sequence[Column]) -> Array | None:
-    """Where an argument has an error (None: nowhere)."""
+    """The rows in which an argument has an error (None: none)."""
     return _combine(np.logical_or, [c.error for c in columns if c.error is not None])
 
 
@@ -247,10 +247,10 @@ def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: A
     """
     valid, error = all_valid(args), any_error(args)
     if failed is not None and failed.any():
-        own = failed if valid is None else failed & valid
-        if own.any():
-            error = own if error is None else error | own
-            valid = ~own if valid is None else valid & ~own
+        failures = failed if valid is None else failed & valid
+        if failures.any():
+            error = failures if error is None else error | failures
+            valid = ~failures if valid is None else valid & ~failures
     values = values.astype(TYPES[data_type.kind].dtype, copy=False)
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, values.dtype))
@@ -258,7 +258,7 @@ def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: A
 
 
 def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = None) -> Column:
-    """The same for a TEXT result that Arrow computed."""
+    """The result of a strict function as TEXT that Arrow computed; see `finish`."""
     marks = finish(BIGINT, np.zeros(len(array), np.int64), args, failed)
     if marks.valid is not None:
         array = pc.if_else(pa.array(marks.valid), array, pa.scalar(None, array.type))
@@ -267,7 +267,7 @@ def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = 
 
 
 def _held(column: Column, most: int) -> Column:
-    """An error in the rows of a TEXT result that are longer than `most` bytes. O(1) while all together are not."""
+    """Mark rows of a TEXT result that are longer than `most` bytes as errors. O(1) while all together are not."""
     if text_bytes(column) <= most:
         return column
     over = np.diff(column.values) > most

@@ -1,12 +1,12 @@
-"""How an expression is evaluated over tuples, and what is done when that raises: the port between join and expressions.
+"""Guarded evaluation of expressions over tuples, for when it raises: the port between join and expressions.
 
     guarded      on arrival and in covering: all rows at once; raises ─> Raised: the clauses that read the expression
                  have not met these tuples (`psoup.clauses.quarantine`)
-    every_row    for whoever asks: all rows, halved where it raises, and so on; raises for one row alone ─> an error of
+    every_row    for readers: all rows, halved where it raises, and so on; raises for one row alone ─> an error of
                  that row; `every_value` is the same for the SELECT list of an answer
 
-"Raises" is not an error of a value, which is marked in its row by the evaluator: it is no memory, an array too long for
-its type, a tree too deep, or a defect. Nothing here remembers what has raised.
+"Raises" does not mean an error of a value, which the evaluator marks in its row: it means want of memory, an array too
+long for its type, a tree too deep, or a defect. Nothing here remembers what has raised.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Compute = Callable[[Expr, Sequence[Column], Array, Array, TextLimits], Column]
 asked for fewer tuples."""
 
 WARY_ROWS = 256
-"""Rows that are evaluated together where all rows have raised before, or ended a process: what takes memory takes least
-of it then, and a row alone costs some fifty microseconds."""
+"""Rows that are evaluated together where all rows have raised before, or ended a process: they take the least memory
+then, and a row alone costs some fifty microseconds."""
 
 MOST_PARTS = 16
-"""Into how many parts the rows that the join evaluates together may be cut because of their texts: a gigabyte of them
-in all, some seconds of the writer, for which everybody waits."""
+"""Parts into which the rows that the join evaluates together may be cut because of their texts: a gigabyte of them
+in all, some seconds of the writer, for which all clients wait."""
 
 _SHOWN = 200
 _UNREAD = empty_column(BIGINT)
 
 
 class Raised(Exception):
-    """An expression could not be evaluated over some tuples; `reason` says why, in a line."""
+    """Raised if an expression could not be evaluated over some tuples; `reason` says why, in a line."""
 
     def __init__(self, expr: Expr, reason: str) -> None:
         super().__init__(reason)
@@ -86,21 +86,21 @@ def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Co
         if isinstance(expr, AttributeRef):
             return column_of(expr, columns, ids, times)
         used = attributes_of(expr)
-        own = {index: columns[index] for index in used if index >= 0}  # read from the disk, if they must be
-        whole = [own.get(index, _UNREAD) for index in range(max(own, default=-1) + 1)]
+        inputs = {index: columns[index] for index in used if index >= 0}  # read from the disk, if they must be
+        whole = [inputs.get(index, _UNREAD) for index in range(max(inputs, default=-1) + 1)]
         timed = TIME_INDEX in used
 
         def part(start: int, stop: int) -> Column:
-            some = [whole[k].slice(start, stop) if k in own else _UNREAD for k in range(len(whole))]
+            some = [whole[k].slice(start, stop) if k in inputs else _UNREAD for k in range(len(whole))]
             return column_of(expr, some, ids[start:stop], times[start:stop] if timed else times, _bounded(texts))
 
         rows = WARY_ROWS if expr in wary else max(len(ids), 1)
         pieces = [(at, min(at + rows, len(ids))) for at in range(0, len(ids), rows)]
         parts = [column for piece in pieces for column in _halved(expr, *piece, part, budget)]
-        found = concat_columns(parts) if parts else null_column(expr.type, 0)
-        if found.data is not None and len(parts) > 1 and text_bytes(found) > texts.together:
+        whole_column = concat_columns(parts) if parts else null_column(expr.type, 0)
+        if whole_column.data is not None and len(parts) > 1 and text_bytes(whole_column) > texts.together:
             raise TooMuchText(2)
-        return found
+        return whole_column
 
     return compute
 
@@ -119,7 +119,7 @@ def every_value(expr: Expr, scope: Scope, budget: ReadBudget) -> Column:
 
 
 def _halved(expr: Expr, start: int, stop: int, part: Callable[[int, int], Column], budget: ReadBudget) -> list[Column]:
-    """What `part` makes of the rows, or of the halves of those of which it raises; an error of a row alone."""
+    """Columns that `part` makes of the rows, or of their halves where it raises; an error of a row alone."""
     budget.check()
     try:
         return [part(start, stop)]
@@ -138,11 +138,11 @@ def _bounded(texts: TextLimits) -> TextLimits:
 
 
 EVERY_ROW = every_row()
-"""For whoever evaluates what has not raised so far."""
+"""For evaluation of expressions that have not raised so far."""
 
 
 def reason_of(problem: BaseException) -> str:
-    """What was raised, in a line: what could not be had, or else where; messages of other errors may hold values."""
+    """A line about what was raised: the resource that was short, or else the place; other messages may hold values."""
     name = type(problem).__name__
     if isinstance(problem, TooMuchWork | MemoryError | RecursionError | pa.ArrowCapacityError):
         text = " ".join(str(problem).split())[:_SHOWN]

@@ -54,7 +54,7 @@ def has_many_states(tokens: list[Token]) -> bool:
 
 
 def matches(text: str, tokens: list[Token]) -> bool:
-    """Whether the whole of `text` is what the pattern says."""
+    """Whether the whole of `text` matches the pattern."""
     parts = _parts(tokens)
     points = _points(text)
     first, last = parts[0], parts[-1]
@@ -72,7 +72,7 @@ def matches(text: str, tokens: list[Token]) -> bool:
 
 
 def _parts(tokens: list[Token]) -> list[list[Token]]:
-    """What stands between the %, one more than there are of these; the first and the last may be empty."""
+    """The parts between the %, one more than there are of these; the first and the last may be empty."""
     parts: list[list[Token]] = [[]]
     for token in tokens:
         if token == ANY:
@@ -130,9 +130,9 @@ def like(call: Call, frame: Frame) -> Column:
         column = frame.column(subject)
         return finish(BOOLEAN, booleans(_match(to_large_string(column), str(pattern.value), escape)), [column])
     columns = [frame.column(subject), frame.column(pattern)]
-    found = by_distinct(columns, lambda text, key: _match(text, key[0], escape), pa.bool_(), frame)
-    undecided = pc.is_null(found).to_numpy(zero_copy_only=False)
-    return finish(BOOLEAN, booleans(found), columns, undecided)
+    matched = by_distinct(columns, lambda text, key: _match(text, key[0], escape), pa.bool_(), frame)
+    undecided = pc.is_null(matched).to_numpy(zero_copy_only=False)
+    return finish(BOOLEAN, booleans(matched), columns, undecided)
 
 
 def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:

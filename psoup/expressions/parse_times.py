@@ -28,7 +28,7 @@ _OFFSET = r"(?P<zone>[+-])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::?(?P<zs>[0-9]
 
 
 def _pattern(zone: str, alone: str) -> str:
-    """A date with a time, which may end with an offset, or a space and the name of a `zone`; or a date `alone`."""
+    """A pattern: a date with a time, maybe with an offset, or a space and the name of a `zone`; or a date `alone`."""
     time = rf"{_CLOCK}(?:(?:Z|{_OFFSET}| {zone}){_SPACE})?"
     return rf"\A{_SPACE}{_DATE}(?:{alone}|(?:T|[ \t\n\v\f\r]+){time})\z"
 

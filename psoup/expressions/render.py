@@ -2,9 +2,9 @@
 
     Call("and", (Call("gt", a, 1), Call("is_null", b)))   ->   "a" > 1 AND "b" IS NULL
 
-Used to show derived attributes, as the canonical text of clauses, and by tests that ask DuckDB for the same value.
+Used to show derived attributes, and by tests that ask DuckDB for the same value.
 Every conversion is written out; parentheses stand wherever an operator is an argument of an operator. Only
-`difference`, which nobody can write, has no counterpart in DuckDB.
+`difference`, which users cannot write, has no counterpart in DuckDB.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _spelled(constant: Literal) -> str:
 
 
 def _arguments(call: Call) -> list[str]:
-    """The arguments' texts; an integer next to a BIGINT that is no constant needs no type of its own."""
+    """The arguments' texts; an integer next to a BIGINT that is not a constant needs no type of its own."""
     typed = any(arg.type == BIGINT and not isinstance(arg, Literal) for arg in call.args)
     bare = typed or call.name in _BARE or call.type.kind is Kind.DATE
     return [literal(arg, bare=bare) if isinstance(arg, Literal) else render(arg) for arg in call.args]

@@ -2,7 +2,7 @@
 
     div(BIGINT, DECIMAL(5,2))   ->   div(cast(x AS DOUBLE), cast(y AS DOUBLE)) : DOUBLE
 
-One rule a function or family, each `(name, args) -> Expr`; the table that names them is in `functions`.
+One rule for a function or family, each `(name, args) -> Expr`; the table that names them is in `functions`.
 The number of arguments has been checked before a rule is called.
 """
 
@@ -82,7 +82,7 @@ def additive(name: str, args: Sequence[Expr]) -> Expr:
     """+ and - of numbers, of DATE and days, and DATE - DATE in days."""
     left, right = args
     times = [arg for arg in args if arg.type.kind in TIMES]
-    if len(times) == 1 and any(map(is_null_literal, args)):  # days, an interval or a time that nobody knows
+    if len(times) == 1 and any(map(is_null_literal, args)):  # NULL may stand for days, an interval or a time
         return cast(left if is_null_literal(left) else right, times[0].type)
     kinds = (left.type.kind, right.type.kind)
     if name == "add" and kinds == (Kind.BIGINT, Kind.DATE):
@@ -181,8 +181,8 @@ def rounding(name: str, args: Sequence[Expr]) -> Expr:
     """round(x [, digits]): the type stays; a DECIMAL loses places, so its digits must be a constant."""
     value = _one_number(name, args[0])
     if len(args) == 1:
-        kept = decimal(value.type.precision, 0) if value.type.kind is Kind.DECIMAL else value.type
-        return Call(kept, name, (value,))
+        whole_type = decimal(value.type.precision, 0) if value.type.kind is Kind.DECIMAL else value.type
+        return Call(whole_type, name, (value,))
     digits = need(args[1], BIGINT, "the second argument of round")
     if value.type.kind is not Kind.DECIMAL:
         return Call(value.type, name, (value, digits))
@@ -278,12 +278,12 @@ def like(name: str, args: Sequence[Expr]) -> Expr:
     call = Call(BOOLEAN, name, tuple(need(arg, TEXT, "LIKE") for arg in args))
     escape = ""
     if len(args) == 3:
-        given = call.args[2]
-        if not isinstance(given, Literal):
+        constant = call.args[2]
+        if not isinstance(constant, Literal):
             raise InvalidInput("ESCAPE must be a constant")
-        if given.value is None:
+        if constant.value is None:
             return Literal(BOOLEAN, None)
-        escape = str(given.value)
+        escape = str(constant.value)
         if len(escape.encode()) > 1:
             raise InvalidInput(f"ESCAPE {escape!r} must be empty or one ASCII character")
     pattern = call.args[1]
@@ -327,12 +327,12 @@ def _time(arg: Expr, what: str) -> Expr:
     raise mismatch(f"{what} needs a TIMESTAMP or DATE, not {arg.type}; use CAST(... AS TIMESTAMP)")
 
 
-def _part(arg: Expr, what: str, known: Sequence[str]) -> str:
+def _part(arg: Expr, what: str, parts: Sequence[str]) -> str:
     if not is_text_literal(arg):
-        raise InvalidInput(f"the part of {what} must be a constant, one of {', '.join(known)}")
+        raise InvalidInput(f"the part of {what} must be a constant, one of {', '.join(parts)}")
     assert isinstance(arg, Literal)
     part = str(arg.value).lower()
     part = PART_ALIASES.get(part, part)
-    if part not in known:
-        raise InvalidInput(f"{what} has no part {arg.value!r}; it has {', '.join(known)}", reason="UNKNOWN_PART")
+    if part not in parts:
+        raise InvalidInput(f"{what} has no part {arg.value!r}; it has {', '.join(parts)}", reason="UNKNOWN_PART")
     return part

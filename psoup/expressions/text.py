@@ -2,7 +2,7 @@
 
 Arrow computes what it has; pieces of texts come from `slices`. Where an argument that Arrow wants constant is a
 column, the rows are grouped by its distinct values, so the cost grows with their number, not with that of the rows.
-How long a result will be is said before it is made (`sizes`); one longer than a value may be is an error of its row.
+The length of a result is computed before it is made (`sizes`); one longer than a value may be is an error of its row.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from psoup.expressions.tree import Call, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
 SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-"""What trim takes away unless told: the space separators of Unicode; not tabs and line ends, as in DuckDB."""
+"""The characters that trim removes by default: Unicode's space separators; not tabs and line ends, as in DuckDB."""
 
 _FAR = np.int64(2**32)
 _PLACES = 18
-"""What substr takes at once, in sizes of its text, where there are letters of more than one byte: their places."""
+"""Bytes that substr takes at once, in sizes of its text, where letters have more than one byte: their places."""
 _NAMES = 5
-"""The same for texts that become Python's."""
+"""Bytes that texts take at once, in their sizes, when they become Python's."""
 _EMPTY = pa.scalar("", pa.large_string())
 
 
 def _letters(change: Callable[[pa.Array], pa.Array]) -> Evaluator:
-    """lower, upper. A letter of two bytes may have a counterpart of three: ȺȾ are ⱥⱦ."""
+    """Make lower and upper. A letter of two bytes may have a counterpart of three: ȺȾ are ⱥⱦ."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -75,11 +75,11 @@ def _trim(strip: Callable[..., pa.Array]) -> Evaluator:
     def evaluator(call: Call, frame: Frame) -> Column:
         characters = SPACES
         if len(call.args) == 2:
-            given = call.args[1]
-            assert isinstance(given, Literal)
-            if given.value is None:
+            constant = call.args[1]
+            assert isinstance(constant, Literal)
+            if constant.value is None:
                 return null_column(TEXT, frame.rows)
-            characters = str(given.value)
+            characters = str(constant.value)
         column = frame.column(call.args[0])
         frame.sizes.borrow(text_bytes(column))
         return finish_text(strip(to_large_string(column), characters=characters), [column])
@@ -99,7 +99,7 @@ def concat(call: Call, frame: Frame) -> Column:
 
 
 def concat_operator(call: Call, frame: Frame) -> Column:
-    """a || b: NULL if one is."""
+    """Compute a || b: NULL if one is."""
     if any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
         columns = [frame.column(arg) for arg in call.args if not isinstance(arg, Literal)]
         return null_column(TEXT, frame.rows, any_error(columns))
@@ -136,8 +136,8 @@ def starts_with(call: Call, frame: Frame) -> Column:
     subject, prefix = call.args
     if isinstance(prefix, Literal) and prefix.value is not None:
         column = frame.column(subject)
-        found = pc.starts_with(to_large_string(column), pattern=str(prefix.value))
-        return finish(BOOLEAN, booleans(found), [column])
+        matched = pc.starts_with(to_large_string(column), pattern=str(prefix.value))
+        return finish(BOOLEAN, booleans(matched), [column])
     columns = frame.columns(call)
     whole, start = columns
     sizes = np.minimum(np.diff(whole.values), np.diff(start.values))
@@ -151,11 +151,11 @@ def contains(call: Call, frame: Frame) -> Column:
     subject, part = call.args
     if isinstance(part, Literal) and part.value is not None:
         column = frame.column(subject)
-        found = pc.match_substring(to_large_string(column), pattern=str(part.value))
-        return finish(BOOLEAN, booleans(found), [column])
+        matched = pc.match_substring(to_large_string(column), pattern=str(part.value))
+        return finish(BOOLEAN, booleans(matched), [column])
     columns = frame.columns(call)
-    found = by_distinct(columns, lambda text, key: pc.match_substring(text, pattern=key[0]), pa.bool_(), frame)
-    return finish(BOOLEAN, booleans(found), columns)
+    matched = by_distinct(columns, lambda text, key: pc.match_substring(text, pattern=key[0]), pa.bool_(), frame)
+    return finish(BOOLEAN, booleans(matched), columns)
 
 
 def replace(call: Call, frame: Frame) -> Column:
@@ -172,8 +172,8 @@ def replace(call: Call, frame: Frame) -> Column:
     over = _too_long_replaced(call, frame, lambda: by_distinct(columns, _counted, pa.int64(), frame))
     if over is None:
         return finish_text(by_distinct(columns, _replaced, pa.large_string(), frame), columns)
-    kept = [column_from_arrow("subject", TEXT, _blank(to_large_string(columns[0]), over)), *columns[1:]]
-    return finish_text(by_distinct(kept, _replaced, pa.large_string(), frame), columns, over)
+    shortened = [column_from_arrow("subject", TEXT, _blank(to_large_string(columns[0]), over)), *columns[1:]]
+    return finish_text(by_distinct(shortened, _replaced, pa.large_string(), frame), columns, over)
 
 
 def _replaced(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
@@ -193,8 +193,8 @@ def _too_long_replaced(call: Call, frame: Frame, count: Callable[[], pa.Array]) 
     limits = frame.sizes.limits
     if most.max(initial=0) <= limits.value and frame.sizes.kept + int(most.sum()) <= limits.together:
         return None
-    found = count().fill_null(0).to_numpy(zero_copy_only=False)
-    return frame.sizes.check(before + found * (new - old))
+    occurrences = count().fill_null(0).to_numpy(zero_copy_only=False)
+    return frame.sizes.check(before + occurrences * (new - old))
 
 
 def by_distinct(

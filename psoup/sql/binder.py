@@ -2,8 +2,8 @@
 
     price * 2 > volume   ->   gt(mul(price, 2), volume) : BOOLEAN
 
-What an operator or function takes and gives is `psoup.expressions.functions`'s to say; this module finds the names,
-puts the place into its errors, and refuses by name what is not there. Parts without attributes are folded.
+`psoup.expressions.functions` says what an operator or function takes and gives; this module finds the names,
+adds the place to its errors, and refuses unknown names by name. Parts without attributes are folded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_LIST = 10_000
 
 _MOST_FOLDED = 64 * 1024
 """Bytes of text that the constants of a statement may become when they are folded: replace('xx', 'x', ...) makes many
-of few. What would be more is computed where it is evaluated."""
+of few. A constant that would be longer is computed where it is evaluated."""
 
 _CLOCKS = frozenset({"now", "current_timestamp", "transaction_timestamp", "get_current_timestamp"})
 _BINARY: dict[type[exp.Expr], str] = {
@@ -52,7 +52,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 class Binder:
     """Binds the expressions of one statement over one stream.
 
-    `alias` is what the stream is called in FROM. In WHERE (`condition`), NOW and `_id` are refused. `parameters` are
+    `alias` is the name of the stream in FROM. In WHERE (`condition`), NOW and `_id` are refused. `parameters` are
     the constants that stand for placeholders, by their offsets into the text.
     """
 
@@ -68,7 +68,7 @@ class Binder:
         self._outputs: Mapping[str, Expr] = {}
 
     def condition(self, node: exp.Expr) -> Expr:
-        """The WHERE clause, as a BOOLEAN."""
+        """Bind the WHERE clause, as a BOOLEAN."""
         self._in_where = True
         try:
             bound = self.bind(node)
@@ -78,7 +78,7 @@ class Binder:
             self._in_where = False
 
     def operand(self, node: exp.Expr) -> Expr:
-        """A part of the WHERE clause."""
+        """Bind a part of the WHERE clause."""
         self._in_where = True
         try:
             return self.bind(node)
@@ -86,7 +86,7 @@ class Binder:
             self._in_where = False
 
     def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
-        """An ORDER BY expression: `outputs` are the SELECT list's names (lower case), which go before attributes."""
+        """Bind an ORDER BY expression: `outputs` are the SELECT list's names (lower case), which precede attributes."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
             return outputs[node.name.lower()]
         self._outputs = outputs
@@ -96,7 +96,7 @@ class Binder:
             self._outputs = {}
 
     def all_attributes(self) -> list[AttributeRef]:
-        """What `*` stands for."""
+        """The attributes that `*` stands for."""
         return [_reference(a.type, i, a.name) for i, a in enumerate(self._spec.schema.attributes)]
 
     def check_qualifier(self, node: exp.Expr) -> None:
@@ -113,7 +113,7 @@ class Binder:
             )
 
     def bind(self, node: exp.Expr) -> Expr:
-        """The typed tree of one expression. Raises SqlError with the place."""
+        """Bind one expression to its typed tree. Raises SqlError with the place."""
         name = _BINARY.get(type(node))
         if name is not None:
             return self._binary(name, node)
@@ -203,7 +203,7 @@ class Binder:
         return self._call("add_interval", node, args)
 
     def _connective(self, node: exp.Expr) -> Expr:
-        """AND or OR: sqlglot's chains lean to the left and may be long, so they are walked, not recursed into."""
+        """Bind AND or OR: sqlglot's chains lean to the left and may be long, so they are walked, not recursed into."""
         kind, parts = type(node), []
         at: exp.Expr = node
         while isinstance(at, kind):
@@ -266,8 +266,8 @@ class Binder:
             raise self._source.error("ESCAPE belongs to LIKE", node)
         self._refuse_bare(like.this, like.expression)
         parts = [self.bind(part) for part in (like.this, like.expression, node.expression)]
-        found = self._call("like", node, parts)
-        return self._call("not", node, [found]) if like.args.get("negate") else found
+        call = self._call("like", node, parts)
+        return self._call("not", node, [call]) if like.args.get("negate") else call
 
     # Functions ---------------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class Binder:
         return self._call(name, node, [self.bind(arg) for arg in node.expressions])
 
     def _call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """`resolve`, with the place in its errors, folded where nothing varies."""
+        """Apply `resolve`, with the place in its errors, folded where nothing varies."""
         with self._source.placed(node):
             call = functions.resolve(name, args)
         if isinstance(call, Call) and all(isinstance(arg, Literal) for arg in call.args):
@@ -335,7 +335,7 @@ class Binder:
 
 @lru_cache(maxsize=1_024)
 def _reference(kind: DataType, position: int, name: str) -> AttributeRef:
-    """One object for all queries that read a column: Python's collector, which holds all threads, walks fewer."""
+    """One object for all queries that read a column: Python's collector, which stops all threads, walks fewer."""
     return AttributeRef(kind, position, name)
 
 

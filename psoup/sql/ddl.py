@@ -1,11 +1,11 @@
-"""CREATE, ALTER and DROP STREAM: from their syntax to a `StreamSpec`, and to what is to become of a stream.
+"""CREATE, ALTER and DROP STREAM: from their syntax to a `StreamSpec`, or to the change of a stream.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
     DROP STREAM [IF EXISTS] s
 
-Whether a stream of that name is there already, and which columns it has, is admission's question.
+Whether a stream of that name exists, and which columns it has, is for admission to ask.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def create_statement(spec: StreamSpec) -> str:
         parts.append(f"IDLE AFTER {describe_duration(spec.idle_after)}")
     if spec.ahead is not None:
         parts.append(f"AHEAD {describe_duration(spec.ahead)}")
-    kept = spec.retention
-    whole, text = (kept.duration, describe_duration) if kept.rows is None else (kept.rows, "{} ROWS".format)
+    span = spec.retention
+    whole, text = (span.duration, describe_duration) if span.rows is None else (span.rows, "{} ROWS".format)
     if whole is not None:
-        parts.append(f"RETENTION {text(whole - kept.archive)}")
-        parts.extend([f"ARCHIVE {text(kept.archive)}"] if kept.archive else [])
+        parts.append(f"RETENTION {text(whole - span.archive)}")
+        parts.extend([f"ARCHIVE {text(span.archive)}"] if span.archive else [])
     return " ".join(parts)
 
 
@@ -69,7 +69,7 @@ def name_text(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What ALTER STREAM asks for: `attributes` for `stream`, or `ahead`; those in `lenient` may be there already."""
+    """The change of ALTER STREAM: `attributes` for `stream`, or `ahead`; those in `lenient` may be there already."""
 
     stream: str
     attributes: tuple[Attribute, ...] = ()
@@ -77,12 +77,12 @@ class Alteration:
     ahead: int | None = None
 
     def of(self, spec: StreamSpec) -> StreamSpec:
-        """The stream after it."""
+        """The definition of the stream after the change."""
         return spec.with_columns(self.attributes) if self.ahead is None else replace(spec, ahead=self.ahead)
 
 
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
-    """What a `dialect.AlterStream` asks for. Raises SqlError."""
+    """The change that a `dialect.AlterStream` asks for. Raises SqlError."""
     ahead = node.args.get("ahead")
     if ahead is not None:
         return Alteration(_name(source, node.this, "stream"), ahead=duration(source, ahead, "AHEAD"))
@@ -96,14 +96,14 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """What DROP STREAM asks for; `lenient`: `stream` may be gone already."""
+    """The stream that DROP STREAM names; `lenient`: `stream` may be gone already."""
 
     stream: str
     lenient: bool
 
 
 def dropping(source: StatementText, node: exp.Expr) -> Dropping:
-    """What a `dialect.DropStream` asks for. Raises SqlError."""
+    """The stream that a `dialect.DropStream` names. Raises SqlError."""
     return Dropping(_name(source, node.this, "stream"), bool(node.args.get("lenient")))
 
 
@@ -198,10 +198,10 @@ def _retention(source: StatementText, node: exp.Expr | None, archive: exp.Expr |
 
 
 def _amount(source: StatementText, node: exp.Expr, what: str) -> int:
-    """Rows, or microseconds."""
+    """The number of rows, or of microseconds."""
     if is_rows(node):
         return row_count(source, node, what)
-    kept = duration(source, node, what)
-    if not kept:
+    amount = duration(source, node, what)
+    if not amount:
         raise source.error(f"{what} must be longer than 0", node)
-    return kept
+    return amount

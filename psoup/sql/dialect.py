@@ -3,7 +3,7 @@
     SELECT price FROM trades WHERE symbol = 'A' BEGIN (NOW - 15 MINUTES) END (NOW)
                                                 └────── Bound ────────┘ └─ Bound ┘
 
-Functions are kept as they are written (`exp.Anonymous`): what they mean is the binder's. sqlglot takes BEGIN and END
+Functions are kept as they are written (`exp.Anonymous`): the binder knows what they mean. sqlglot takes BEGIN and END
 as names (`FROM s BEGIN` would give s an alias), so both are taken out of its identifier tokens here. It is also
 lenient: a missing THEN, AND or list item passes silently; such places are made strict. Nothing here checks meaning.
 """
@@ -41,8 +41,8 @@ _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, To
 """Words that sqlglot takes as names where they are declared, but not where they are used."""
 
 MAX_STEPS = 30
-"""Moves over the text that the parser may make for each token. Statements take 1 to 4; what takes more is one where it
-tries alternatives inside alternatives, whose number doubles with every level."""
+"""Moves over the text that the parser may make for each token. Statements take 1 to 4; a statement takes more if the
+parser tries alternatives inside alternatives, whose number doubles with every level."""
 
 
 class PSoupParser(parser.Parser):
@@ -82,7 +82,7 @@ class PSoupParser(parser.Parser):
         if self._steps > MAX_STEPS * (self._tokens_size + 10):
             raise TooComplex
 
-    # What sqlglot does, made strict, and with places --------------------------------------------------------
+    # sqlglot's own methods, made strict, and with places ----------------------------------------------------
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         """Stop at `token`, or at the current one."""
@@ -92,7 +92,7 @@ class PSoupParser(parser.Parser):
         raise PlacedError(message, at)
 
     def refuse(self, message: str, token: Token | None = None, hint: str = "") -> NoReturn:
-        """Stop at `token`, or at the current one, with a message for users; without a `hint` one may be found."""
+        """Stop at `token`, or at the current one, with a message for users; without a `hint`, a hint may be found."""
         try:
             self.raise_error(message, token)
         except PlacedError as problem:
@@ -167,7 +167,7 @@ class PSoupParser(parser.Parser):
     # Windows -----------------------------------------------------------------------------------------------
 
     def _parse_bounds(self) -> Any:
-        """A window clause on its own; BEGIN or END has been taken as the first word of a statement."""
+        """Parse a window clause on its own; BEGIN or END has been taken as the first word of a statement."""
         self._retreat(self._index - 1)
         begin = end = None
         if self._match(TokenType.BEGIN, advance=False):
@@ -177,7 +177,7 @@ class PSoupParser(parser.Parser):
         return self.expression(BoundsNode(begin=begin, end=end))
 
     def _parse_bound_after(self, word: str) -> Any:
-        """BEGIN or END (the current token) and its bound, in parentheses or not."""
+        """Parse BEGIN or END (the current token) and its bound, in parentheses or not."""
         self._advance()
         opened = 0
         while self._match(TokenType.L_PAREN):
@@ -216,7 +216,7 @@ class PSoupParser(parser.Parser):
         self.refuse(f"{word} needs (START), (NOW), (NOW - ...), TIMESTAMP '...' or a number of seconds")
 
     def _parse_duration(self, problem: str) -> Any:
-        """`n [unit]`, `INTERVAL 'n' unit`, `INTERVAL 'n unit'`."""
+        """Parse `n [unit]`, `INTERVAL 'n' unit`, `INTERVAL 'n unit'`."""
         interval = self._match(TokenType.INTERVAL)
         first = self._curr
         if self._match(TokenType.DASH, advance=False):
@@ -244,14 +244,14 @@ class PSoupParser(parser.Parser):
         columns = self._parse_csv(self._parse_stream_column)
         if not self._match(TokenType.R_PAREN):
             self.refuse("expected , or ) after a column")
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         while self._curr:
             start = self._curr
             key, value = self._parse_stream_option()
-            if key in found:
+            if key in options:
                 self.refuse(f"{start.text.upper()} is given twice", start)
-            found[key] = value
-        return self.expression(CreateStreamNode(this=name, expressions=columns, **found))
+            options[key] = value
+        return self.expression(CreateStreamNode(this=name, expressions=columns, **options))
 
     def _parse_stream_column(self) -> Any:
         name = self._name("a column needs a name and a type")
@@ -339,7 +339,7 @@ class PSoup(Dialect):
     NUMBERS_CAN_BE_UNDERSCORE_SEPARATED = True
 
     class Tokenizer(tokens.Tokenizer):
-        """sqlglot's, with `//`, and without hints, templates and pipes."""
+        """The tokenizer of sqlglot, with `//`, and without hints, templates and pipes."""
 
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             **{

@@ -1,4 +1,4 @@
-"""What stands before the parser: text that could cost it time or stack is refused while that is still cheap.
+"""Guards before the parser: text that could cost it time or stack is refused while that is still cheap.
 
     text -> size, NUL, surrogates -> unclosed quotes and comments -> tokens -> one statement, nesting -> parser
                                                                         └─> points: how much work binding will be
@@ -9,7 +9,7 @@
 
 Each check is one linear pass, and none knows what a statement means. A point took 20 to 40 microseconds where it was
 measured, whatever the statement is made of; so `MOST_POINTS` are about 200 ms of one core, and no clock is needed.
-Statements of a log are not held against it: they were taken, and have to be taken again.
+Statements of a log are exempt: they were accepted once, and must be accepted again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from psoup.sql.dialect import PSoup
 from psoup.sql.source import StatementText
 
 MOST_POINTS = 7_000
-"""What a statement may take. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
+"""Points that a statement may have. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
 
 _WORD = re.compile(r"[\w.]+|'[^']*'|\"[^\"]*\"|[^\s\w]")
 _CONVERTED = re.compile(r"'\s*::|\bCAST\s*\(\s*'", re.IGNORECASE)
 _CONVERSION = 20
-"""Points of a text that is converted, unless it is plainly written: the same code as for columns does it."""
+"""Points of a text that is converted, unless it is plainly written: it goes through the code for columns."""
 
 _ITEM = re.compile(r",\s*(?:-?[\d.]+|'(?:[^']|'')*')\s*(?=[,)])")
 """A constant of a list, and the comma before it: two words."""
@@ -103,14 +103,14 @@ def _check_characters(source: StatementText) -> None:
 def _check_closed(source: StatementText) -> None:
     """Refuse a quote or a comment that runs to the end of the text."""
     text, at = source.text, 0
-    while (found := _QUOTE_OR_COMMENT.search(text, at)) is not None:
-        mark, start = found.group(), found.start()
+    while (opening := _QUOTE_OR_COMMENT.search(text, at)) is not None:
+        mark, start = opening.group(), opening.start()
         if mark == "--":
             at = text.find("\n", start)
         elif mark == "/*":
-            at = after_comment(text, found.end())
+            at = after_comment(text, opening.end())
         else:
-            at = text.find(mark, found.end()) + 1 or -1
+            at = text.find(mark, opening.end()) + 1 or -1
         if at >= 0:
             continue
         if mark == "--":

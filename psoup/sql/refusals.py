@@ -1,8 +1,8 @@
-"""What is understood but refused: each feature by its name, before anything else looks at it.
+"""Features of SQL that are understood but refused: each by its name, before anything else looks at it.
 
     SELECT … JOIN …   ->   NotSupported: JOIN is not supported
 
-Whatever is not in the allow-list `_SYNTAX` is refused, too.
+Syntax that is not in the allow-list `_SYNTAX` is refused, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.syntax import BoundNode, Duration
 
 MAX_TREE = 100
-"""Deepest expression; AND and OR chains count once. What evaluates expressions recurses over them."""
+"""Deepest expression; AND and OR chains count once. Evaluation recurses over expressions."""
 
 MAX_CONJUNCTS = 500
 MAX_NODES = 50_000
@@ -114,7 +114,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     BoundNode: frozenset({"this", "back", "at"}),
     Duration: frozenset({"this", "unit"}),
 }
-"""The allow-list: every node that a SELECT may hold, and the parts of each that something here looks at."""
+"""The allow-list: every node that a SELECT may hold, and the parts of each that the binder looks at."""
 
 _NODES: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery",
@@ -189,7 +189,7 @@ _PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Ordered, "with_fill"): "WITH FILL",
     (exp.TableAlias, "columns"): "a list of column names after the alias",
 }
-"""Parts of syntax that somebody may write, by what they are called."""
+"""Parts of syntax that a user may write, by their names in messages."""
 
 
 def _words(listed: str) -> frozenset[str]:
@@ -220,7 +220,7 @@ _OURS = {
     "ALTER": "alter the stream instead",
     "DROP": "drop the stream instead",
 }
-"""The statements that PSoup takes, and what to do with one that came in a wrong place."""
+"""The statements that PSoup takes, and the advice for one that came in the wrong place."""
 
 
 def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:
@@ -270,7 +270,7 @@ def refuse_clauses(source: StatementText, select: exp.Select) -> None:
 
 
 def refuse_syntax(source: StatementText, root: exp.Select) -> None:
-    """Refuse what is not in the allow-list, and a statement too large or too deep to recurse over. O(size)."""
+    """Refuse syntax outside the allow-list, and a statement too large or too deep to recurse over. O(size)."""
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:
@@ -309,14 +309,14 @@ def refuse_conjuncts(source: StatementText, where: exp.Expr) -> None:
 
 
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
-    """Refuse a function that is not there: an aggregate, one that changes by itself, or an unknown one."""
+    """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
     if name in _AGGREGATES:
         raise source.unsupported(f"the aggregate or window function {name}", at)
     if name in _VOLATILE:
         raise source.unsupported(f"{name}(), which changes by itself,", at, hint="now() in the SELECT list is the NOW")
-    known = functions.names()
-    if name not in known:
-        hint = nearest(name, known) or f"the functions are {', '.join(known)}"
+    names = functions.names()
+    if name not in names:
+        hint = nearest(name, names) or f"the functions are {', '.join(names)}"
         raise source.error(f"there is no function {name[:128]!r}", at, hint=hint, reason="UNKNOWN_FUNCTION")
 
 

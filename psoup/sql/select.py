@@ -58,7 +58,7 @@ def bind_select(
 def _plan(
     origin: Source, outputs: tuple[Output, ...], distinct: bool, keys: tuple[OrderKey, ...], limit: int | None
 ) -> Node:
-    """What is made of the tuples that satisfy WHERE, from the leaf up."""
+    """The plan for the tuples that satisfy WHERE, from the leaf up."""
     plan: Node = Project(origin, outputs)
     if distinct:
         plan = Distinct(plan)
@@ -75,7 +75,7 @@ def clause_text(stream: str, factors: Sequence[str]) -> str:
 def stream_of(
     source: StatementText, select: exp.Select, lookup: Lookup, names: Sequence[str]
 ) -> tuple[StreamSpec, str]:
-    """The stream of FROM, and what it is called in the statement. Raises SqlError."""
+    """The stream of FROM, and its name in the statement. Raises SqlError."""
     origin = select.args.get("from_")
     if origin is None:
         raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")

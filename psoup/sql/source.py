@@ -21,7 +21,7 @@ from sqlglot import exp
 from psoup.errors import InvalidInput, NotSupported, SqlError
 
 Place = int | exp.Expr
-"""An offset into the text, or a node; its offset is looked for only when an error is made."""
+"""An offset into the text, or a node; the offset of a node is looked for only when an error is made."""
 
 _WORD = re.compile(r"\w+")
 _WORDS = 40
@@ -47,7 +47,7 @@ class StatementText:
         return NotSupported(message, line=line, column=column, excerpt=excerpt, hint=hint)
 
     def written(self, node: exp.Expr) -> str:
-        """The words that a node was read from, 40 characters at most; the first one if that is all that is known."""
+        """The words that a node was read from, 40 characters at most; only the first word if no more is known."""
         if "span" in node.meta:
             start, stop = node.meta["span"]
         else:
@@ -59,7 +59,7 @@ class StatementText:
 
     @contextmanager
     def placed(self, at: Place) -> Iterator[None]:
-        """Give errors that know no place the place `at`."""
+        """Give errors without a place the place `at`."""
         try:
             yield
         except SqlError:
@@ -89,7 +89,7 @@ def _cells(text: str) -> int:
 
 
 def offset_of(node: exp.Expr) -> int:
-    """Where the text of `node` begins: its first token, or that of the nearest node above that has one."""
+    """The offset of the text of `node`: its first token, or that of the nearest node above that has one."""
     at: exp.Expr | None = node
     while at is not None:
         starts = [int(part.meta["start"]) for part in at.walk() if "start" in part.meta]
@@ -99,8 +99,8 @@ def offset_of(node: exp.Expr) -> int:
     return 0
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint `did you mean …?` with the known name most like `name`, or an empty text."""
-    by_folded = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower()[:128], by_folded, n=1, cutoff=0.6)
-    return f"did you mean {by_folded[found[0]]!r}?" if found else ""
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """A hint `did you mean …?` with the candidate most like `name`, or an empty text."""
+    by_folded = {candidate.lower(): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(name.lower()[:128], by_folded, n=1, cutoff=0.6)
+    return f"did you mean {by_folded[matches[0]]!r}?" if matches else ""

@@ -2,7 +2,7 @@
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
-Whatever is wrong with a text comes out as SqlError (or NotSupported) with its place; nothing else is raised.
+Any fault of a text comes out as SqlError (or NotSupported) with its place; nothing else is raised.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _SAYINGS = [
         (r"Required keyword", "a value or a name is missing @"),
     )
 ]
-"""What sqlglot says, and how it is told; @ is the place. Whatever else it says is not repeated."""
+"""Messages of sqlglot, and the words for them; @ is the place. Any other message is not repeated."""
 
 _NEXT = re.compile(r"\S|\Z")
 _WORD = re.compile("[A-Za-z_]{1,40}")
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
-"""Tokens whose text is no reserved word."""
+"""Tokens whose text is not a reserved word."""
 
 _CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
 
@@ -71,12 +71,12 @@ def create_stream(text: str, *, new: bool = False) -> StreamSpec:
 
 
 def alter_stream(text: str, *, new: bool = False) -> Alteration:
-    """What an ALTER STREAM statement asks for. `new`: nothing vague, see `vague`. Raises SqlError."""
+    """The change that an ALTER STREAM statement asks for. `new`: nothing vague, see `vague`. Raises SqlError."""
     return _safely(text, lambda source: _alter(source, new))
 
 
 def drop_stream(text: str) -> Dropping:
-    """What a DROP STREAM statement asks for. Raises SqlError."""
+    """The stream that a DROP STREAM statement names. Raises SqlError."""
     return _safely(text, _drop)
 
 
@@ -112,8 +112,8 @@ def first_word(text: str) -> str:
         elif text.startswith("/*", at):
             at = after_comment(text, at + 2)
         else:
-            found = _WORD.match(text, at)
-            return found.group().upper() if found else ""
+            word = _WORD.match(text, at)
+            return word.group().upper() if word else ""
     return ""
 
 
@@ -196,14 +196,14 @@ def _window(source: StatementText) -> WindowClause:
 
 
 def _untie(tree: exp.Expr) -> None:
-    """Have a syntax tree go as soon as nobody holds it: its nodes know their parents, and cycles are left to Python's
-    collector, which holds all threads. O(nodes)."""
+    """Free a syntax tree as soon as it is dropped: its nodes know their parents, and cycles are left to Python's
+    collector, which stops all threads. O(nodes)."""
     for node in tree.walk():
         node.parent = None
 
 
 def _parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
-    """One syntax tree. sqlglot's errors are told in our words."""
+    """Parse one syntax tree. Messages of sqlglot are put into other words."""
     parser = PSoup().parser()
     try:
         trees = parser.parse(tokens, source.text)
@@ -222,36 +222,36 @@ def _parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
 
 def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) -> Exception:
     position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
-    found = None if position is None else tokens[position]
-    message, hint = _translated(problem.message, found), ""
+    culprit = None if position is None else tokens[position]
+    message, hint = _translated(problem.message, culprit), ""
     if isinstance(problem, Refusal):
         message, hint = problem.message, problem.hint
     return source.error(message, problem.at, hint=hint or ("" if position is None else _hint(tokens, position)))
 
 
-def _translated(message: str, found: Token | None) -> str:
-    """What sqlglot says, in the words of the statement; of itself it says too much."""
-    place = "at the end of the statement" if found is None else f"before {found.text[:40]!r}"
+def _translated(message: str, token: Token | None) -> str:
+    """A message of sqlglot in the words of the statement: as it is, it tells too much of sqlglot."""
+    place = "at the end of the statement" if token is None else f"before {token.text[:40]!r}"
     for pattern, told in _SAYINGS:
         match = pattern.match(message)
         if match is not None:
             return match.expand(told).replace("@", place)
-    return "the statement ends too early" if found is None else f"{found.text[:40]!r} is not expected here"
+    return "the statement ends too early" if token is None else f"{token.text[:40]!r} is not expected here"
 
 
 def _hint(tokens: list[Token], position: int) -> str:
-    """A misspelt word, here or before (there it was read as an alias), or a reserved one meant as a name."""
-    found = tokens[position]
+    """A hint: a misspelt word, here or before (there it was read as an alias), or a reserved word meant as a name."""
+    suspect = tokens[position]
     selects = tokens[0].token_type is TokenType.SELECT
-    for token in (found, tokens[max(position - 1, 0)]) if selects else (found,):
+    for token in (suspect, tokens[max(position - 1, 0)]) if selects else (suspect,):
         words = _WORDS if selects else _OPTIONS
         hint = nearest(token.text, words) if token.token_type is TokenType.VAR else ""
         if hint:
             return hint
-    if found.token_type is TokenType.BEGIN and any(token.token_type is TokenType.END for token in tokens[:position]):
+    if suspect.token_type is TokenType.BEGIN and any(token.token_type is TokenType.END for token in tokens[:position]):
         return "BEGIN stands before END"
-    reserved = found.text.isidentifier() and found.token_type not in _NAMES and found.text.upper() not in _CLAUSES
-    return f'quote it if it is a name: "{found.text}"' if reserved else ""
+    reserved = suspect.text.isidentifier() and suspect.token_type not in _NAMES and suspect.text.upper() not in _CLAUSES
+    return f'quote it if it is a name: "{suspect.text}"' if reserved else ""
 
 
 def _safely(text: str, read: Callable[[StatementText], T]) -> T:

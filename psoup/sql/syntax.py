@@ -1,4 +1,4 @@
-"""Nodes of the syntax tree that sqlglot does not have, and what stops its parser.
+"""Nodes of the syntax tree that sqlglot does not have, and the errors that stop its parser.
 
     BEGIN (NOW - 15 MINUTES)   ->   Bound(NOW, back=Duration(15, MINUTES))
 
@@ -74,7 +74,7 @@ class PlacedError(ParseError):
 
 
 class Refusal(PlacedError):
-    """One in this module's own words, maybe with a hint; what sqlglot says about itself is translated elsewhere."""
+    """An error in this module's own words, maybe with a hint; `statement` puts sqlglot's messages into other words."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
         super().__init__(message, at)

@@ -125,12 +125,12 @@ def data_type(source: StatementText, node: exp.Expr) -> DataType:
     at = node
     if kind in _DECIMALS:
         return _decimal(source, params, at)
-    found = _TYPES.get(kind) if isinstance(node, exp.DataType) else None
-    if found is None or node.args.get("nested"):
+    known_type = _TYPES.get(kind) if isinstance(node, exp.DataType) else None
+    if known_type is None or node.args.get("nested"):
         raise source.unsupported(f"the type {source.written(node)}", at, hint=f"the types are {KNOWN}")
     if params and kind not in _WITH_LENGTH:
-        raise source.error(f"{found} takes no length", at)
-    return found
+        raise source.error(f"{known_type} takes no length", at)
+    return known_type
 
 
 def _decimal(source: StatementText, params: list[exp.Expr], at: Place) -> DataType:

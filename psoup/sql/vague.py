@@ -1,4 +1,4 @@
-"""What a stream that exists may say, and a new one may not: it could mean something else than was meant.
+"""Clauses that an existing stream may have, and a new one may not: they could mean something else than was meant.
 
     RETENTION 5            seconds, and tuples would be gone after them: days or rows are as likely
     VARCHAR2(3)            a text of any length
@@ -17,14 +17,14 @@ _AMOUNTS = {"retention": "RETENTION", "archive": "ARCHIVE"}
 
 
 def refuse_vague(source: StatementText, node: exp.Expr) -> None:
-    """Raise SqlError for what is vague in a `dialect.CreateStream` or `AlterStream`."""
+    """Raise SqlError for a vague clause in a `dialect.CreateStream` or `AlterStream`."""
     for key, word in (_DURATIONS | _AMOUNTS).items():
-        given = node.args.get(key)
-        if given is not None and not given.args.get("unit") and str(given.this).strip("0."):
+        clause = node.args.get(key)
+        if clause is not None and not clause.args.get("unit") and str(clause.this).strip("0."):
             ways = ("DAYS", "SECONDS", "ROWS") if key in _AMOUNTS else ("MINUTES", "SECONDS")
-            *others, last = (f"{word} {given.this} {unit}" for unit in ways)
+            *others, last = (f"{word} {clause.this} {unit}" for unit in ways)
             hint = f"write {', '.join(others)} or {last}"
-            raise source.error(f"{word} {given.this} has no unit", given, hint=hint)
+            raise source.error(f"{word} {clause.this} has no unit", clause, hint=hint)
     for column in node.expressions:
         kind = column.args["kind"]
         if kind.expressions and kind.this in exp.DataType.TEXT_TYPES:

@@ -2,7 +2,7 @@
 
     (START)  (NOW)  (NOW - 10)  (NOW - 15 MINUTES)  NOW - INTERVAL '1' DAY  (NOW - 100 ROWS)  TIMESTAMP '…'  1372636800
 
-Without BEGIN a window begins at START, without END it ends at NOW. What can be seen to be empty is refused here;
+Without BEGIN a window begins at START, without END it ends at NOW. A window that is certainly empty is refused here;
 whether a bound lies within the retention is known only when the query is invoked.
 """
 
@@ -101,9 +101,9 @@ def _number(source: StatementText, text: str, at: Place) -> Decimal:
 
 def _check(source: StatementText, clause: WindowClause, begin_at: Place, end_at: Place) -> None:
     begin, end = clause.begin, clause.end
-    for one, other, at in ((begin, end, begin_at), (end, begin, end_at)):
+    for bound, other, at in ((begin, end, begin_at), (end, begin, end_at)):
         timed = other.anchor is Anchor.ABSOLUTE or other.offset > 0
-        if one.rows is not None and timed:
+        if bound.rows is not None and timed:
             raise source.error("a window counts rows or time, not both", at, hint="give both bounds in the same way")
     if end.anchor is Anchor.START and begin.anchor is not Anchor.START:
         raise source.error("END (START) comes before BEGIN", end_at, hint="END is usually (NOW)")

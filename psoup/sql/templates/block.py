@@ -1,4 +1,4 @@
-"""Queries of one template as columns of their parameters; a `StandingQuery` is made only for who asks for it.
+"""Queries of one template as columns of their parameters; a `StandingQuery` is made only when it is asked for.
 
     template  SELECT * FROM trades WHERE sym = ? AND qty > ?
     columns   string ["IBM", "SUN", …]   int64 [7, 12, …]          16 bytes a query here, instead of a thousand
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from psoup.sql.templates.template import Template
 
 _MADE = 1_024
-"""Queries that a block remembers having made: those that are asked for again and again."""
+"""Queries that a block keeps once made: those that are asked for again and again."""
 
 
 class BoundBlock(Sequence[StandingQuery]):
-    """See the module. Immutable but for what it remembers, which any thread may use."""
+    """Queries of one template; see the module. Immutable except for the queries it keeps; any thread may use it."""
 
     __slots__ = ("_made", "columns", "template")
 
@@ -45,7 +45,7 @@ class BoundBlock(Sequence[StandingQuery]):
     @overload
     def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
     def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
-        """One query, about 15 microseconds; a slice is a block that shares the columns."""
+        """The query at a position, in about 15 microseconds; a slice is a block that shares the columns."""
         if isinstance(position, slice):
             start, stop, step = position.indices(len(self))
             ensure(step == 1, self, "the queries of a block are asked for in another order", step=step)

@@ -5,7 +5,7 @@
 
 Both follow from one table, `intervals.ENDS`: where an interval begins and ends at the constant's cut. They are quick
 forms of `intervals.compared`; a test walks all three. The intervals of columns are closed, as integer keys have a next
-one, and a text is followed by itself with a zero byte. Which columns may come is judged by `vectors.fits`.
+key, and a text is followed by itself with a zero byte. `vectors.fits` judges which columns may come.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AS_IT_IS = frozenset(
 
 
 class Slow(Exception):
-    """The constant changes more than an interval."""
+    """Raised for a constant that changes more than an interval."""
 
 
 # One constant ----------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
 
 
 def _double_cut(value: float) -> tuple[int, int]:
-    """As `columns.float_keys`, for one value."""
+    """The keys of one value, as `columns.float_keys` has them."""
     if value != value or value == 0.0:
         value = 0.0 if value == 0.0 else float("nan")
     (key,) = struct.unpack("<q", struct.pack("<d", value))
@@ -160,7 +160,7 @@ def int_term(
 
 
 def text_term(attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], never: Array) -> TermColumn:
-    """As `int_term`, for texts: at most one comparison gives the low end, at most one the high one. O(bytes)."""
+    """The keys of texts, as `int_term`: at most one comparison gives the low end, at most one the high. O(bytes)."""
     low = high = None
     for operator, column in comparisons:
         keys = column.cast(pa.large_string()).view(pa.large_binary()).fill_null(b"")
@@ -188,19 +188,19 @@ def unscaled(column: pa.Array) -> pa.Array:
 
 def nulls(column: pa.Array) -> Array:
     """bool[n], where a column is NULL."""
-    found: Array = column.is_null().to_numpy(zero_copy_only=False)
-    return found
+    mask: Array = column.is_null().to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _keys(kind: DataType, column: pa.Array) -> Array:
     """int64[n], the keys of values that fit, arbitrary where NULL."""
-    t, given = pa.types, column.type
+    t, source = pa.types, column.type
     scale = kind.scale
-    if t.is_decimal(given):
-        column, scale = unscaled(column), scale - given.scale
-    elif t.is_timestamp(given):
+    if t.is_decimal(source):
+        column, scale = unscaled(column), scale - source.scale
+    elif t.is_timestamp(source):
         column = column.view(pa.int64())
-    elif t.is_date32(given):
+    elif t.is_date32(source):
         column = column.view(pa.int32()).cast(pa.int64())
     values: Array = column.fill_null(0).to_numpy()
     if kind.kind is Kind.DOUBLE:

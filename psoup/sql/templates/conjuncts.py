@@ -1,4 +1,4 @@
-"""WHERE of a template, as far as it is known before the values are: what a value decides is computed directly.
+"""WHERE of a template, as far as it is known before the values are; the parts that a value decides are computed fast.
 
     sym = ? AND qty BETWEEN ? AND 9 AND (a = 1 OR b = 2)
 
@@ -43,10 +43,10 @@ _Found = tuple[str, Factor] | None
 
 @dataclass(frozen=True, slots=True)
 class AttributeConditions:
-    """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other.
+    """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other one.
 
-    `holes`: what the functions look at. `known`: what came out for the constants in them, so that queries share it.
-    `conditions`: what the functions are of.
+    `holes`: those that the functions read. `known`: factors by the constants in the holes, so that queries share them.
+    `conditions`: those that the functions stand for.
     """
 
     attribute: Expr
@@ -65,19 +65,19 @@ class AttributeConditions:
             kind = literal.type  # its parts, as to hash the whole is dear; the precision changes nothing
             parts += (kind.kind, kind.scale, literal.value)
         key = tuple(parts)
-        found = self.known.get(key, self)
-        if found is self:
-            found = self._computed(literals)
+        factor = self.known.get(key, self)
+        if factor is self:
+            factor = self._computed(literals)
             if len(self.known) >= _KNOWN:
                 self.known.clear()
-            self.known[key] = found
-        return found  # type: ignore[return-value]
+            self.known[key] = factor
+        return factor  # type: ignore[return-value]
 
     def _computed(self, literals: Sequence[Literal]) -> _Found:
         intervals = self.rest
         for keys in self.keys:
-            own = keys(literals)
-            intervals = own if intervals is None else intersection(intervals, own)
+            allowed = keys(literals)
+            intervals = allowed if intervals is None else intersection(intervals, allowed)
         if not intervals:
             return None
         term = Term(self.attribute, intervals)
@@ -94,24 +94,24 @@ class Conjuncts:
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
         """The factors in canonical order and their texts, of one constant for each hole. Raises Slow."""
         each = [group.factor(literals) for group in self.groups]
-        found = [one for one in each if one is not None]
-        if len(found) < len(each) or self.finished is None:
+        pairs = [one for one in each if one is not None]
+        if len(pairs) < len(each) or self.finished is None:
             return ("FALSE",), (Factor(()),)
-        found.extend(self.finished)
-        if len(found) == 1:
-            ((text, factor),) = found
+        pairs.extend(self.finished)
+        if len(pairs) == 1:
+            ((text, factor),) = pairs
             return (text,), (factor,)
-        found.sort(key=_text)
-        texts, factors = zip(*found, strict=True)
+        pairs.sort(key=_text)
+        texts, factors = zip(*pairs, strict=True)
         return texts, factors
 
 
-def _text(found: tuple[str, Factor]) -> str:
-    return found[0]
+def _text(pair: tuple[str, Factor]) -> str:
+    return pair[0]
 
 
 def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Conjuncts | None:
-    """The parts of a WHERE put together; None if an attribute is none whose keys a constant can be among."""
+    """The parts of a WHERE put together; None if a constant cannot be among the keys of one of the attributes."""
     if any(isinstance(c.attribute, Literal) or c.attribute.type == BOOLEAN for c in conditions):
         return None
     whole = Call(BOOLEAN, "and", tuple(constants)) if constants else None

@@ -3,9 +3,9 @@
     SELECT * FROM trades WHERE sym = 'IBM' AND qty > -7
     SELECT * FROM trades WHERE sym =   ?   AND qty >  ?        the form; its values are 'IBM' and -7
 
-A form becomes a template when it is seen for the second time. The order of what stands under one AND changes nothing,
-so comparisons are put in order first, and one form serves them all. Nothing is trusted but what a template promises:
-that a query is what its text says. If the text of what was bound is not the one that was given, to the letter, or if
+A form becomes a template when it is seen for the second time. The order of conditions under one AND changes nothing,
+so comparisons are put in order first, and one form serves them all. Only the promise of a template is trusted:
+that a query is what its text says. If the text of the bound query is not the one that was given, to the letter, or if
 anything is refused, the statement is read as if there were no forms: so the queries and the messages are the same.
 """
 
@@ -44,7 +44,7 @@ _NEXT = re.compile(r"\s+(?:BEGIN|END|ORDER|LIMIT)\b|\s*$", re.IGNORECASE)
 _ODD = re.compile(r"['\"]")
 _SPACE = re.compile(r"\s*")
 _CONSTANT = re.compile(
-    r'"[^"]*"'  # a quoted name is none, and hides what is in it
+    r'"[^"]*"'  # a quoted name is not a constant, and hides what is in it
     r"|(?P<before>[=<>(,]\s*|\b(?:AND|OR|BETWEEN)\s+)"
     r"(?:(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<text>'(?:[^']|'')*')(?!'))"
     r"|'(?:[^']|'')*'",
@@ -58,22 +58,22 @@ class Forms:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[Template, StreamSpec] | None] = OrderedDict()
-        """None: seen once, or no template can be made of it."""
+        """By form; None: seen once, or no template can be made of it."""
         self._refused: set[str] = set()
 
     def query(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-        """`standing_query` of the text, in some 20 microseconds if its form has a template. Raises SqlError as that."""
-        own = in_order(text)
-        found = form_of(own)
-        if found is not None:
-            template = self._template(found[0], lookup, names)
+        """The query as `standing_query` makes it, in about 20 microseconds if its form has a template. Raises as it."""
+        ordered = in_order(text)
+        parts = form_of(ordered)
+        if parts is not None:
+            template = self._template(parts[0], lookup, names)
             if template is not None:
                 try:
-                    bound = template.bind(found[1])
+                    bound = template.bind(parts[1])
                 except InvalidInput:  # said again below, with its place
                     return standing_query(text, lookup, names)
-                if bound.text == own:
-                    return bound if own == text else replace(bound, text=text)
+                if bound.text == ordered:
+                    return bound if ordered == text else replace(bound, text=text)
         return standing_query(text, lookup, names)
 
     def _template(self, form: str, lookup: Lookup, names: Sequence[str]) -> Template | None:
@@ -84,16 +84,16 @@ class Forms:
                 self._refused.discard(gone)
             return None
         self._known.move_to_end(form)
-        known = self._known[form]
-        if known is not None and lookup(known[0].stream) is known[1]:
-            return known[0]
-        if form in self._refused and known is None:
+        entry = self._known[form]
+        if entry is not None and lookup(entry[0].stream) is entry[1]:
+            return entry[0]
+        if form in self._refused and entry is None:
             return None
-        self._known[form] = known = _prepared(form, lookup, names)
-        if known is None:
+        self._known[form] = entry = _prepared(form, lookup, names)
+        if entry is None:
             self._refused.add(form)
             return None
-        return known[0]
+        return entry[0]
 
 
 def _prepared(form: str, lookup: Lookup, names: Sequence[str]) -> tuple[Template, StreamSpec] | None:
@@ -106,7 +106,7 @@ def _prepared(form: str, lookup: Lookup, names: Sequence[str]) -> tuple[Template
 
 
 def in_order(text: str) -> str:
-    """The statement with the comparisons of its WHERE in one order, if these under AND are all of it; else itself.
+    """The statement with the comparisons of its WHERE in order, if WHERE is nothing else under AND; else itself.
 
     O(length).
     """
@@ -114,18 +114,18 @@ def in_order(text: str) -> str:
     if where is None or len(text) > _LONGEST or _ODD.search(text, 0, where.start()):
         return text
     start = at = _SPACE.match(text, where.end()).end()  # type: ignore[union-attr]  # it matches nothing, too
-    found: list[tuple[str, str]] = []
+    parts: list[tuple[str, str]] = []
     more = True
     while more:
         match = _COMPARISON.match(text, at)
         if match is None:
             return text
         more = match["next"] is not None
-        found.append((match["simple"] or match["between"], text[at : match.start("next") if more else match.end()]))
+        parts.append((match["simple"] or match["between"], text[at : match.start("next") if more else match.end()]))
         at = match.end()
     if at < len(text) and not _NEXT.match(text, at):
         return text
-    return f"{text[:start]}{' AND '.join(one for _, one in sorted(found))}{text[at:]}"
+    return f"{text[:start]}{' AND '.join(one for _, one in sorted(parts))}{text[at:]}"
 
 
 def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:

@@ -1,10 +1,10 @@
-"""Parameters of a statement: where they stand, what may be put there, and the constant that a value becomes.
+"""Parameters of a statement: their places, the values that may be put there, and the constants that these become.
 
     WHERE sym = ? AND qty > ?     or $1, $2     or $symbol, $least          (as in DuckDB; one style in a statement)
                 ('IBM', 7)        ->   'IBM' and 7, as constants and as text
 
 A value is the constant that a user would write for it, so a filled-in statement means what its text means. Numbers in
-text take the type of what they meet, as everywhere. What is around the constant is not known here.
+text take the type of what they meet, as everywhere. This module does not know the text around a constant.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ class Holes:
 
 def find_holes(source: StatementText, tokens: list[Token]) -> tuple[list[Token], Holes]:
     """The parameters among `tokens`, and the tokens with a placeholder for each. Raises SqlError."""
-    found = [(at, token) for at, token in enumerate(tokens) if _is_parameter(token)]
-    if len(found) > MAX_PARAMETERS:
-        raise source.error(f"a statement has at most {MAX_PARAMETERS:,} parameters, not {len(found):,}")
-    names = _names(source, [token for _, token in found])
+    parameters = [(at, token) for at, token in enumerate(tokens) if _is_parameter(token)]
+    if len(parameters) > MAX_PARAMETERS:
+        raise source.error(f"a statement has at most {MAX_PARAMETERS:,} parameters, not {len(parameters):,}")
+    names = _names(source, [token for _, token in parameters])
     order = {name: position for position, name in enumerate(names)}
     replaced, places = list(tokens), []
-    for count, (at, token) in enumerate(found):
+    for count, (at, token) in enumerate(parameters):
         before = tokens[at - 1].text.upper() if at else ""
         after = tokens[at + 1].text.upper() if at + 1 < len(tokens) else ""
         parameter = count if token.text == "?" else order[token.text[1:].lower()]
         places.append(Hole(token.start, token.end + 1, parameter, before in _BEFORE and after in _AFTER))
         replaced[at] = Token(TokenType.PLACEHOLDER, "?", token.line, token.col, token.start, token.end)
-    shown = ("",) * len(found) if any(t.text == "?" for _, t in found) else names
+    shown = ("",) * len(parameters) if any(t.text == "?" for _, t in parameters) else names
     return replaced, Holes(tuple(places), shown)
 
 
@@ -108,11 +108,11 @@ def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
 
 
 class Wrong(InvalidInput):
-    """A value that does not fit, before it is known whose it is: `problem` says what it is and what was expected."""
+    """A value that does not fit, before its parameter is known: `problem` says what it is and what was expected."""
 
 
 def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]) -> Sequence[Parameter]:
-    """One value for each parameter, of a row or of a mapping by name. Raises InvalidInput if there are others."""
+    """One value for each parameter, from a row or from a mapping by name. Raises InvalidInput if there are others."""
     if isinstance(values, Mapping):
         return _by_name(holes, values)
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
@@ -127,14 +127,14 @@ def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]
 def _by_name(holes: Holes, values: Mapping[str, Parameter]) -> Sequence[Parameter]:
     if holes.names and not holes.names[0]:
         raise InvalidInput("the parameters are written ?, so they have no names; give a list", reason="PARAMETER_COUNT")
-    given = {str(name).lower().lstrip("$"): value for name, value in values.items()}
-    missing = [name for name in holes.names if name not in given]
-    extra = [name for name in given if name not in holes.names]
+    by_name = {str(name).lower().lstrip("$"): value for name, value in values.items()}
+    missing = [name for name in holes.names if name not in by_name]
+    extra = [name for name in by_name if name not in holes.names]
     if missing or extra:
         what = f"parameter ${missing[0]} is missing" if missing else f"there is no parameter ${extra[0][:64]}"
         listed = ", ".join(f"${name}" for name in holes.names) or "none"
         raise InvalidInput(f"{what}; the statement takes {listed}", reason="PARAMETER_COUNT")
-    return [given[name] for name in holes.names]
+    return [by_name[name] for name in holes.names]
 
 
 def _counted(count: int) -> str:
@@ -179,7 +179,7 @@ def _text(value: str, expected: DataType | None) -> tuple[Literal, str]:
 
 
 def _read_number(value: str, expected: DataType) -> tuple[Literal, str]:
-    """Text where a number is expected: the number, as from a file."""
+    """The number that a text stands for where a number is expected, as from a file."""
     for read in (int, Decimal, float):
         try:
             number = read(value)
@@ -202,7 +202,7 @@ def _check_text(value: str) -> None:
 
 
 def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
-    """A float: what Python prints for it, a DECIMAL beside exact numbers as in SQL, else a DOUBLE."""
+    """The constant of a float: as Python prints it, a DECIMAL beside exact numbers as in SQL, else a DOUBLE."""
     text = repr(value)
     if not math.isfinite(value):
         return Literal(DOUBLE, value), f"CAST('{text}' AS DOUBLE)"
@@ -225,7 +225,7 @@ def _exact(value: Decimal) -> tuple[Literal, str]:
 
 
 def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
-    """Decimals, times, booleans; NumPy's scalars as Python's; and what does not fit."""
+    """The constant of a decimal, a time or a boolean; NumPy's scalars as Python's. Raises if a value does not fit."""
     wanted = None if expected is None else expected.kind
     if isinstance(value, bool) and wanted in (None, Kind.BOOLEAN):
         return Literal(BOOLEAN, value), str(value).upper()
@@ -264,7 +264,7 @@ _KINDS = {
     "date": "a DATE",
     "datetime": "a TIMESTAMP",
 }
-"""What Python's types are called in messages: a file of parameters knows none of their names."""
+"""The names of Python's types in messages, which also speak of files of parameters."""
 
 
 def _shown(value: object) -> str:

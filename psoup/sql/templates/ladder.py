@@ -7,9 +7,9 @@
     texts     a statement for each query                    the queries; by a template if the   20 us to 1 ms
                                                             form came before (`forms`)
 
-All that binds comes here: registration, and the log when it is read. The log says by which way a block was bound, and
-a replay goes that way again: what a query is charged depends on it, so by another way a replay would end in another
-state than the events did. It holds no state, and knows no stream but by `lookup`.
+Registration binds here, and so does the log when it is read. The log says by which way a block was bound, and
+a replay goes that way again: the charge of a query depends on it, so by another way a replay would end in another
+state than the events did. It holds no state, and reaches streams only by `lookup`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from psoup.sql.templates.template import Template
 from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
 
 Way = Literal["columns", "rows"]
-"""By which way the queries of a template were bound; those of statements go by texts."""
+"""The way by which the queries of a template were bound; those of statements go by texts."""
 
 Rows = Sequence[Sequence[Parameter]]
 Bound = tuple[Sequence[Parameter], StandingQuery]
@@ -53,10 +53,10 @@ class Values:
 
     def in_columns(self, template: Template) -> Columns | None:
         """A column for each parameter, in order; None if rows or columns are not all of one kind. O(values)."""
-        found = self.columns or columns_of_rows(self.rows, len(template.names))
-        if found is None or len(found) != len(template.names):
+        columns = self.columns or columns_of_rows(self.rows, len(template.names))
+        if columns is None or len(columns) != len(template.names):
             return None
-        ordered = [found[place] for place in template.order(self.names)] if self.names else found
+        ordered = [columns[place] for place in template.order(self.names)] if self.names else columns
         return tuple(map(numbers_of_text, ordered, template.types))
 
     def in_rows(self) -> Rows:
@@ -85,9 +85,9 @@ def bind_values(
             yield block
             return
     order = template.order(values.names) if values.names else None
-    for query, given in enumerate(values.in_rows(), 0 if number is None else number):
+    for query, values_of_query in enumerate(values.in_rows(), 0 if number is None else number):
         counted = None if number is None else query
-        row = template.row(given, counted)
+        row = template.row(values_of_query, counted)
         row = row if order is None else tuple([row[place] for place in order])
         yield row, template.bind(row, counted)
 
@@ -105,7 +105,7 @@ def gathered(steps: Iterator[BoundBlock | Bound | None]) -> tuple[Sequence[Stand
 
 
 def way_of(queries: Sequence[StandingQuery]) -> Way:
-    """By which way the queries of a template were bound."""
+    """The way by which the queries of a template were bound."""
     return "columns" if isinstance(queries, BoundBlock) else "rows"
 
 

@@ -3,7 +3,7 @@
     prepare("SELECT * FROM trades WHERE sym = ? AND qty > ?")   text ─> tree ─> checked with a sample of each type
     template.bind(("IBM", 7))     values ─> constants ─> factors and clause ─> StandingQuery
 
-What comes out is what `standing_query` makes of the text with the constants filled in, and that text is the query's.
+The outcome is what `standing_query` makes of the text with the constants filled in, and that text is the query's.
 All queries of a template have one plan.
 """
 
@@ -57,7 +57,7 @@ Row = tuple[Parameter, ...]
 class Template:
     """A prepared statement. Any thread may bind.
 
-    `types`: what is expected of each parameter, None where any type goes. `names`: of `$name` parameters, else "".
+    `types`: the type expected of each parameter, None where any type goes. `names`: of `$name` parameters, else "".
     """
 
     def __init__(self, frame: StandingQuery, holes: Holes, expected: Sequence[DataType | None], where: _Where) -> None:
@@ -95,9 +95,9 @@ class Template:
         return StandingQuery(text, (selection,), self.plan)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, one for each parameter, in order; None if they need a look one by one.
+        """The queries of columns of values, one for each parameter, in order; None if they must be bound one by one.
 
-        That is where a value is wrong, or its type or the form of WHERE is rare. O(n), without a loop over the rows.
+        That is so where a value is wrong, or its type or the form of WHERE is rare. O(n), without a loop over the rows.
         """
         if self._groups is None or not columns or not self._short(columns):
             return None
@@ -131,7 +131,7 @@ class Template:
             raise InvalidInput(f"{_of(query)}{problem.message}", reason=problem.reason, **_facts(query)) from None
 
     def order(self, names: Sequence[str]) -> list[int]:
-        """Where each parameter is among values that are called so. Raises InvalidInput for other names."""
+        """The place of each parameter among values with these names. Raises InvalidInput for other names."""
         return list(in_order(self._holes, {name: position for position, name in enumerate(names)}))  # type: ignore[arg-type]
 
     def _constants(self, values: Sequence[Parameter], query: int | None) -> tuple[list[Literal], str]:
@@ -212,7 +212,7 @@ def template_of(
 
 
 class _Shape:
-    """What can be seen of a template before it has values."""
+    """The properties of a template that are known before it has values."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:
         self._binder = binder
@@ -239,18 +239,18 @@ class _Shape:
         for other in sorted(others, key=self._open):
             if isinstance(other, exp.Interval | exp.Placeholder):
                 continue
-            found, counts = self._binder.operand(other), isinstance(parent, _ARITHMETIC)
-            if is_null_literal(found) and not (counts or self._open(other)):
+            operand, counts = self._binder.operand(other), isinstance(parent, _ARITHMETIC)
+            if is_null_literal(operand) and not (counts or self._open(other)):
                 continue  # NULL takes the type of what it meets
-            return BIGINT if counts and found.type == DATE else found.type
+            return BIGINT if counts and operand.type == DATE else operand.type
         return None
 
     def _open(self, node: exp.Expr) -> bool:
-        """Whether a parameter is in it."""
+        """Whether the node contains a parameter."""
         return node.find(exp.Placeholder) is not None
 
     def conjuncts(self) -> Conjuncts | None:
-        """WHERE as conditions on one parameter or some, and others without; None if it has another form."""
+        """WHERE as conditions with parameters, and others without; None if it has another form."""
         if self._where is None:
             return None
         conditions: list[Condition] = []
@@ -290,16 +290,16 @@ class _Shape:
         compared = self._binder.operand(attribute)
         if is_null_literal(compared):
             return None
-        found: list[int | Literal] = []
+        bound: list[int | Literal] = []
         for node in operands:
             if isinstance(node, exp.Placeholder):
-                found.append(self._order[int(node.meta["start"])])
+                bound.append(self._order[int(node.meta["start"])])
                 continue
             constant = None if self._open(node) else self._binder.operand(node)
             if not isinstance(constant, Literal):
                 return None
-            found.append(constant)
-        return Condition(compared, operator, tuple(found))
+            bound.append(constant)
+        return Condition(compared, operator, tuple(bound))
 
 
 def _sample(expected: DataType) -> Literal:

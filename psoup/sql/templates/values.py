@@ -2,7 +2,7 @@
 
     [("JFK", 60), ("BOS", None)]   <->   string ["JFK", "BOS"], int64 [60, None]
 
-What a value means where it stands is the binder's business; here is only what it is. A column of mixed types is none:
+The binder decides what a value means where it stands; here is only what it is. Values of mixed types make no column:
 such rows stay rows.
 """
 
@@ -28,7 +28,7 @@ Columns = tuple[pa.Array, ...]
 
 _NONE = np.zeros(1, np.int32)
 _MOST_DIGITS = 8
-"""Before the point and after it, of a number that is read from text with many others."""
+"""Digits before the point, and after it, of a number that is read from text with many others."""
 
 _PLAIN: dict[type, Callable[[], pa.DataType]] = {
     int: pa.int64,
@@ -44,8 +44,8 @@ def columns_of_rows(rows: Sequence[Sequence[Parameter]], width: int) -> Columns 
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) != {width}:
         return None
     columns = [_column(list(map(itemgetter(place), rows))) for place in range(width)]
-    found = tuple(column for column in columns if column is not None)
-    return found if len(found) == len(columns) else None
+    complete = tuple(column for column in columns if column is not None)
+    return complete if len(complete) == len(columns) else None
 
 
 def _column(values: Sequence[Any]) -> pa.Array | None:
@@ -100,7 +100,7 @@ def _checked(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def _target(kind: pa.DataType) -> pa.DataType | None:
-    """The type of a column of parameters for what was sent."""
+    """The type of a column of parameters for the type that was sent."""
     t = pa.types
     if t.is_null(kind) or t.is_boolean(kind) or t.is_uint64(kind):
         return kind
@@ -118,7 +118,7 @@ def _target(kind: pa.DataType) -> pa.DataType | None:
 
 
 def column_bytes(column: pa.Array) -> Iterator[bytes]:
-    """What identifies a column: its type, where it is NULL, and its values, however it lies in memory. O(bytes)."""
+    """The bytes that identify a column: its type, its NULLs and its values, however it lies in memory. O(bytes)."""
     yield str(column.type).encode()
     if not pa.types.is_string(column.type) and not pa.types.is_int64(column.type):
         yield repr(column.to_pylist()).encode()
@@ -136,7 +136,7 @@ def column_bytes(column: pa.Array) -> Iterator[bytes]:
 def numbers_of_text(column: pa.Array, expected: DataType | None) -> pa.Array:
     """A column of text where numbers are expected, as a file has it: the numbers, if all are plainly written. O(bytes).
 
-    Else the column as it is: `parameters.literal_of` reads each by itself, to the same constant.
+    Else the column as it is: `holes.literal_of` reads each value by itself, to the same constant.
     """
     if expected is None or not pa.types.is_string(column.type):
         return column

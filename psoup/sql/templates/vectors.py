@@ -3,7 +3,7 @@
     sym = ? AND qty BETWEEN ? AND 9        sym   [ "a"  "b"  NULL ]  ->  [a, a]  [b, b]   never
                                            qty   [  3    12    5  ]  ->  [3, 9]   never   never
 
-What is computed is what `conjuncts` computes for each row; forms and types that it would take another way for are left
+The result is that of `conjuncts` for each row; forms and types for which it would take another way are left
 to it. The comparisons themselves are in `comparisons`, one by one and by columns.
 """
 
@@ -29,14 +29,14 @@ Comparison = tuple[str, int]
 """`eq`, `lt`, `le`, `gt` or `ge`, and the number of a hole."""
 
 _DIGITS = 17
-"""Digits of a DECIMAL column of which each value surely has no more than 18 when it is written."""
+"""Digits of a DECIMAL column of which each value has certainly no more than 18 when it is written."""
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - EPOCH.toordinal() for day in (datetime.date.min, datetime.date.max))
 
 
 @dataclass(frozen=True, slots=True)
 class VectorGroup:
-    """What WHERE says about one attribute: comparisons with holes, and for int64 keys the bounds without them."""
+    """The part of WHERE about one attribute: comparisons with holes, and for int64 keys the bounds without them."""
 
     attribute: Expr
     comparisons: tuple[Comparison, ...]
@@ -49,8 +49,8 @@ def vector_groups(ready: Conjuncts | None) -> tuple[VectorGroup, ...] | None:
     if ready is None or ready.finished is None:
         return None
     groups = [_group(group) for group in ready.groups]
-    found = tuple(group for group in groups if group is not None)
-    return found if len(found) == len(groups) else None
+    complete = tuple(group for group in groups if group is not None)
+    return complete if len(complete) == len(groups) else None
 
 
 def _group(group: AttributeConditions) -> VectorGroup | None:
@@ -90,21 +90,21 @@ def fits(kind: DataType, expected: DataType | None, column: pa.Array) -> bool:
     """
     if expected is None or expected.kind is not kind.kind:
         return False
-    t, given = pa.types, column.type
-    if t.is_string(given):
+    t, source = pa.types, column.type
+    if t.is_string(source):
         return kind.kind is Kind.TEXT and b"\0" not in _bytes_of(column)
-    if t.is_int64(given):
+    if t.is_int64(source):
         if kind.kind is Kind.DOUBLE:
             return _within(column, -EXACT_DOUBLE, EXACT_DOUBLE)
         greatest = (2**63 - 1) // 10**kind.scale
         return kind.kind is Kind.BIGINT or (kind.kind is Kind.DECIMAL and _within(column, -greatest, greatest))
-    if t.is_decimal(given):
-        return kind.kind is Kind.DECIMAL and 0 <= given.scale <= kind.scale and _decimals_fit(kind, column)
-    if t.is_timestamp(given):
+    if t.is_decimal(source):
+        return kind.kind is Kind.DECIMAL and 0 <= source.scale <= kind.scale and _decimals_fit(kind, column)
+    if t.is_timestamp(source):
         return kind.kind is Kind.TIMESTAMP and _within(column.view(pa.int64()), _FIRST_TIME, _LAST_TIME)
-    if t.is_date32(given):
+    if t.is_date32(source):
         return kind.kind is Kind.DATE and _within(column.view(pa.int32()), _FIRST_DAY, _LAST_DAY)
-    return bool(t.is_float64(given)) and kind.kind is Kind.DOUBLE
+    return bool(t.is_float64(source)) and kind.kind is Kind.DOUBLE
 
 
 def _bytes_of(column: pa.StringArray) -> bytes:
@@ -116,8 +116,8 @@ def _bytes_of(column: pa.StringArray) -> bytes:
 
 
 def _within(column: pa.Array, least: int, greatest: int) -> bool:
-    found = pc.min_max(column).as_py()
-    return found["min"] is None or (found["min"] >= least and found["max"] <= greatest)
+    ends = pc.min_max(column).as_py()
+    return ends["min"] is None or (ends["min"] >= least and ends["max"] <= greatest)
 
 
 def _decimals_fit(kind: DataType, column: pa.Array) -> bool:
@@ -137,13 +137,13 @@ def clause_columns(
     never = np.zeros(len(columns[0]), np.bool_)
     terms = []
     for group in groups:
-        own = [(operator, columns[holes[hole]]) for operator, hole in group.comparisons]
-        for _, column in own:
+        comparisons = [(operator, columns[holes[hole]]) for operator, hole in group.comparisons]
+        for _, column in comparisons:
             if column.null_count:
                 never |= nulls(column)
         if group.attribute.type.kind is Kind.TEXT:
-            terms.append(text_term(group.attribute, own, never))
+            terms.append(text_term(group.attribute, comparisons, never))
         else:
-            terms.append(int_term(group.attribute, own, (group.low, group.top), never))
+            terms.append(int_term(group.attribute, comparisons, (group.low, group.top), never))
     fixed = tuple(factor for _, factor in ready.finished or ())
     return ClauseColumns(len(never), tuple(terms), fixed, never if never.any() else None)

@@ -59,7 +59,7 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
 
 
 def _side(expr: Expr) -> _Summand:
-    """`expr` as a base and a constant, where that is what it is."""
+    """`expr` as a base and a constant, if it is their sum; else as a base."""
     if not isinstance(expr, Call) or expr.name not in ("add", "sub", "add_interval"):
         return _Summand(expr)
     base, *constants = expr.args

@@ -4,8 +4,8 @@
 
     condition --leaf by leaf--> Formula (see `formula`) --distribute OR over AND, within limits--> Factors
 
-`expr RELOP constant` makes `expr` a derived attribute. What has no interval form (general LIKE, attribute against
-attribute) and what is too large to distribute is *opaque*: a BOOLEAN derived attribute that must be TRUE.
+`expr RELOP constant` makes `expr` a derived attribute. Conditions without an interval form (general LIKE, attribute
+against attribute) or too large to distribute are *opaque*: a BOOLEAN derived attribute that must be TRUE.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _closed(part: Leaf) -> Intervals:
 
 def _clauses(conjunct: Formula) -> list[Formula]:
     """The conjunct in CNF, as leaves and disjunctions of leaves; one opaque leaf if that is too large."""
-    found = _distribute(conjunct)
-    if found is not None and all(len(clause) <= MAX_TERMS for clause in found):
-        return [disjunction(clause) for clause in found]
+    clauses = _distribute(conjunct)
+    if clauses is not None and all(len(clause) <= MAX_TERMS for clause in clauses):
+        return [disjunction(clause) for clause in clauses]
     origin = conjunct.origin if isinstance(conjunct, All | Either) else None
     assert origin is not None
     return [opaque(origin)]
@@ -101,24 +101,24 @@ def _clauses(conjunct: Formula) -> list[Formula]:
 
 def _absorbed(clauses: list[Formula]) -> list[Formula]:
     """The clauses of one conjunct without those that follow from another: a = 1 makes (a = 1 OR b = 2) idle."""
-    kept: list[Formula] = []
+    needed: list[Formula] = []
     for clause in clauses:
         if clause == ALWAYS:  # it has no leaves, and would seem to imply all others
             continue
-        if not any(_implies(other, clause) for other in kept):
-            kept = [other for other in kept if not _implies(clause, other)]
-            kept.append(clause)
-    return kept
+        if not any(_implies(other, clause) for other in needed):
+            needed = [other for other in needed if not _implies(clause, other)]
+            needed.append(clause)
+    return needed
 
 
-def _implies(one: Formula, two: Formula) -> bool:
-    """Whether each leaf of `one` lies within the leaf of `two` on the same attribute."""
-    around = {leaf.attribute: leaf for leaf in _leaves(two)}
+def _implies(premise: Formula, conclusion: Formula) -> bool:
+    """Whether each leaf of `premise` lies within the leaf of `conclusion` on the same attribute."""
+    around = {leaf.attribute: leaf for leaf in _leaves(conclusion)}
     return all(
         outer is not None
         and intersection(inner.intervals, outer.intervals) == inner.intervals
         and (outer.nulls or not inner.nulls)
-        for inner in _leaves(one)
+        for inner in _leaves(premise)
         for outer in (around.get(inner.attribute),)
     )
 
@@ -151,7 +151,7 @@ def _distribute(node: Formula) -> list[list[Formula]] | None:
 
 
 def formula(expr: Expr, negated: bool = False) -> Formula:
-    """Where the condition `expr` (or NOT `expr`) is TRUE."""
+    """The formula of where the condition `expr` (or NOT `expr`) is TRUE."""
     if isinstance(expr, Literal):
         return ALWAYS if expr.value is not None and bool(expr.value) != negated else NEVER
     if not isinstance(expr, Call):
@@ -181,12 +181,12 @@ def _comparison(expr: Call, negated: bool) -> Formula:
     if isinstance(left, Literal):
         left, right, operator = right, left, FLIPPED[operator]
     if not isinstance(right, Literal):
-        found = difference(operator, left, right)
-        if found is None:
+        distance = difference(operator, left, right)
+        if distance is None:
             return opaque(expr, negated)
-        keys = compared(found.operator, found.attribute.type, found.constant)
-        guards = [leaf(base, kept) for base, kept in found.guards]
-        return conjunction([_within(found.attribute, keys, negated), *guards], negation(expr) if negated else expr)
+        keys = compared(distance.operator, distance.attribute.type, distance.constant)
+        guards = [leaf(base, kept) for base, kept in distance.guards]
+        return conjunction([_within(distance.attribute, keys, negated), *guards], negation(expr) if negated else expr)
     if right.value is None or isinstance(left, Literal):
         return NEVER if right.value is None else opaque(expr, negated)
     return _within(left, compared(operator, left.type, right), negated)
@@ -222,10 +222,10 @@ def _pattern(expr: Call, negated: bool) -> Formula:
     escape = expr.args[2] if len(expr.args) > 2 else Literal(TEXT, "")
     if pattern.value is None or not isinstance(escape, Literal) or escape.value is None:
         return NEVER
-    found = like_prefix(str(pattern.value), str(escape.value))
-    if found is None:
+    literal_start = like_prefix(str(pattern.value), str(escape.value))
+    if literal_start is None:
         return opaque(expr, negated)
-    prefix, open_end = found
+    prefix, open_end = literal_start
     if not open_end:
         return _within(value, compared("eq", TEXT, Literal(TEXT, prefix)), negated)
     return _within(value, prefixed(prefix) if prefix else EVERYTHING, negated)

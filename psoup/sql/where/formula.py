@@ -85,8 +85,8 @@ def conjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula
         merged.append(leaf(group[0].attribute, keys, nulls))
     if NEVER in merged:
         return NEVER
-    kept = tuple(part for part in merged if part != ALWAYS)
-    return kept[0] if len(kept) == 1 else All(kept, origin)
+    needed = tuple(part for part in merged if part != ALWAYS)
+    return needed[0] if len(needed) == 1 else All(needed, origin)
 
 
 def disjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula:

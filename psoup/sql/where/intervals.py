@@ -34,7 +34,7 @@ ENDS: dict[str, tuple[int | None, int | None]] = {
     "gt": (1, None),
     "ge": (0, None),
 }
-"""Where the interval of a comparison begins and ends: at a place of the constant's cut, None where it is open."""
+"""The places of a constant's cut where the interval of a comparison begins and ends; None where it is open."""
 
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 """The comparison that is the same with its sides exchanged."""
