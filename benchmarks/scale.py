@@ -6,7 +6,8 @@
 
 The tuples are pushed into the embedded engine and all matches kept, as in `benchmarks.arrival`. One core, and with
 `.two` both. `.b64` are batches of 64 pushed one by one, `.b64.run` the same applied 64 at a time, as the service does
-when they queue up. The peers keep the pairs of one batch and forget them; DuckDB and Polars use all cores.
+when they queue up. `.match` asks which queries batches of 4,096 would match, and stores nothing. The peers keep the
+pairs of one batch and forget them; DuckDB and Polars use all cores.
 """
 
 from __future__ import annotations
@@ -109,6 +110,12 @@ class Crowd:
             events = [prepared.event for prepared in taken if prepared.event is not None]
             self.local.admission.give_back(self.local.engine.apply(events).freed_bytes)
 
+    def match(self, batches: Sequence[pa.Table]) -> None:
+        """Ask which queries each batch would match."""
+        self.cores.threads = 1
+        for table in batches:
+            self.local.match("s", table)
+
     def queries_of(self, back: int) -> Integers:
         """Positions of the queries that the last tuple but `back` matched, ascending, the first LISTED of them."""
         last = self.local.engine.snapshot().stream("s", DEFAULT_TENANT).next_id - 1
@@ -138,7 +145,7 @@ def rows_of_1m(run: Run) -> Iterator[Row]:
 
 def _forms(name: str) -> tuple[str, ...]:
     """The rows of one workload."""
-    return name, f"{name}.two", f"{name}.b64", f"{name}.b64.run"
+    return name, f"{name}.two", f"{name}.b64", f"{name}.b64.run", f"{name}.match"
 
 
 def _by_symbol(
@@ -175,6 +182,12 @@ def _symbols(
     yield from beside(f"{name}.b64", rates[0], "tuples/s", theirs, missing, target)
     yield from beside(f"{name}.b64.run", rates[1], "tuples/s", theirs, missing)
     close(peers)
+    match, arrive = in_turns(
+        [partial(crowd.match, large), partial(crowd.arrive, large)], [tuples] * 2, 3, crowd.local.maintain
+    )
+    yield from beside(
+        f"{name}.match", match, "tuples/s", [("PSoup, the same rows pushed", arrive)], [], Target(at_least=0.7)
+    )
 
 
 def _with_pathway(

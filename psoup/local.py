@@ -19,11 +19,13 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from psoup.admission import Admission
+from psoup.admission.pushes import offered
 from psoup.answer.ask import Questions, ask
 from psoup.answer.by_tuple import matches, matches_many
 from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.would_match import Matched, match
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
@@ -193,6 +195,13 @@ class LocalPSoup:
             window=None if window is None else window_clause(window),
             accept_truncation=accept_truncation,
         )
+
+    def match(self, stream: str, table: pa.Table | pa.RecordBatch) -> Matched:
+        """The queries that each row would match if it were pushed now; none for those that would be refused."""
+        snapshot, now = self.engine.snapshot(), self.clock.now()
+        view = snapshot.stream(stream, self.tenant)
+        offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
+        return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
 
     def matches(self, stream: str, tuple_id: int) -> list[int]:
         """IDs of the queries whose WHERE the tuple satisfies."""

@@ -20,6 +20,7 @@ from psoup_cli.commands import (
     explain,
     heartbeat,
     invoke,
+    match,
     matches,
     push,
     queries,
@@ -91,6 +92,7 @@ app.command("queries", short_help="List the standing queries.")(queries.queries)
 app.command("top", short_help="Show the queries that cost most.")(top.top)
 app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.command("explain", short_help="Say how a query is kept.")(explain.explain)
+app.command("match", short_help="Say which queries rows would match.")(match.match)
 _negative = {"ignore_unknown_options": True}  # -1 is a tuple ID: of history that was attached
 app.command("matches", short_help="Say which queries a tuple matched.", context_settings=_negative)(matches.matches)
 app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)

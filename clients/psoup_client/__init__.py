@@ -14,6 +14,7 @@ from psoup_client.calls.attach import AttachResult, AttachSite
 from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSite
 from psoup_client.calls.dump import DumpInfo
+from psoup_client.calls.matching import MatchResult
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
@@ -65,6 +66,7 @@ __all__ = [
     "QueryInfo",
     "ServerInfo",
     "ColumnInfo",
+    "MatchResult",
     "QueryCost",
     "MemoryBill",
     "MemoryItem",

@@ -25,6 +25,7 @@ from psoup_client.calls.cover import CoverCalls
 from psoup_client.calls.dump import DumpCalls
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.load import LoadCalls
+from psoup_client.calls.matching import MatchingCalls
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.calls.server import ServerCalls
 from psoup_client.calls.statements import StatementCalls
@@ -44,6 +45,7 @@ class Client(  # a group that builds on others stands before them
     AttachCalls,
     BackupCalls,
     ServerCalls,
+    MatchingCalls,
     AnswerCalls,
     QueryCalls,
     StatementCalls,

@@ -26,6 +26,7 @@ from psoup_proto.v1 import (
     backup_pb2_grpc,
     cover_pb2_grpc,
     ingest_pb2_grpc,
+    matching_pb2_grpc,
     queries_pb2_grpc,
     server_pb2_grpc,
     staging_pb2_grpc,
@@ -150,6 +151,7 @@ class Connection:
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
         self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
         self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
+        self.matching = matching_pb2_grpc.MatchingServiceStub(self._channel)
         self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
         self.statements = statements_pb2_grpc.StatementServiceStub(self._channel)
         self.server = server_pb2_grpc.ServerServiceStub(self._channel)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from psoup_client.connection import Connection
+from psoup_client.connection import Connection, Names
 from psoup_client.convert import to_table
 from psoup_client.errors import InvalidData, OutOfRange
 from psoup_client.schema import StreamInfo
@@ -86,13 +86,18 @@ class Session:
             self.known_sequence = max(self.known_sequence, sequence)
 
     def _read(
-        self, method: Callable[..., Any], request: Any, wait_for: int | None, timeout: float | None = None
+        self,
+        method: Callable[..., Any],
+        request: Any,
+        wait_for: int | None,
+        timeout: float | None = None,
+        names: Names = (),
     ) -> Any:
-        """Make a call that reads, as of what it must reflect."""
+        """Make a call that reads, as of what it must reflect; `names` are those of `Connection.call`."""
 
         def attempt(sequence: int) -> Any:
             request.min_sequence = sequence
-            return self.connection.call(method, request, timeout)
+            return self.connection.call(method, request, timeout, names=names)
 
         return self.reflecting(wait_for, attempt)
 

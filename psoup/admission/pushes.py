@@ -14,6 +14,7 @@ time is the release's work. Functions here look only; the state changes when the
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -192,6 +193,41 @@ def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None
         return Batch(columns, _NO_TIMES), watermark
     physical = now if watermark is None else max(now, watermark)
     return Batch(columns, np.full(rows, physical, np.int64)), physical
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What a push of some rows would take. `rows`, `late`, `ahead`: the numbers of those that it would take, and of
+    those that it would not, int64, ascending."""
+
+    batch: Batch
+    rows: Array
+    late: Array
+    ahead: Array
+
+
+def offered(
+    spec: StreamSpec,
+    table: pa.RecordBatch | pa.Table,
+    watermark: int | None,
+    last_time: int | None,
+    config: EngineConfig,
+    now: int,
+) -> Offered:
+    """What a push would take of `table` at clock time `now`; raises as it does, and changes nothing. O(bytes)."""
+    columns = read_columns(spec, table, config)
+    rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
+    if not spec.event_time:
+        return Offered(in_system_time(columns, len(rows), last_time, now)[0], rows, none, none)
+    bound = latest_time(spec, config, now)
+    batch, refused, _ = in_event_time(spec, columns, watermark, bound)
+    if not refused.count:
+        return Offered(batch, rows, none, none)
+    assert spec.time_attribute is not None
+    times = columns[spec.time_attribute].values
+    late = times < (_LEAST if watermark is None else watermark)
+    ahead = (times > bound) & ~late
+    return Offered(batch, np.flatnonzero(~(late | ahead)), np.flatnonzero(late), np.flatnonzero(ahead))
 
 
 def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:

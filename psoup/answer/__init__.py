@@ -18,6 +18,7 @@ from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.message import Message
 from psoup.answer.window import in_memory
+from psoup.answer.would_match import Matched, match
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 
@@ -30,6 +31,7 @@ __all__ = [
     "FactorExplanation",
     "Flat",
     "Item",
+    "Matched",
     "Message",
     "PlanStep",
     "QueryCost",
@@ -46,6 +48,7 @@ __all__ = [
     "invoke",
     "list_queries",
     "list_streams",
+    "match",
     "matches",
     "matches_each",
     "matches_many",

@@ -136,7 +136,7 @@ def _live_ids(view: StreamView) -> Array:
 def _index(views: list[StreamView]) -> Item:
     size = gone = 0
     for view in views:
-        size += view.index.nbytes + view.index.costs.nbytes
+        size += view.index.nbytes + view.index.costs.nbytes + view.room.nbytes
         gone += view.index.reclaimable
     return Item("predicate index", size, gone, sum(len(view.index) for view in views), "query")
 

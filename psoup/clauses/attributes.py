@@ -43,6 +43,10 @@ class Attributes(Mapping[int, Expr]):
             self._next += 1
         return number
 
+    def share(self) -> Mapping[int, Expr]:
+        """The expressions for a reader: it may see more of them later, and none leaves that is there now."""
+        return self._exprs
+
     def unbar(self, attribute: int) -> None:
         """Let an attribute that no clause reads any more be computed for the next clause that does."""
         self.barred.discard(attribute)
@@ -54,8 +58,8 @@ class Attributes(Mapping[int, Expr]):
 
     def forget(self, used: Collection[int]) -> None:
         """Forget all attributes but those in `used` and those that are barred."""
-        for attribute in [a for a in self._exprs if a not in used and a not in self.barred]:
-            del self._ids[self._exprs.pop(attribute)]
+        kept = {a: expr for a, expr in self._exprs.items() if a in used or a in self.barred}
+        self._exprs, self._ids = kept, {expr: a for a, expr in kept.items()}
 
     def check(self) -> None:
         """Check that IDs and expressions name each other, and that barred attributes have IDs."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from psoup.clauses.bounds import Bounds, distinct, union
 from psoup.clauses.posting_lists import STANDARD, Layout, list_clauses, unlisted
-from psoup.clauses.predicate_index import EXTRA_ROWS, PredicateIndex, bases
+from psoup.clauses.predicate_index import EXTRA_ROWS, Part, PredicateIndex, bases
 from psoup.clauses.rows import ClauseRows, concatenate
 from psoup.columns import Array
 
@@ -126,3 +126,27 @@ def _translate(clauses: _TakenClauses, attributes: Array, bounds: Sequence[Bound
     return ClauseRows(
         rows.slots, rows.clause_ptr, rows.factor_ptr, rows.attributes, target[rows.low], target[rows.high]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """A part that can take the place of `sources`; `alive`: their flags when the merge began."""
+
+    sources: tuple[Part, ...]
+    alive: tuple[Array, ...]
+    merged: Part
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """A merge, to be computed from immutable arrays on any thread."""
+
+    sources: tuple[Part, ...]
+    alive: tuple[Array, ...]
+    layout: Layout
+
+    def compute(self) -> MergeResult:
+        """Merge the parts. O(clauses of the sources)."""
+        kept = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
+        index = combine(kept, self.layout)
+        return MergeResult(self.sources, self.alive, Part.of(index))

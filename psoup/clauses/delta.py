@@ -17,7 +17,7 @@ from sortedcontainers import SortedDict
 from psoup.clauses.bounds import Bounds, int_bounds, text_bounds
 from psoup.clauses.combine import assemble
 from psoup.clauses.posting_lists import STANDARD, Layout
-from psoup.clauses.predicate_index import Part, PredicateIndex, bases
+from psoup.clauses.predicate_index import Part, PartView, PredicateIndex, bases
 from psoup.clauses.rows import ClauseRows
 from psoup.columns import Array
 from psoup.invariants import ensure
@@ -62,6 +62,8 @@ class Delta:
         self._attributes: list[int] = []
         self._low: list[Edge] = []
         self._high: list[Edge] = []
+        self._gone: list[int] = []
+        """Positions of removed clauses, in the order of their removal."""
         self._part: Part | None = None
 
     def __len__(self) -> int:
@@ -107,6 +109,7 @@ class Delta:
     def remove(self, slot: int) -> None:
         """Take a clause out; it must be there. O(intervals * log(boundaries)), amortised."""
         position = self._where.pop(slot)
+        self._gone.append(position)
         for i in range(*self._intervals(position)):
             self._count(self._attributes[i], [(self._low[i], self._high[i])], -1)
         if self._part is not None:
@@ -119,6 +122,18 @@ class Delta:
         if self._part is None:
             self._part = Part.of(self._build())
         return self._part
+
+    def view(self) -> PartView | RecentView:
+        """The clauses for readers, as they are now. O(1)."""
+        return RecentView(self) if self._part is None else PartView(self._part, len(self._part.deaths))
+
+    def shared(self) -> Delta:
+        """The same rows, which are only ever appended to; without boundaries, and with no clause in its place."""
+        twin = Delta(self._layout)
+        twin._text, twin._slots, twin._gone = self._text, self._slots, self._gone
+        twin._clause_ptr, twin._factor_ptr = self._clause_ptr, self._factor_ptr
+        twin._attributes, twin._low, twin._high = self._attributes, self._low, self._high
+        return twin
 
     def slots(self) -> list[int]:
         """The slots of the clauses, in no order."""
@@ -173,7 +188,11 @@ class Delta:
 
     def pick(self, slots: Iterable[int]) -> PredicateIndex:
         """Some of the clauses as an index of their own. O(their intervals * log(boundaries))."""
-        picked = self._copied([self._where[slot] for slot in slots])
+        return self.built(self._where[slot] for slot in slots)
+
+    def built(self, positions: Iterable[int]) -> PredicateIndex:
+        """`pick`, of the clauses at some positions."""
+        picked = self._copied(positions)
         picked._count_all()
         return picked._build()
 
@@ -196,7 +215,7 @@ class Delta:
     def _compact(self) -> None:
         """Drop the rows of removed clauses."""
         live = self._copied(sorted(self._where.values()))
-        self._where, self._slots = live._where, live._slots
+        self._where, self._slots, self._gone = live._where, live._slots, []
         self._clause_ptr, self._factor_ptr = live._clause_ptr, live._factor_ptr
         self._attributes, self._low, self._high = live._attributes, live._low, live._high
         used = set(self._attributes)
@@ -237,3 +256,19 @@ class Delta:
             high,
         )
         return rows, np.array(attributes, np.int64), bounds, base
+
+
+class RecentView:
+    """The clauses of a delta as they were when it was made: of its rows and removals, so many. For readers."""
+
+    def __init__(self, delta: Delta) -> None:
+        self._rows, self._count, self._removed = delta.shared(), len(delta._slots), len(delta._gone)
+        self._index: PredicateIndex | None = None
+
+    def part(self) -> Part:
+        """The clauses as a part, for one user. O(size) the first time."""
+        index = self._index
+        if index is None:
+            gone = set(self._rows._gone[: self._removed])
+            index = self._index = self._rows.built(p for p in range(self._count) if p not in gone)
+        return Part.of(index)

@@ -9,14 +9,15 @@ An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a 
 input of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
 `psoup.clauses.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a `Part`
 adds flags of the clauses that are still alive. Small ones are made by `psoup.clauses.delta`, large ones by
-`psoup.clauses.combine`.
+`psoup.clauses.combine`. Readers see a part as it was when it was published (`PartView`).
 """
 
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -161,6 +162,8 @@ class Part:
     """int64, how often each cell was tested; see `psoup.clauses.costs`."""
     stripped: tuple[Array, Stripped] | None = None
     """For which attributes, bool[A], and what was made of the clauses that read them; see `psoup.clauses.stripped`."""
+    deaths: array[int] = field(default_factory=lambda: array("i"))
+    """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
 
     @classmethod
     def of(cls, index: PredicateIndex) -> Part:
@@ -182,6 +185,7 @@ class Part:
         position = self.find(slot)
         if position < 0:
             return False
+        self.deaths.append(position)
         self.alive[position] = 0
         self.live -= 1
         return True
@@ -189,8 +193,11 @@ class Part:
     def kill_all(self, slots: Array) -> None:
         """Take those clauses of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
         positions = self.index.find(slots)
-        self.alive[positions[positions >= 0]] = 0
-        self.live = int(np.count_nonzero(self.alive))
+        there = positions[positions >= 0]
+        there = there[self.alive[there] == 1]
+        self.deaths.frombytes(there.astype(np.int32).tobytes())
+        self.alive[there] = 0
+        self.live -= len(there)
 
     def readers(self, attributes: Collection[int]) -> Array:
         """The slots of the live clauses with an interval of one of `attributes`, int64, ascending. O(intervals)."""
@@ -202,6 +209,25 @@ class Part:
         clauses = np.unique(np.searchsorted(index.clause_ptr, factors, "right") - 1)
         slots: Array = index.slots[clauses[self.alive[clauses] == 1]].astype(np.int64)
         return slots
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """A part as it was when `deaths` of its clauses had been taken out. For readers, on any thread."""
+
+    seen: Part
+    deaths: int
+
+    def part(self) -> Part:
+        """The part as it was, for one user. O(clauses) bytes."""
+        alive = self.seen.alive.copy()  # before the deaths are read: of what it lacks already, each is there
+        later = self.seen.deaths[self.deaths :]
+        alive[np.frombuffer(later, np.int32)] = 1
+        part = Part(self.seen.index, alive, int(np.count_nonzero(alive)))
+        if self.seen.stripped is not None:
+            waiting, stripped = self.seen.stripped
+            part.stripped = waiting, stripped.of(part)
+        return part
 
 
 def bases(bounds: Sequence[Bounds]) -> Array:

@@ -12,8 +12,7 @@ It does not know queries, windows or old tuples.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,101 +21,21 @@ from psoup.clauses.attributes import Attributes, Waits
 from psoup.clauses.block import block_part
 from psoup.clauses.bounds import distinct
 from psoup.clauses.column_block import column_part
-from psoup.clauses.combine import combine
+from psoup.clauses.combine import MergeResult, MergeTask, combine
 from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.delta import Delta
 from psoup.clauses.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.posting_lists import STANDARD, Layout
-from psoup.clauses.predicate_index import Part, PredicateIndex
+from psoup.clauses.predicate_index import Part, PartView
 from psoup.clauses.scratch import Scratch
+from psoup.clauses.sides import IndexView, Side, Subset, factors_at
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.expressions.tree import Expr
 from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
-from psoup.plan.factors import Factor, Term
+from psoup.plan.factors import Factor
 from psoup.plan.standing import ClauseColumns
-
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """A part that can take the place of `sources`; `alive`: their flags when the merge began."""
-
-    sources: tuple[Part, ...]
-    alive: tuple[Array, ...]
-    merged: Part
-
-
-@dataclass(frozen=True, slots=True)
-class MergeTask:
-    """A merge, to be computed from immutable arrays on any thread."""
-
-    sources: tuple[Part, ...]
-    alive: tuple[Array, ...]
-    layout: Layout
-
-    def compute(self) -> MergeResult:
-        """Merge the parts. O(clauses of the sources)."""
-        live_clauses = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
-        index = combine(live_clauses, self.layout)
-        return MergeResult(self.sources, self.alive, Part.of(index))
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Clauses as a side of the join: what a probe reads of them, until they change. One user at a time."""
-
-    parts: Sequence[Part]
-    attributes: Mapping[int, Expr]
-    """The columns and expressions behind the attribute IDs."""
-    scratch: Scratch
-    config: EngineConfig
-    costs: ClauseCosts | None = None
-    """The counters of the work, if it is counted."""
-    barred: Collection[int] = ()
-    """Attributes that must not be computed."""
-    waits: Waits = field(default_factory=Waits)
-    """Which attributes were evaluated for few of the tuples."""
-
-
-class Subset:
-    """Some clauses as they were when it was made: the same join, for covering old chunks. One user at a time."""
-
-    def __init__(self, parts: Sequence[Part], attributes: dict[int, Expr], config: EngineConfig) -> None:
-        self._parts = parts
-        self.attributes = attributes
-        """The columns and expressions behind the attribute IDs."""
-        self._config = config
-        self._scratch = Scratch()
-
-    @property
-    def slots(self) -> Array:
-        """The slots, uint32, ascending."""
-        return self._parts[0].index.slots
-
-    @property
-    def codes(self) -> int:
-        """How many codes the values of all attributes may have."""
-        return self._parts[0].index.rows
-
-    def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
-        """(slot, factors) of each clause; the factors in the order of the index."""
-        index = self._parts[0].index
-        for position, slot in enumerate(index.slots.tolist()):
-            yield slot, _factors(index, position, self.attributes)
-
-    def readers(self, attributes: Collection[int]) -> Array:
-        """The slots of the clauses that read one of `attributes`, int64, ascending."""
-        return self._parts[0].readers(attributes)
-
-    def twin(self) -> Subset:
-        """The same clauses for another user; nothing is copied."""
-        return Subset(self._parts, self.attributes, self._config)
-
-    def side(self, tuples: int) -> Side:
-        """The clauses as a side of the join with some tuples. O(1)."""
-        return Side(self._parts, self.attributes, self._scratch, self._config)
 
 
 class QuerySteM:
@@ -132,6 +51,7 @@ class QuerySteM:
         self.waits = Waits()
         self._scratch = Scratch()
         self.costs = ClauseCosts(self._parts)
+        self._view: IndexView | None = None  # as the clauses are now
 
     def __len__(self) -> int:
         return sum(part.live for part in self._parts) + len(self._delta)
@@ -146,6 +66,7 @@ class QuerySteM:
         if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
             raise corrupt(self, f"slot {slot} holds a clause already; remove it first")
         resolved = [(factor, [self.attributes.id_of(term.attribute) for term in factor.terms]) for factor in factors]
+        self._view = None
         self.costs.recent(None)
         self.costs.begin(np.array([slot]))
         self._delta.add(slot, resolved)
@@ -184,6 +105,7 @@ class QuerySteM:
             raise corrupt(self, "a slot of the block holds a clause already; remove it first", slots=slots)
 
     def _append(self, part: Part) -> None:
+        self._view = None
         self._parts.append(part)
         if len(self._parts) > 2 * self._config.shape.most_parts:  # maintenance has not kept up
             task = self.merge_task()
@@ -191,6 +113,7 @@ class QuerySteM:
 
     def remove(self, slot: int) -> None:
         """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""
+        self._view = None
         if slot in self._delta:
             self._delta.remove(slot)
         elif not any(part.kill(slot) for part in self._parts):
@@ -205,7 +128,7 @@ class QuerySteM:
     def factors_of(self, slot: int) -> tuple[Factor, ...]:
         """The factors of a clause, in the order of the index. O(its size)."""
         part, position = self._find(slot)
-        return _factors(part.index, position, self.attributes)
+        return factors_at(part.index, position, self.attributes)
 
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""
@@ -228,6 +151,7 @@ class QuerySteM:
         O(intervals), and a step for each clause of the delta.
         """
         slots = np.concatenate([part.readers([attribute]) for part in self._all_parts()] or [np.zeros(0, np.int64)])
+        self._view = None
         for part in self._parts:
             part.kill_all(slots)
         for slot in [slot for slot in slots.tolist() if slot in self._delta]:
@@ -251,6 +175,14 @@ class QuerySteM:
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
         return Side(parts, self.attributes, self._scratch, self._config, self.costs, self.attributes.barred, self.waits)
+
+    def view(self) -> IndexView:
+        """All clauses for readers, as they are now; the same object while they are. O(parts)."""
+        if self._view is None:
+            recent = [self._delta.view()] if len(self._delta) else []
+            parts = [PartView(part, len(part.deaths)) for part in self._parts]
+            self._view = IndexView([*parts, *recent], self.attributes, self._config)
+        return self._view
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own.
@@ -331,6 +263,7 @@ class QuerySteM:
         for source, before in zip(result.sources, result.alive, strict=True):
             for position in np.flatnonzero(before & ~source.alive & 1):
                 result.merged.kill(int(source.index.slots[position]))
+        self._view = None
         self.costs.leave(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
         self.attributes.forget(
@@ -343,7 +276,7 @@ class QuerySteM:
 
     def bill(self) -> dict[str, int]:
         """Bytes of each structure."""
-        parts = [part.index.nbytes + part.alive.nbytes for part in self._parts]
+        parts = [part.index.nbytes + part.alive.nbytes + 4 * len(part.deaths) for part in self._parts]
         return {
             "query_stem.main": sum(parts[:1]),
             "query_stem.delta": sum(parts[1:]) + self._delta.nbytes,
@@ -388,11 +321,3 @@ class QuerySteM:
         self._delta.check()
         self.attributes.check()
         self.costs.check()
-
-
-def _factors(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:
-    """The factors of a clause, made from the arrays of the index."""
-    return tuple(
-        Factor(tuple(Term(attributes[a], tuple(own), nulls) for a, (own, nulls) in terms.items()))
-        for terms in index.factors(position)
-    )

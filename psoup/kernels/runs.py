@@ -244,3 +244,22 @@ def keys_to_rows(keys, bits, start, alive, slots, row_of_slot, rows):
         elif alive.shape[0] == 0 or alive[clause]:
             _set_bit(rows, row, start + (key & mask))
     return kept
+
+
+@njit(cache=True, nogil=True)
+def count_offsets(offsets, counts):
+    """Add 1 to counts[offset] for each pair. offsets: uint16[k], read. counts: int64, written. O(k)."""
+    for i in range(len(offsets)):
+        counts[offsets[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def place_by_offset(slots, offsets, named, places, out):
+    """Put named[slot] of each pair to the next place of its offset: out[places[offset]], which then goes on by one.
+
+    slots: uint32[k], offsets: uint16[k], named: int32 or int64, read. places: int64, out: as `named`, written. O(k).
+    """
+    for i in range(len(offsets)):
+        offset = offsets[i]
+        out[places[offset]] = named[slots[i]]
+        places[offset] += 1

@@ -19,7 +19,8 @@ import numpy as np
 
 from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.predicate_index import Part
-from psoup.clauses.query_stem import QuerySteM, Side, Subset
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import Side, Subset
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues

@@ -9,7 +9,7 @@ covered, and what raised: see `psoup.expressions.guarded`.
 
 from __future__ import annotations
 
-from psoup.clauses.query_stem import Subset
+from psoup.clauses.sides import Subset
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
 from psoup.data.data_stem import Piece

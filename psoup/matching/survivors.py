@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from psoup.clauses.predicate_index import Part
-from psoup.clauses.query_stem import Side
+from psoup.clauses.sides import Side
 from psoup.clauses.stripped import Stripped, strip
 from psoup.columns import Array
 from psoup.config import EngineConfig

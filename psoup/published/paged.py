@@ -213,7 +213,9 @@ class Editor(Generic[V]):
             self._owned.discard(number)
 
     def freeze(self) -> PagedMap[V]:
-        """The map with all changes so far; later changes copy again."""
+        """The map with all changes so far, the same if there were none; later changes copy again."""
+        if not self._directory_owned and self._frozen is not None:
+            return self._published
         self._directory_owned = False
         self._owned.clear()
         self._owned_blocks.clear()

@@ -251,6 +251,18 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         self.queries = queries
         self.stream_id, self.attributes = stream_id, attributes
 
+    def queries_of(self, sqc_ids: Array) -> Array:
+        """The query of each clause, or -1 if it is not here (any more): int64[k]. O(k log n)."""
+        ids = self.ids
+        at = sqc_ids - ids.start if isinstance(ids, range) else np.searchsorted(ids, sqc_ids)
+        missing = (at < 0) | (at >= self.count)
+        at[missing] = 0
+        missing |= sqc_ids != (at + ids.start if isinstance(ids, range) else ids[at])
+        if self._gone is not None:
+            missing |= self._gone[at]
+        members = at + self.members.start if isinstance(self.members, range) else self.members[at]
+        return np.where(missing, -1, members)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the columns; the queries are charged with their own block."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from psoup.clauses.quarantine import NOBODY, Outside
 from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import IndexView
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
@@ -29,6 +30,7 @@ from psoup.data.windows import Timeline
 from psoup.errors import NotFound
 from psoup.invariants import corrupt
 from psoup.model import StreamSpec
+from psoup.published.match_room import MatchRoom
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.published.tags import PublishedTags
@@ -76,6 +78,10 @@ class StreamView:
     queries: int
     index: QuerySteM
     """The writer's index: readers ask it for figures only, which may be newer than the snapshot (`costs`, `bill`)."""
+    clauses: IndexView
+    """Those that are in the index, as of the snapshot."""
+    room: MatchRoom
+    """What readers that match rows leave for the next of them."""
     outside: Outside = NOBODY
     """Clauses that are not in the index, and why."""
 

@@ -30,6 +30,9 @@ from psoup.results.runs import Run, grouped, together
 
 _FIRST_ROWS = 16
 
+Pairs = tuple[Array, Array]
+"""Slots, uint32, and offsets, uint16, of some matches, in no order."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenView:
@@ -75,6 +78,21 @@ class OpenView:
     def row_bytes(self) -> int:
         """Bytes of one row."""
         return self.rows.shape[0] * self.rows.shape[2] * 8
+
+    def pairs(self) -> list[Pairs]:
+        """All matches: of runs, and of rows. One may be in both if it was sealed since. O(result + rows)."""
+        found = [(run.slots, run.offsets) for run in self.runs]
+        if self.count:
+            with_row = np.flatnonzero(self.row_of_slot >= 0)
+            slot_of_row: Array = np.zeros(self.count, np.uint32)
+            slot_of_row[self.row_of_slot[with_row]] = with_row
+            words = self.rows[:, : self.count]
+            block, row, word = np.nonzero(words)
+            bits = np.unpackbits(words[block, row, word].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+            place, bit = np.nonzero(bits)
+            offsets = ((block * words.shape[2] + word) << 6)[place] + bit
+            found.append((slot_of_row[row[place]], offsets.astype(np.uint16)))
+        return found
 
     def row_counts(self) -> Array:
         """The matches in each of the rows in use, int64[count]. O(their bytes)."""

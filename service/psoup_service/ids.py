@@ -32,6 +32,11 @@ class Ids:
         """A query's ID on the wire."""
         return f"q-{self.incarnation}-{query_id}"
 
+    @property
+    def query_prefix(self) -> str:
+        """What a query's ID begins with; its number follows."""
+        return f"q-{self.incarnation}-"
+
     def stream(self, stream_id: int) -> str:
         """A stream's ID on the wire."""
         return f"s-{self.incarnation}-{stream_id}"

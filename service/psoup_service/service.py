@@ -28,6 +28,7 @@ from psoup_proto.v1 import (
     backup_pb2_grpc,
     cover_pb2_grpc,
     ingest_pb2_grpc,
+    matching_pb2_grpc,
     queries_pb2_grpc,
     server_pb2_grpc,
     staging_pb2_grpc,
@@ -46,6 +47,7 @@ from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.cover import CoverServicer
 from psoup_service.servicers.ingest import IngestServicer
+from psoup_service.servicers.matching import MatchingServicer
 from psoup_service.servicers.queries import QueryServicer
 from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.staging import StagingServicer
@@ -206,6 +208,7 @@ class Service:
                 StagingServicer(self._backend, self.settings.engine_config()),
             ),
             (queries_pb2_grpc.add_QueryServiceServicer_to_server, QueryServicer(self._backend)),
+            (matching_pb2_grpc.add_MatchingServiceServicer_to_server, MatchingServicer(self._backend)),
             (server_pb2_grpc.add_ServerServiceServicer_to_server, ServerServicer(self._backend)),
             (attach_pb2_grpc.add_AttachServiceServicer_to_server, AttachServicer(self._backend)),
             (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(self._backend)),

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.clauses.combine import MergeResult
 from psoup.clauses.names import ClauseNames
 from psoup.clauses.predicate_index import Part
-from psoup.clauses.query_stem import MergeResult, QuerySteM
+from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.table import SlotTable
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView

@@ -14,8 +14,8 @@ from psoup_testing.bench import failures, names, run_bench
 ROWS = """
     arrival.q4096.f4 arrival.q4096.f4.two arrival.q4096.f4.sustained arrival.q4096.f4.sustained.two
     arrival.q1024.mixed arrival.q1024.mixed.two
-    arrival.q100k.eq arrival.q100k.eq.two arrival.q100k.eq.b64 arrival.q100k.eq.b64.run
-    arrival.q1m.eq arrival.q1m.eq.two arrival.q1m.eq.b64 arrival.q1m.eq.b64.run
+    arrival.q100k.eq arrival.q100k.eq.two arrival.q100k.eq.b64 arrival.q100k.eq.b64.run arrival.q100k.eq.match
+    arrival.q1m.eq arrival.q1m.eq.two arrival.q1m.eq.b64 arrival.q1m.eq.b64.run arrival.q1m.eq.match
     arrival.q1m.zipf arrival.q1m.zipf.two arrival.q1m.range arrival.q1m.range.two arrival.q1m.range.b64
     arrival.text.q32.plain arrival.text.q32 arrival.text.q1k arrival.text.q100k
     register.100k register.100k.chunk register.q1m register.one.w16m

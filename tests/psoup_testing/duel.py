@@ -18,6 +18,7 @@ import pytest
 
 from psoup.answer.completeness import Part
 from psoup.answer.invoke import Answer
+from psoup.answer.would_match import Matched
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
@@ -124,11 +125,29 @@ class Duel:
 
     def push(self, rows: list[Row]) -> None:
         """The same rows to both; the acknowledgement must say what the model counts."""
+        would_match = self.psoup.match(self.declaration.name, to_table(self.declaration, rows))
         acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows))
         accepted, late, ahead = self.model.push(rows, self.clock.now())
         found = (acknowledgement.accepted, acknowledgement.late, acknowledgement.ahead, acknowledgement.watermark)
         assert found == (accepted, late, ahead, self.model.watermark), f"acknowledged {found}"
         self._count_arrival()
+        self._compare_arrived(would_match, len(rows))
+
+    def _compare_arrived(self, would_match: Matched, rows: int) -> None:
+        """Arrival finds what the rows of this push would match, as it was said before; refused rows match nothing."""
+        released = self.released()
+        edge = self.model.edge([entry[0] for entry in released], self.clock.now())
+        mine = {entry[2] for entry in self.model.accepted if entry[1] == self.model.pushes}
+        assert not any(would_match.of(row) for row in range(rows) if row not in mine)
+        there = {
+            entry[2]: position - self.history
+            for position, entry in enumerate(released[edge:], edge)
+            if entry[1] == self.model.pushes
+        }
+        if there:
+            found = self.psoup.matches_many(self.declaration.name, list(there.values()))
+            wanted = [would_match.of(row) for row in there]
+            assert found == wanted, f"of tuples {there} arrival found {found}, and {wanted} was said before"
 
     def heartbeat(self, time: int) -> None:
         """Raise the watermark, or be refused, on both sides."""

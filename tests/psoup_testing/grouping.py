@@ -118,3 +118,20 @@ def order_keys(rng: Rng) -> Arguments:
     if rng.random() < 0.3:
         keys.sort()
     return keys, np.zeros(count, np.int64), np.zeros(count, np.int64)
+
+
+def count_offsets(rng: Rng) -> Arguments:
+    """Of `psoup.kernels.runs.count_offsets`."""
+    _, offsets = _pairs(rng, *_sizes(rng))
+    return offsets, rng.integers(0, 9, 65_536)
+
+
+def place_by_offset(rng: Rng) -> Arguments:
+    """Of `psoup.kernels.runs.place_by_offset`."""
+    count, capacity = _sizes(rng)
+    slots, offsets = _pairs(rng, count, capacity)
+    order = rng.permutation(len(slots))
+    slots, offsets = slots[order], offsets[order]
+    places = np.cumsum(np.bincount(offsets, minlength=65_536)) - np.bincount(offsets, minlength=65_536)
+    dtype = rng.choice([np.int32, np.int64])
+    return slots, offsets, rng.integers(0, 1_000, capacity).astype(dtype), places, np.zeros(len(slots), dtype)

@@ -357,4 +357,6 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "runs.put_together": grouping.put_together,
     "runs.busy_slots": grouping.busy_slots,
     "runs.keys_to_rows": grouping.keys_to_rows,
+    "runs.count_offsets": grouping.count_offsets,
+    "runs.place_by_offset": grouping.place_by_offset,
 }  # fmt: skip

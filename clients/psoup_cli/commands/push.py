@@ -85,7 +85,7 @@ def push(
     is 5 if rows were refused and none was taken.
     """
     _check_name(batch_id, whole, since)
-    source = _PushedFile(file, _kind(file, format), ("", *(null or ())))
+    source = _PushedFile(file, kind_of(file, format), ("", *(null or ())))
     with connect(address, timeout) as client:
         if whole:
             begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
@@ -105,7 +105,7 @@ def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
         raise typer.BadParameter("--since is said of a name; give --whole and --id too")
 
 
-def _kind(file: str, given: FileFormat | None) -> str:
+def kind_of(file: str, given: FileFormat | None) -> str:
     """Find out the format of a file; raises BadParameter if that is unclear, or if the file is missing."""
     try:
         kind = format_of(file, given.value if given else None)

@@ -17,7 +17,7 @@ from itertools import chain
 import numpy as np
 
 from psoup.clauses.quarantine import EvaluationPlace
-from psoup.clauses.query_stem import Subset
+from psoup.clauses.sides import Subset
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.replace import Replace

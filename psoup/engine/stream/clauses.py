@@ -18,10 +18,12 @@ from itertools import chain
 import numpy as np
 
 from psoup.clauses.block import Clauses
+from psoup.clauses.combine import MergeResult
 from psoup.clauses.costs import CostTally
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
-from psoup.clauses.query_stem import MergeResult, QuerySteM, Subset
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import Subset
 from psoup.clauses.table import ClauseTable
 from psoup.columns import Array
 from psoup.config import EngineConfig
@@ -211,7 +213,7 @@ class StreamClauses:
 
     def install_merge(self, result: MergeResult) -> bool:
         """Put a merged part in the place of its sources; False if they have changed since."""
-        self._attention.look_after()
+        self._tell()
         return self.index.install(result)
 
     def install_tally(self, tally: CostTally) -> None:

@@ -13,6 +13,7 @@ from psoup.engine.stream.clauses import StreamClauses
 from psoup.engine.stream.feed import Feed
 from psoup.engine.stream.shelf import Shelf
 from psoup.events.events import StreamCreated
+from psoup.published.match_room import MatchRoom
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.open import OpenResults, OpenView
@@ -24,6 +25,7 @@ class Publication:
     def __init__(self, event: StreamCreated) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
         self._sql = event.sql
+        self._room = MatchRoom()
 
     def alter(self, sql: str) -> None:
         """Take over the statement that makes the stream as it is now."""
@@ -62,6 +64,8 @@ class Publication:
             nbytes=shelf.tuple_bytes + data.open.nbytes + feed.waiting_bytes,
             queries=clauses.queries,
             index=clauses.index,
+            clauses=clauses.index.view(),
+            room=self._room,
             outside=clauses.quarantine.outside,
         )
 
@@ -76,8 +80,7 @@ def stale(shown: StreamView, now: StreamView) -> list[str]:
 
 def _stale_fields(shown: StreamView, now: StreamView) -> Iterator[str]:
     yield from (name for name in _PLAIN if getattr(shown, name) != getattr(now, name))
-    if shown.outside is not now.outside:
-        yield "outside"
+    yield from (name for name in ("outside", "clauses") if getattr(shown, name) is not getattr(now, name))
     if list(map(id, shown.waiting)) != list(map(id, now.waiting)):
         yield "waiting"
     for name in ("late", "ahead"):

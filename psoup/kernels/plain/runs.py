@@ -87,3 +87,18 @@ def _of_slot(slots: Array, starts: Array, slot: int) -> list[Array]:
     bucket = slot % BUCKETS
     spans = [np.arange(block[bucket], block[bucket + 1]) for block in starts]
     return [span[slots[span] == slot] for span in spans]
+
+
+def count_offsets(offsets: Array, counts: Array) -> None:
+    """See the kernel."""
+    counts += np.bincount(offsets, minlength=len(counts))
+
+
+def place_by_offset(slots: Array, offsets: Array, named: Array, places: Array, out: Array) -> None:
+    """See the kernel."""
+    order = np.argsort(offsets, kind="stable")
+    sizes = np.bincount(offsets, minlength=len(places))
+    firsts = np.cumsum(sizes) - sizes
+    inside = np.arange(len(order)) - firsts[offsets[order]]
+    out[places[offsets[order]] + inside] = named[slots[order]]
+    places += sizes

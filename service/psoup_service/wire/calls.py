@@ -34,7 +34,7 @@ from psoup_service.wire.status import abort, code_of
 Context: TypeAlias = grpc.aio.ServicerContext
 _log = logging.getLogger(__name__)
 
-INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany"})
+INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany", "Match"})
 """Methods whose requests may have the ingest size."""
 
 _COPIED_BYTES = 1024 * 1024

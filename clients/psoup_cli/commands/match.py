@@ -1,0 +1,55 @@
+"""psoup match: which standing queries the rows of a file would match."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.push import FileFormat, kind_of
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
+from psoup_cli.files import open_rows
+from psoup_cli.output import print_json
+from psoup_client.wording import counted, verb
+
+
+def match(
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream that could take the rows.", show_default=False)
+    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)],
+    format: Annotated[
+        FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not tell.")
+    ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option("--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too)."),
+    ] = None,
+    wait_for: WaitFor = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup match flights new.csv
+      echo '{"origin": "JFK", "delay": 90}' | psoup match flights - --format json
+
+    Print which standing queries the rows of a file would match if they were pushed now: on each line the row, counted
+    from 0, and the ID of a query. Nothing is stored. Windows are not applied. Rows that a push would refuse as too late
+    or too far ahead match nothing.
+    """
+    kind, rows, refused = kind_of(file, format), 0, 0
+    with connect(address, timeout) as client:
+        info = client.describe(stream)
+        for piece in open_rows(file, kind, info, ("", *(null or ()))):
+            for page in client.match_pages(stream, piece.rows, wait_for=wait_for):
+                refused += page.late + page.ahead
+                for row, query_id in zip(*(column.to_pylist() for column in page.pairs.columns), strict=True):
+                    if as_json:
+                        print_json({"row": rows + row, "query_id": query_id})
+                    else:
+                        print(f"{rows + row}\t{query_id}")
+            rows += len(piece.rows)
+    if refused:
+        message(f"{counted(refused, 'row')} {verb(refused, 'is', 'are')} too late or too far ahead for a push.")

@@ -1,0 +1,110 @@
+"""Calls of the MatchingService: which queries rows would match, without storing them.
+
+rows ── messages ──> Match ──> the first k rows with their queries ──> a table of pairs
+                       ^                        |
+                       '── those after them ────'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup_client.connection import naming
+from psoup_client.payload import read, split
+from psoup_client.query import ONE_MESSAGE_BYTES
+from psoup_client.session import Session
+from psoup_client.text import refusing_surrogates
+from psoup_proto.v1 import matching_pb2
+
+_ROWS = 16_384
+"""Rows of a message: those that do not fit a reply are sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """The queries that rows would match: `pairs` has the columns `row` (int64, from 0, ascending) and `query_id`.
+
+    `rows`: how many were looked at; `late` and `ahead`: how many of them a push would refuse, which match nothing.
+    `sequence`: the last event that the first of them reflect.
+    """
+
+    pairs: pa.Table
+    rows: int
+    late: int
+    ahead: int
+    sequence: int
+
+    def query_ids(self) -> list[list[str]]:
+        """Give for each row the IDs of the queries that it would match."""
+        found: list[list[str]] = [[] for _ in range(self.rows)]
+        for row, query_id in zip(*(column.to_pylist() for column in self.pairs.columns), strict=True):
+            found[row].append(query_id)
+        return found
+
+
+@refusing_surrogates
+class MatchingCalls(Session):
+    """Calls that hold tuples and queries against each other."""
+
+    def match(
+        self, stream: str, data: Any, *, wait_for: int | None = None, timeout: float | None = None
+    ) -> MatchResult:
+        """Find the standing queries that rows would match if they were pushed now; nothing is stored.
+
+        `data` is what `push` takes; the errors are those of `push`. Windows are not applied. As fast as a push: many
+        rows in one call are looked at together. The pairs are all held; `match_pages` gives them some at a time.
+        """
+        pages = list(self.match_pages(stream, data, wait_for=wait_for, timeout=timeout))
+        return MatchResult(
+            pa.concat_tables([page.pairs for page in pages] or [_table(_NO_PAIRS, "", 0)]),
+            pages[-1].rows if pages else 0,
+            sum(page.late for page in pages),
+            sum(page.ahead for page in pages),
+            pages[0].sequence if pages else 0,
+        )
+
+    def match_pages(
+        self, stream: str, data: Any, *, wait_for: int | None = None, timeout: float | None = None
+    ) -> Iterator[MatchResult]:
+        """Give what `match` finds page by page, each of some megabytes at most and of one published state.
+
+        `rows` of a page counts those that are done by then; the pairs of a row with very many queries are in several.
+        """
+        table, done = self.convert(stream, data), 0
+        while done < table.num_rows:
+            for payload in split(table.slice(done, _ROWS)):
+                sent = table.slice(done, payload.rows)
+                for page in self._match(stream, payload.data, sent, done, wait_for, timeout):
+                    yield page
+                    done = page.rows
+
+    def _match(
+        self, stream: str, data: bytes, sent: pa.Table, first: int, wait_for: int | None, timeout: float | None
+    ) -> Iterator[MatchResult]:
+        """Give the pages of one message; `first`: the number of its first row."""
+        done, after = 0, ""
+        while done < sent.num_rows:
+            request = matching_pb2.MatchRequest(
+                stream=stream, arrow_ipc=data, after_query_id=after, max_bytes=ONE_MESSAGE_BYTES
+            )
+            names = naming(len(data), stream)
+            reply = self._read(self.connection.matching.Match, request, wait_for, timeout, names)
+            pairs = _table(read(reply.arrow_ipc), reply.query_id_prefix, first + done)
+            done, after = done + reply.rows, reply.after_query_id
+            yield MatchResult(pairs, first + done, reply.late, reply.ahead, reply.sequence)
+            if done < sent.num_rows:
+                data = next(split(sent.slice(done))).data
+
+
+_NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.int64())})
+
+
+def _table(pairs: pa.Table, prefix: str, first: int) -> pa.Table:
+    """Write the pairs of a reply with the IDs of the queries, and rows counted from `first`."""
+    query_ids = pc.binary_join_element_wise(prefix, pc.cast(pairs["query"], pa.string()), "")
+    return pa.table({"row": pc.add(pairs["row"], first), "query_id": query_ids})

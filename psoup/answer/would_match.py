@@ -1,0 +1,200 @@
+"""Which standing queries rows would match, if they came now: the join of arrival, by a reader, and nothing is kept.
+
+    rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
+                  └──> clauses that are out of the index: row by row
+
+A page has the rows whose queries fit it; of a row that alone has more, the queries up to some ID. What a piece matches
+is counted before it is written out: if that is too much, fewer rows are taken. Windows are not applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.sides import Subset
+from psoup.columns import Array, Batch
+from psoup.data.data_stem import Piece
+from psoup.expressions.guarded import every_row
+from psoup.expressions.tree import AttributeRef, Expr
+from psoup.kernels.runs import count_offsets, place_by_offset
+from psoup.matching.new_tuples import probe
+from psoup.published.match_room import BoundedRoom, Named, TooManyRows
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.results.open import OpenResults, Pairs
+
+_MOST_PAIRS = 1 << 22
+"""Pairs of row and clause of a piece of more than one row."""
+_LOOKED_AT = 1 << 28
+"""Rows of a piece times clauses that are in no list: each of these may have a sixty-fourth of the rows side by side."""
+_WORD = 64
+_NOTHING: Array = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The queries of the first `done` rows, and some of the row after them if it has more than fit alone.
+
+    `queries`: int64, those of row i from `ends[i]` to `ends[i + 1]`, in no order. `more`: the ID after which the
+    queries of row `done` go on; None if there are none of it here.
+    """
+
+    ends: Array
+    queries: Array
+    done: int
+    more: int | None = None
+
+    def among(self, rows: Array, sent: int) -> Matched:
+        """The same of `sent` rows, of which `rows` (int64[n], ascending) were the batch; the others match nothing."""
+        sizes: Array = np.zeros(sent, np.int64)
+        sizes[rows[: len(self.ends) - 1]] = np.diff(self.ends)
+        done = sent if self.done == len(rows) else int(rows[self.done])
+        return replace(self, ends=np.concatenate([[0], np.cumsum(sizes)]), done=done)
+
+    def of(self, row: int) -> list[int]:
+        """The queries of a row, ascending."""
+        return sorted(self.queries[self.ends[row] : self.ends[row + 1]].tolist())
+
+
+def match(
+    snapshot: Snapshot,
+    stream: str,
+    batch: Batch,
+    *,
+    tenant: str,
+    after: int = -1,
+    most: int = 2**62,
+    budget: ReadBudget = UNBOUNDED,
+) -> Matched:
+    """The queries whose WHERE each row of a batch satisfies; of the first row those with an ID above `after`.
+
+    At most `most` of them (1 or more): of the first rows. The batch is what a push would take. Raises NotFound for the
+    stream. O(what arrival costs + result), and a byte for each clause.
+    """
+    join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
+    sizes, parts = [_NOTHING], [_NOTHING]
+    start, room = 0, most
+    while start < len(batch) and room > 0:
+        alone = start == 0 and after >= 0
+        found = join.matched(start, start + 1 if alone else len(batch))
+        counts = found.sizes()
+        fit = int(np.searchsorted(np.cumsum(counts), room, "right"))
+        queries = found.queries(1 if alone or not (fit or start) else fit)
+        if alone or not (fit or start):
+            queries = np.sort(queries[queries > after])
+            if len(queries) > room:
+                return Matched(np.array([0, room]), queries[:room], 0, int(queries[room - 1]))
+            fit, counts = 1, np.array([len(queries)])
+        sizes.append(counts[:fit])
+        parts.append(queries)
+        start, room = start + fit, room - len(queries)
+        if fit < len(counts):
+            break
+    join.close()
+    return Matched(np.cumsum(np.concatenate([[0], *sizes])), np.concatenate(parts), start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the rows of a piece match: `names` of row i from `ends[i]` on; see `psoup.published.match_room`."""
+
+    ends: Array
+    names: Array
+    named: Named
+
+    def sizes(self) -> Array:
+        """How many queries each row matches, int64."""
+        sizes, several = np.diff(self.ends), np.flatnonzero(self.names < 0)
+        if len(several):
+            rows = np.searchsorted(self.ends, several, "right") - 1
+            np.add.at(sizes, rows, self.named.sizes(self.names[several]) - 1)
+        return sizes
+
+    def queries(self, rows: int) -> Array:
+        """Those of the first rows, one row after the other."""
+        return self.named.queries(self.names[: self.ends[rows]])
+
+
+class _Join:
+    """The rows of a batch, and all clauses of a stream, for one user."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView, batch: Batch, budget: ReadBudget) -> None:
+        self._snapshot, self._view, self._batch, self._budget = snapshot, view, batch, budget
+        last = view.chunks[-1].results.open
+        assert last is not None, "the last chunk is open"
+        self._owners = last.sqc_of_slot
+        self._size = replace(snapshot.config, chunk_rows=-(-snapshot.config.piece_rows // _WORD) * _WORD)
+        self._lent = scratch, self._results = view.room.take(self._size, len(self._owners))
+        self._index = view.clauses.subset(scratch)
+        self._rows = max(min(snapshot.config.piece_rows, _LOOKED_AT // max(self._index.unlisted, 1)), 1)
+        self._out = None if not len(view.outside.ids) else self._outside(view.outside.ids)
+
+    def close(self) -> None:
+        """Leave the memory for others, if nothing was raised."""
+        self._view.room.give_back(*self._lent)
+
+    def _outside(self, sqc_ids: Array) -> tuple[QuerySteM, Array]:
+        """An index of the clauses that are not in the stream's."""
+        index = QuerySteM(self._view.spec.schema, self._snapshot.config)
+        clauses = [self._snapshot.clause(sqc_id).factors for sqc_id in sqc_ids.tolist()]
+        index.add_many([*enumerate(clauses)])
+        return index, sqc_ids
+
+    def matched(self, start: int, upto: int) -> _Names:
+        """What the rows from `start` on match: as many of them as may be looked at together."""
+        while True:
+            rows = min(self._rows, upto - start)
+            self._budget.examine(rows)
+            try:
+                return self._matched(start, rows)
+            except TooManyRows:
+                self._rows = max(rows // 8, 1)
+                self._size = replace(self._size, chunk_rows=-(-self._rows // _WORD) * _WORD)
+                self._results = OpenResults(self._size, len(self._owners), BoundedRoom(self._size))
+
+    def _matched(self, start: int, rows: int) -> _Names:
+        batch = self._batch.slice(start, start + rows)
+        piece = Piece(batch.columns, np.arange(rows, dtype=np.int64) + self._view.next_id, batch.times, 0)
+        clauses, pairs = self._snapshot.clauses, self._probed(self._index, piece, self._results)
+        count = sum(len(slots) for slots, _ in pairs)
+        named = self._view.room.named(clauses, self._owners, count) if self._out is None else None
+        if named is None:
+            sqc_ids = [self._owners[slots] for slots, _ in pairs]
+            if self._out is not None:
+                index, ids = self._out
+                wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
+                results = OpenResults(self._size, len(ids), BoundedRoom(self._size))
+                more = self._probed(index, piece, results, wary)
+                sqc_ids += [ids[slots] for slots, _ in more]
+                pairs += more
+            named = Named(clauses, np.concatenate([_NOTHING, *sqc_ids]))
+            ends = np.cumsum([0, *map(len, sqc_ids)]).tolist()
+            pairs = [
+                (np.arange(*span, dtype=np.uint32), offsets)
+                for span, (_, offsets) in zip(pairwise(ends), pairs, strict=True)
+            ]
+        ends = np.zeros(rows + 1, np.int64)
+        for _, offsets in pairs:
+            count_offsets(offsets, ends[1:])
+        np.cumsum(ends, out=ends)
+        names, places = np.empty(int(ends[-1]), named.names.dtype), ends[:-1].copy()
+        for slots, offsets in pairs:
+            place_by_offset(slots, offsets, named.names, places, names)
+        return _Names(ends, names, named)
+
+    def _probed(
+        self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
+    ) -> list[Pairs]:
+        """What a piece matches; the results hold nothing before. Raises TooManyRows."""
+        results.clear()
+        probe(clauses, piece, results, self._snapshot.run, every_row(self._budget, wary))
+        view = results.view(len(piece), self._owners)
+        count = sum(len(run.slots) for run in view.runs) + int(view.row_counts().sum())
+        if count > _MOST_PAIRS and len(piece) > 1:
+            raise TooManyRows
+        return view.pairs()

@@ -1,0 +1,156 @@
+"""What readers that match rows leave for those after them: the queries of all slots by name, and memory.
+
+    SQC IDs      7   9   4   8         names     12   -2   15   -1        (of queries 100 + 12, 100 + 15)
+                                                      │         '── shared[0]: none, the clause is gone
+                                                      '── shared[1]: queries 113, 120, 121
+
+A clause has one query as a rule. For all slots of a stream the names are made when many are asked for, and kept as long
+as no query comes or goes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.clauses.scratch import Scratch
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.published.members import since
+from psoup.published.paged import PagedMap
+from psoup.published.records import ClauseBlock, ClauseRecord
+from psoup.results.open import OpenResults
+from psoup.results.room import RowRoom
+
+_NONE: Array = np.zeros(0, np.int64)
+_SHARE = 16
+"""All slots are named for a sixteenth of them."""
+_KEPT_BYTES = 1 << 26
+"""Memory that is kept for the next reader, at most."""
+ROWS_BYTES = 1 << 26
+"""Bytes of the rows of bits of a piece of more than 64 rows."""
+_WORD = 64
+
+
+class Named:
+    """Names of clauses: a query, which is `first` + name, or -1 - k for all of `shared[k]` (int64 each, ascending).
+
+    `names`: int32, in half the time of int64, which they are where they must.
+    """
+
+    def __init__(self, clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> None:
+        self.clauses = clauses
+        self.shared: list[Array] = [_NONE]
+        queries = _of_blocks(clauses, sqc_ids)
+        several: dict[int, int] = {}
+        missing = np.flatnonzero(queries < 0)
+        for at, sqc_id in zip(missing.tolist(), sqc_ids[missing].tolist(), strict=True):
+            known = several.get(sqc_id)
+            if known is None:
+                clause = clauses.get(sqc_id) if sqc_id >= 0 else None
+                members = _NONE if clause is None else np.fromiter(since(clause.members, 0), np.int64)
+                known = several[sqc_id] = self._add(members)
+            queries[at] = known
+        single = queries[queries >= 0]
+        self._first = int(single.min()) if len(single) else 0
+        near = not len(single) or int(single.max()) - self._first < 1 << 31
+        self.names: Array = np.where(queries >= 0, queries - self._first, queries).astype(
+            np.int32 if near else np.int64
+        )
+
+    def _add(self, members: Array) -> int:
+        if len(members) == 1:
+            return int(members[0])
+        if not len(members):
+            return -1
+        self.shared.append(members)
+        return -len(self.shared)
+
+    def sizes(self, names: Array) -> Array:
+        """How many queries each of some names below 0 stands for, int64."""
+        return np.array([len(members) for members in self.shared], np.int64)[-1 - names]
+
+    def queries(self, names: Array) -> Array:
+        """The queries that some names stand for, in their order, int64."""
+        several = np.flatnonzero(names < 0)
+        queries = names.astype(np.int64) + self._first
+        if not len(several):
+            return queries
+        parts, members = np.split(queries, several), [self.shared[-1 - name] for name in names[several].tolist()]
+        return np.concatenate([parts[0], *(p for own, q in zip(members, parts[1:], strict=True) for p in (own, q[1:]))])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.names.nbytes + sum(members.nbytes for members in self.shared)
+
+
+class MatchRoom:
+    """Of one stream. Any thread: what is kept is changed in single steps."""
+
+    def __init__(self) -> None:
+        self._named: Named | None = None
+        self._spare: list[tuple[Scratch, OpenResults]] = []
+
+    def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> Named | None:
+        """The names by slot, of the snapshot with these clauses; None if that is not worth it for so many pairs."""
+        known = self._named
+        if known is not None and known.clauses is clauses and len(known.names) == len(sqc_of_slot):
+            return known
+        if pairs * _SHARE < len(sqc_of_slot):
+            return None
+        self._named = known = Named(clauses, sqc_of_slot)
+        return known
+
+    def take(self, config: EngineConfig, slots: int) -> tuple[Scratch, OpenResults]:
+        """Memory for a join with so many slots, and results that hold nothing: rows of bits raise TooManyRows."""
+        try:
+            scratch, results = self._spare.pop()
+        except IndexError:
+            return Scratch(), OpenResults(config, slots, BoundedRoom(config))
+        results.reserve(slots)
+        return scratch, results
+
+    def give_back(self, scratch: Scratch, results: OpenResults) -> None:
+        """Keep what `take` gave, unless there is some, or it is much."""
+        if not self._spare and scratch.nbytes + results.rows.nbytes <= _KEPT_BYTES:
+            results.clear()
+            self._spare.append((scratch, results))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept."""
+        named, spare = self._named, [*self._spare]
+        kept = sum(scratch.nbytes + results.rows.nbytes + results.row_of_slot.nbytes for scratch, results in spare)
+        return kept + (0 if named is None else named.nbytes)
+
+
+class TooManyRows(Exception):
+    """A piece needs more rows of bits than may be held."""
+
+
+class BoundedRoom(RowRoom):
+    """Room for the rows of bits of a piece. Raises TooManyRows for more than `ROWS_BYTES`, unless a row is a word."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config.chunk_rows // _WORD, config.block_words)
+        self._bounded = config.chunk_rows > _WORD
+
+    def take(self, least: int, wanted: int) -> Array:
+        """See RowRoom."""
+        size = self._words * 8
+        if self._bounded and least * size > ROWS_BYTES:
+            raise TooManyRows
+        return super().take(least, min(wanted, max(least, ROWS_BYTES // size)))
+
+
+def _of_blocks(clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> Array:
+    """The query of each clause that is one of a block, else -1: int64[k]. O(k log clauses)."""
+    found: Array = np.full(len(sqc_ids), -1, np.int64)
+    firsts = np.array([block.first for block in clauses.blocks], np.int64)
+    which = np.searchsorted(firsts, sqc_ids, "right")
+    order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which, minlength=len(firsts) + 1))
+    for number in np.flatnonzero(np.diff(ends)).tolist():
+        block, mine = clauses.blocks[number], order[ends[number] : ends[number + 1]]
+        assert isinstance(block, ClauseBlock)
+        found[mine] = block.queries_of(sqc_ids[mine])
+    return found

@@ -1,0 +1,66 @@
+"""MatchingService: tuples and standing queries held against each other. Everything runs on reader threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.admission.pushes import offered
+from psoup.answer import Matched, Snapshot, match
+from psoup.errors import InvalidInput
+from psoup.reading import ReadBudget
+from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
+from psoup_service.servicers.backend import Backend, Context
+
+_BYTES, _PAIR_BYTES, _ENVELOPE = 1024 * 1024, 16, 1024
+"""Bytes of a reply by default, of a pair in it, and of what surrounds the pairs."""
+
+
+class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
+    """See matching.proto."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def Match(self, request: matching_pb2.MatchRequest, context: Context) -> matching_pb2.MatchResponse:
+        """The queries that rows would match."""
+        backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
+        if request.max_bytes < 0:
+            raise InvalidInput(f"max_bytes is {request.max_bytes}; it must not be negative", field="max_bytes")
+        most = max((min(request.max_bytes or _BYTES, backend.limits.answer_bytes) - _ENVELOPE) // _PAIR_BYTES, 1)
+        after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
+        spec = (await backend.reflecting(request.min_sequence)).stream(request.stream, tenant).spec
+        decoded = await backend.decoding.batch(spec, payload, context.peer)
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchResponse:
+            view, table = snapshot.stream(request.stream, tenant), decoded.table
+            offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, backend.now())
+            first = after if 0 in offer.rows[:1] else -1  # the row may be late by now
+            found = match(
+                snapshot, request.stream, offer.batch, tenant=tenant, after=first, most=most, budget=budget
+            ).among(offer.rows, table.num_rows)
+            return matching_pb2.MatchResponse(
+                arrow_ipc=_pairs(found),
+                query_id_prefix=backend.ids.query_prefix,
+                rows=found.done,
+                after_query_id="" if found.more is None else backend.ids.query(found.more),
+                late=int(np.searchsorted(offer.late, found.done)),
+                ahead=int(np.searchsorted(offer.ahead, found.done)),
+                sequence=snapshot.sequence,
+            )
+
+        try:
+            return await backend.host.evaluate(read, tenant=tenant)
+        finally:
+            decoded.place.release()
+
+
+def _pairs(found: Matched) -> bytes:
+    """Rows and queries as an Arrow IPC stream."""
+    sizes = np.diff(found.ends)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    batch = pa.record_batch([pa.array(rows, pa.int64()), pa.array(found.queries, pa.int64())], ["row", "query"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

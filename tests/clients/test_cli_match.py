@@ -1,0 +1,20 @@
+"""psoup match: rows of a file held against the standing queries."""
+
+import json
+from pathlib import Path
+
+from psoup_testing.command import ROWS, Psoup
+
+OFFERED = [(1, "2024-05-01T13:59:59Z"), (1, ROWS[2]["at"]), (2, ROWS[2]["at"])]
+"""IDs and times; the first is too late."""
+
+
+def test_match_prints_rows_and_queries(psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    query = psoup("register", f"SELECT id FROM {filled} WHERE id <> 2").out.strip()
+    offered = tmp_path / "offered.json"
+    offered.write_text("".join(json.dumps({**ROWS[2], "id": number, "at": at}) + "\n" for number, at in OFFERED))
+    matched = psoup("match", filled, str(offered))
+    assert (matched.out, matched.err) == (f"1\t{query}\n", "1 row is too late or too far ahead for a push.\n")
+    assert psoup("match", filled, str(offered), "--json").rows == [{"row": 1, "query_id": query}]
+    assert psoup("match", "nothing", str(offered)).code == 4
+    assert psoup("match", filled, "nothing.json").code == 2

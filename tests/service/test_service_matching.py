@@ -1,0 +1,76 @@
+"""Rows held against the standing queries through the service: page by page, and refused as a push would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from psoup_client import Client, InvalidData, NotFound
+from psoup_testing.serving import Serving, serving
+
+QUERIES = 300
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Serving]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Serving) -> Iterator[Client]:
+    with Client(service.address) as client:
+        yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def queries(service: Serving) -> list[str]:
+    with Client(service.address) as client:
+        client.create_stream("CREATE STREAM m (a BIGINT NOT NULL, t TEXT)")
+        first = client.register("SELECT a FROM m WHERE t LIKE 'x%'").id
+        some = client.register_many("SELECT a FROM m WHERE a > ?", [(n,) for n in range(QUERIES)])
+        return [first, *(query.id for query in some)]
+
+
+def test_rows_match_what_they_match_once_they_are_pushed(client: Client, queries: list[str]) -> None:
+    rows = {"a": [0, 1, 250, 10_000, 7], "t": ["x", None, "xy", "y", "ax"]}
+    found = client.match("m", rows)
+    assert (found.rows, found.late, found.ahead) == (5, 0, 0)
+    assert found.pairs.schema.names == ["row", "query_id"]
+    client.push("m", rows)
+    pushed = client.matches_many("m", range(5))
+    assert [sorted(ids) for ids in found.query_ids()] == [sorted(ids) for ids in pushed]
+    assert set(found.query_ids()[3]) == set(queries[1:])
+
+
+def test_what_does_not_fit_a_reply_comes_in_further_ones(service: Serving, client: Client) -> None:
+    """Also the queries of one row."""
+    backend, rows = service.service._backend, {"a": [10_000, -1, 3, 10_000], "t": ["x"] * 4}
+    whole = [sorted(ids) for ids in client.match("m", rows).query_ids()]
+    limits = backend.limits
+    object.__setattr__(backend, "limits", replace(limits, answer_bytes=1_024 + 16 * 100))
+    pages = list(client.match_pages("m", rows))
+    object.__setattr__(backend, "limits", limits)
+    assert max(len(page.pairs) for page in pages) == 100
+    assert len(pages) > 6
+    assert [page.rows for page in pages] == sorted(page.rows for page in pages)
+    pairs = pa.concat_tables(page.pairs for page in pages)
+    assert pairs["row"].to_pylist() == sorted(pairs["row"].to_pylist())
+    found = [[q for r, q in zip(*pairs.to_pydict().values(), strict=True) if r == row] for row in range(4)]
+    assert [sorted(ids) for ids in found] == whole
+    assert len(pairs) == sum(map(len, whole)) == 2 * (QUERIES + 1) + 1 + 4
+
+
+def test_what_a_push_refuses_is_refused_with_the_same_words(client: Client) -> None:
+    with pytest.raises(NotFound):
+        client.match("nothing", {"a": [1]})
+    for wrong in ({"a": [None]}, {"a": ["x"]}, {"b": [1]}):
+        with pytest.raises(InvalidData) as matched:
+            client.match("m", wrong)
+        with pytest.raises(InvalidData) as pushed:
+            client.push("m", wrong)
+        assert matched.value.reason == pushed.value.reason
+    assert client.match("m", {"a": [], "t": []}).query_ids() == []
