@@ -40,6 +40,7 @@ from benchmarks import (
     spark_attach,
     spark_backfill,
     spark_stand,
+    tags,
     text,
     wire,
 )
@@ -57,6 +58,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "arrival.text": text.rows,
     "register": registration.rows,
     "register.one": one.rows,
+    "tags": tags.rows,
     "invoke.w": invocation.rows,
     "ask.w": invocation.ask_rows,
     "push.grpc": wire.push_rows,

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -55,6 +56,9 @@ from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing import Parameter
 from psoup.runner import Runner, serial
 from psoup.sql import Dropping, drop_stream, first_word, window_clause
+
+_NAMED = re.compile(r"\$[A-Za-z_]")
+"""A parameter with a name."""
 
 
 class LocalPSoup:
@@ -144,11 +148,23 @@ class LocalPSoup:
         return done.query_id
 
     def register_many(
-        self, sql: str | Sequence[str], rows: Sequence[Sequence[Parameter]] | None = None, request_id: str = ""
+        self,
+        sql: str | Sequence[str],
+        rows: Sequence[Sequence[Parameter]] | pa.Table | None = None,
+        request_id: str = "",
+        *,
+        key: str = "",
+        labels: Sequence[str] = (),
     ) -> range:
-        """Register statements, or one with parameters for each row of values: all or none. Returns their IDs."""
+        """Register statements, or one with parameters for each row of values: all or none. Returns their IDs.
+
+        `key`, `labels`: names of columns of a table of rows that are keys and labels. Parameters of `$name` take the
+        columns of their names, others the columns that are left, in order.
+        """
         statements = [sql] if isinstance(sql, str) else sql
-        done = self.submit(RegisterMany(statements, rows, request_id, self.tenant))
+        names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
+        command = RegisterMany(statements, rows, request_id, self.tenant, names, key=key, labels=tuple(labels))
+        done = self.submit(command)
         assert isinstance(done, QueriesAcknowledgement)
         return range(done.first_id, done.first_id + done.count)
 

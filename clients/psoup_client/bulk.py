@@ -20,7 +20,7 @@ import pyarrow as pa
 from psoup_client.convert import is_pandas
 from psoup_client.errors import InvalidData
 from psoup_client.payload import split
-from psoup_client.wording import counted
+from psoup_client.wording import counted, verb
 from psoup_proto.v1 import queries_pb2
 
 PART_QUERIES = 8_192
@@ -158,12 +158,32 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
     return InvalidData(what, facts={"parameter": name})
 
 
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """Which columns of the rows are the keys and the labels of the queries."""
+
+    key: str | None = None
+    labels: Sequence[str] = ()
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise InvalidData if one of them is not among `names`."""
+        if isinstance(self.labels, str):
+            raise TypeError("labels is a list of names of columns")
+        lacking = [name for name in (*([self.key] if self.key is not None else ()), *self.labels) if name not in names]
+        if lacking:
+            raise InvalidData(
+                f"the rows have no {verb(len(lacking), 'column', 'columns')} {', '.join(map(repr, lacking))} for keys"
+                f" or labels; their columns are {', '.join(map(repr, names)) or 'none'}"
+            )
+
+
 def requests_of(
-    sql: str | Sequence[str], rows: Any, request_id: str | None
+    sql: str | Sequence[str], rows: Any, request_id: str | None, tagging: Tagging = Tagging()
 ) -> tuple[int, Iterator[queries_pb2.RegisterManyRequest]]:
     """Return how many queries there are, and the calls that register them."""
     base = request_id or uuid.uuid4().hex
     if rows is None:
+        tagging.check(())
         statements = [sql] if isinstance(sql, str) else list(sql)
         return len(statements), _of_statements(statements, base)
     if not isinstance(sql, str):
@@ -171,10 +191,13 @@ def requests_of(
     parameters = parameters_of(sql, rows)
     if not parameters.table.num_columns and len(parameters.table):
         raise InvalidData("the rows are empty; for a statement without parameters leave them out")
-    return len(parameters.table), _of_rows(sql, parameters, base)
+    tagging.check(parameters.table.column_names)
+    return len(parameters.table), _of_rows(sql, parameters, base, tagging)
 
 
-def _of_rows(sql: str, parameters: ParameterTable, base: str) -> Iterator[queries_pb2.RegisterManyRequest]:
+def _of_rows(
+    sql: str, parameters: ParameterTable, base: str, tagging: Tagging
+) -> Iterator[queries_pb2.RegisterManyRequest]:
     first = 1
     for payload in split(parameters.table, PART_QUERIES):
         yield queries_pb2.RegisterManyRequest(
@@ -183,6 +206,8 @@ def _of_rows(sql: str, parameters: ParameterTable, base: str) -> Iterator[querie
             by_name=parameters.by_name,
             request_id=f"{base}/{first}",
             first_number=first,
+            key_column=tagging.key or "",
+            label_columns=tagging.labels,
         )
         first += payload.rows
 

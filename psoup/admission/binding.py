@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from psoup.admission.budget import Budget, block_charge, tags_charge, text_charge
 from psoup.admission.catalog import Tenant
-from psoup.admission.tags import check_tags
+from psoup.admission.tags import check_tags, tags_of
 from psoup.clauses.factor_table import Preparation
 from psoup.config import EngineConfig
 from psoup.data.windows import check_window
 from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
 from psoup.events.commands import Command, Register, RegisterMany
-from psoup.events.tags import content_of
+from psoup.events.tags import TagColumns, content_of
 from psoup.gc_pause import without_collector
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
@@ -78,6 +78,7 @@ class Binding:
         self.charge = 0
         """Bytes that the queries are charged."""
         self._digest = b""
+        self._tags: TagColumns | None = None
         self._tenant = tenant
         self._columnar = config.columnar_queries
         self._budget = budget
@@ -112,12 +113,20 @@ class Binding:
         if self._problem is not None:
             raise self._problem
 
-    def check_tags(self) -> None:
-        """Raise InvalidInput for keys and labels of a block that may not be. O(bytes), once."""
-        assert isinstance(self.command, RegisterMany)
-        if self.command.tags is not None and not self._tagged:
-            check_tags(self.command.tags, self.command.tenant, self.command.number)
-        self._tagged = True
+    def tags(self) -> TagColumns | None:
+        """The keys and labels of a block, if it has any. Raises InvalidInput for what may not be. O(bytes), once."""
+        command = self.command
+        assert isinstance(command, RegisterMany)
+        if not self._tagged:
+            tags = command.tags
+            if command.key or command.labels:
+                if not isinstance(command.rows, pa.Table):
+                    raise InvalidInput("keys and labels are columns of a table of parameters; there is none")
+                tags = tags_of(command.rows, command.key, command.labels, command.number)
+            if tags is not None:
+                check_tags(tags, command.tenant, command.number)
+            self._tags, self._tagged = tags, True
+        return self._tags
 
     def stands(self, tenant: Tenant) -> bool:
         """Whether the names of streams still mean what they did; nothing is known of a command that was repeated."""
@@ -137,7 +146,7 @@ class Binding:
         assert isinstance(command, RegisterMany)
         if digest == self.digest():
             return True
-        if not isinstance(command.rows, pa.Table):
+        if not isinstance(command.rows, pa.Table) or command.key or command.labels:
             return False
         rows = rows_of_columns(columns_of_table(command.rows), command.rows.column_names)
         return digest == block_digest(replace(command, rows=rows))
@@ -147,12 +156,11 @@ class Binding:
     def _work(self) -> Iterator[None]:
         command = self.command
         if isinstance(command, RegisterMany):
-            self.check_tags()
-            self.charge += tags_charge(command.tags) * command.count
-            if command.request_id or command.tags is not None:
+            self.charge += tags_charge(self.tags()) * command.count
+            if command.request_id or command.keyed:
                 self.digest()
             yield
-        keyed = isinstance(command, RegisterMany) and command.tags is not None and command.tags.keys is not None
+        keyed = isinstance(command, RegisterMany) and command.keyed
         if self._beside and not keyed and self._tenant.requests.knows(command.request_id):
             return  # it will be answered as before
         if isinstance(command, Register):
@@ -191,7 +199,7 @@ class Binding:
         template = self._template(command.statements[0])
         yield
         if isinstance(rows, pa.Table):
-            values = Values(columns_of_table(rows), names=command.names, titles=rows.column_names)
+            values = _values_of(template, command, rows)
         else:
             values = Values(rows=rows, names=command.names)
         yield
@@ -237,6 +245,20 @@ def _spec(tenant: Tenant, name: str) -> StreamSpec | None:
     return None if found is None else found.spec
 
 
+def _values_of(template: Template, command: RegisterMany, rows: pa.Table) -> Values:
+    """The columns of parameters: those that have keys or labels are none, unless the statement names them."""
+    tagged = {command.key, *command.labels} - {""}
+    if command.names:
+        places = [place for place, name in enumerate(command.names) if name not in tagged or template.takes(name)]
+    else:
+        places = [place for place, name in enumerate(rows.column_names) if name not in tagged]
+    table = rows.select(places) if tagged else rows
+    names = tuple(table.column_names) if command.names else ()
+    if not names:
+        template.check_columns(table.column_names)
+    return Values(columns_of_table(table), names=names, titles=table.column_names)
+
+
 def _name(number: int, problem: PSoupError) -> None:
     """Say in the error's message and facts which query it is about."""
     problem.message = f"query {number}: {problem.message}"
@@ -248,6 +270,8 @@ def block_digest(command: RegisterMany) -> bytes:
     """16 bytes that identify what is asked for, without the request ID. O(bytes)."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(command.names).encode())
+    if command.key or command.labels:
+        digest.update(repr((command.key, *sorted(command.labels))).encode())
     for part in () if command.tags is None else content_of(command.tags):
         digest.update(part)
     for sql in command.statements:

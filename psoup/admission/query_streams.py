@@ -44,6 +44,17 @@ class Owners:
         stream_id = _NOBODY if page is None else int(page[query_id % self._page])
         return None if stream_id == _NOBODY else stream_id
 
+    def stand(self, query_ids: Array) -> Array:
+        """Which of some queries stand: bool[n]. O(n), in pages."""
+        found: Array = np.zeros(len(query_ids), np.bool_)
+        numbers = query_ids // self._page
+        for number in np.unique(numbers).tolist():
+            page = self._pages.get(number)
+            if page is not None:
+                own = np.flatnonzero(numbers == number)
+                found[own] = page[query_ids[own] - number * self._page] != _NOBODY
+        return found
+
     def standing(self, first_id: int, count: int) -> int:
         """How many of the queries first_id, first_id + 1, ... stand. O(count), in pages."""
         return sum(int((part != _NOBODY).sum()) for part in self._parts(first_id, count))

@@ -67,10 +67,8 @@ def decide_register_many(
     binding: Binding, command: RegisterMany, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """A block, all of it or nothing. Raises as `decide_register`."""
-    tags = command.tags
-    keyed = tags is not None and tags.keys is not None
+    tags, keyed = binding.tags(), command.keyed
     if tags is not None and keyed:
-        binding.check_tags()
         known = standing.tags.earlier_block(command.tenant, tags, binding.is_digest, standing.owners)
         if known is not None:
             return Prepared(QueriesAcknowledgement(known[1].sequence, True, known[0], known[1].queries))

@@ -9,7 +9,7 @@ A key is free as soon as its query is gone, a label name with the last query tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from psoup.admission.query_streams import Owners
 from psoup.columns import Array
 from psoup.errors import Conflict, InvalidInput
 from psoup.events.events import Registered, RegisteredMany
-from psoup.events.tags import NO_TAG, Tag, TagColumns
+from psoup.events.tags import NO_TAG, Tag, TagColumns, coded
 from psoup.invariants import ensure
 from psoup.published.tags import PublishedTags, Runs, find, key_names, key_run, runs_of, with_run
 from psoup.wording import counted
@@ -34,8 +34,9 @@ MAX_LABELS = 8
 MAX_LABEL_NAMES = 32
 """Names of labels that the queries of a tenant have at a time."""
 
-_SHOWN = 60
-_Text = str | pa.StringArray
+_SHOWN, _LISTED = 60, 8
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_integer, pa.types.is_null)
+"""What a column of keys or labels may be, and is made a text of."""
 
 
 class Call(NamedTuple):
@@ -99,7 +100,10 @@ class KnownTags:
     ) -> tuple[int, Call] | None:
         """As `earlier`, of a block: all of its keys are free, or are those of one earlier block, in that order."""
         assert tags.keys is not None
-        found = self._standing(key_names(tenant, tags.keys), owners)
+        run = key_run(tenant, tags)
+        sought = self._standing(np.stack([run.high, run.low], axis=1), owners)  # in order, they lie side by side
+        found: Array = np.empty_like(sought)
+        found[run.ids] = sought
         taken = np.flatnonzero(found >= 0)
         if not len(taken):
             return None
@@ -113,9 +117,8 @@ class KnownTags:
     def _standing(self, names: Array, owners: Owners) -> Array:
         """The query of each name that stands, or -1; of the newest of each name, as no other may."""
         found = find((*self._published().keys, *self._ahead), names)
-        for place in np.flatnonzero(found >= 0).tolist():
-            if owners.get(int(found[place])) is None:
-                found[place] = -1
+        taken = np.flatnonzero(found >= 0)
+        found[taken[~owners.stand(found[taken])]] = -1
         return found
 
     def _call_of(self, query_id: int) -> tuple[int, Call]:
@@ -181,6 +184,49 @@ def check_tag(tag: Tag) -> None:
     for name, value in tag.labels:
         _check_text(name, "name of a label", MAX_LABEL_BYTES)
         _check_text(value, f"label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
+
+
+def tags_of(table: pa.Table, key: str, labels: Sequence[str], number: int = 1) -> TagColumns:
+    """The tags that are columns of a table off the wire. Raises InvalidInput that names what is missing, or wrong."""
+    wanted = [*([key] if key else ()), *labels]
+    lacking = [name for name in dict.fromkeys(wanted) if name not in table.column_names]
+    if lacking:
+        known = ", ".join(map(repr, table.column_names[:_LISTED])) or "none"
+        raise InvalidInput(
+            f"the rows have no column {', '.join(repr(name[:_SHOWN]) for name in lacking[:_LISTED])} for keys or"
+            f" labels; their columns are {known}",
+            reason="TAG_COLUMN",
+            column=lacking[0][:_SHOWN],
+        )
+    _check_count(len(labels))
+    if len(set(labels)) < len(labels):
+        raise InvalidInput(f"a column of labels is named twice: {', '.join(labels)}", reason="LABELS")
+    keys = _texts(table, key, number) if key else None
+    if keys is not None and keys.null_count:
+        row = pc.index(keys.is_null(), True).as_py()
+        raise InvalidInput(f"query {number + row}: the key is NULL; give a text", reason="KEY", query=number + row)
+    return TagColumns(len(table), keys, tuple((name, coded(_texts(table, name, number))) for name in sorted(labels)))
+
+
+def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
+    """A column of texts, or of whole numbers as texts."""
+    column = table.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if not any(fits(kind) for fits in _TEXTS):
+        raise InvalidInput(
+            f"column {name[:_SHOWN]!r} has {kind}; keys and labels are texts or whole numbers",
+            reason="TAG_COLUMN",
+            column=name[:_SHOWN],
+        )
+    try:
+        column.validate(full=True)  # offsets and UTF-8 off the wire
+        whole = column.cast(pa.string()).combine_chunks()
+    except pa.ArrowException as problem:
+        said = str(problem).splitlines()[0][:200]
+        raise InvalidInput(f"column {name[:_SHOWN]!r} is not valid: {said}", reason="TAG_COLUMN") from problem
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
 def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:

@@ -132,7 +132,8 @@ class RegisterMany:
 
     `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
     the parameters by name. A `request_id` covers the whole call. `number` is what errors call the first of the queries.
-    `tags`: their keys, which go before the request ID, and labels.
+    `key`, `labels`: names of columns of that table with keys, which go before the request ID, and with labels; or
+    `tags`, which are these columns.
     """
 
     statements: Sequence[str]
@@ -142,11 +143,18 @@ class RegisterMany:
     names: tuple[str, ...] = ()
     number: int = 1
     tags: TagColumns | None = None
+    key: str = ""
+    labels: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
         """How many queries are asked for."""
         return len(self.statements) if self.rows is None else len(self.rows)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the queries have keys."""
+        return bool(self.key) or (self.tags is not None and self.tags.keys is not None)
 
 
 @dataclass(frozen=True, slots=True)

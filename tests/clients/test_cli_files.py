@@ -202,3 +202,22 @@ def test_parameters_are_named_by_their_line(psoup: Psoup, stream: str, tmp_path:
     assert "p.jsonl: the values of parameter id cannot be sent together: int (line 1), str (line 3);" in ran.err
     (tmp_path / "q.sql").write_text(f"-- first\n\nSELECT id FROM {stream}\nSELECT nothing FROM {stream}\n")
     assert "psoup: q.sql, line 4: query 2: " in psoup("register", "--file", "q.sql").err
+
+
+def test_columns_of_a_file_are_keys_and_labels(psoup: Psoup, stream: str, tmp_path: Path) -> None:
+    (tmp_path / "searches.csv").write_text("search,user,least\na,u1,5\nb,u2,6\nc,u1,7\n")
+    sql = f"SELECT id FROM {stream} WHERE id > $least"
+    arguments = ["register", sql, "--params", "searches.csv", "--key", "search", "--label", "user"]
+    ids = psoup(*arguments).out.split()
+    assert (len(ids), psoup(*arguments).out.split()) == (3, ids)
+    listed = psoup("queries", "--label", "user=u1", "--json").rows
+    assert [(row["query_id"], row["key"]) for row in listed] == [(ids[0], "a"), (ids[2], "c")]
+    assert "b     user=u2   landmark" in psoup("queries", "--key", "b").out
+    single = psoup(
+        "register", f"SELECT id FROM {stream}", "--key", "d", "--label", "user=u9", "--label", "kind=x", "--json"
+    )
+    assert single.rows[0]["labels"] == {"user": "u9", "kind": "x"}
+    taken = psoup("register", sql.replace("$least", "9"), "--key", "a")
+    assert (taken.code, "key 'a' is that of a query of a block of 3 " in taken.err) == (5, True)
+    assert "is not NAME=VALUE" in psoup("register", sql, "--label", "user").err
+    assert psoup("register", "--file", "searches.csv", "--key", "search").code == 2

@@ -67,3 +67,23 @@ def test_a_list_by_labels_comes_in_pages() -> None:
         other = queries_pb2.ListQueriesRequest(page_size=2, labels={"user": "u1"}, page_token=first.next_page_token)
         with pytest.raises(InvalidRequest, match="of other labels"):
             client.connection.call(client.connection.queries.ListQueries, other)
+
+
+def test_columns_of_a_frame_are_keys_and_labels() -> None:
+    with serving() as service, Client(service.address) as client:
+        client.create_stream("CREATE STREAM s (a BIGINT)")
+        rows = [{"least": number, "id": f"search-{number}", "user": f"u{number % 4}"} for number in range(20)]
+        queries = client.register_many("SELECT a FROM s WHERE a > $least", rows, key="id", labels=["user"])
+        again = client.register_many("SELECT a FROM s WHERE a > $least", rows, key="id", labels=["user"])
+        assert [query.id for query in again] == [query.id for query in queries]
+        assert client.query(key="search-7").id == queries[7].id
+        assert [query.key for query in client.queries(labels={"user": "u1"})] == [
+            f"search-{n}" for n in range(1, 20, 4)
+        ]
+        rows[5]["least"] = 100
+        with pytest.raises(Conflict, match="key 'search-0' is that of a query of a block of 20 "):
+            client.register_many("SELECT a FROM s WHERE a > $least", rows, key="id", labels=["user"])
+        with pytest.raises(InvalidData, match="no columns 'key', 'kind' for keys or labels; their columns are 'least'"):
+            client.register_many("SELECT a FROM s WHERE a > $least", rows, key="key", labels=["kind"])
+        with pytest.raises(InvalidRequest, match=r"there is no parameter \$id"):
+            client.register_many("SELECT a FROM s WHERE a > $least", rows, labels=["user"])

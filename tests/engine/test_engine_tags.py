@@ -165,3 +165,57 @@ def test_what_is_gone_leaves_the_memory() -> None:
     soup.check()
     assert soup.engine.bill()["query_tags_bytes"] <= 2 * before["query_tags_bytes"]
     assert soup.queries(labels={"user": "u"}) == [soup.query("stays")]
+
+
+def frame(count: int, **more: Any) -> pa.Table:
+    """Rows of a parameter `least` and of tags."""
+    ids = [f"search-{number}" for number in range(count)]
+    users = [number % 3 or None for number in range(count)]
+    return pa.table({"least": range(count), "search_id": ids, "user_id": pa.array(users, pa.int64()), **more})
+
+
+@pytest.mark.parametrize("count", [5, 400])
+@pytest.mark.parametrize("statement", ["SELECT x FROM s WHERE x > ?", "SELECT x FROM s WHERE x > $least"])
+def test_columns_of_a_frame_are_keys_and_labels(soup: LocalPSoup, count: int, statement: str) -> None:
+    ids = soup.register_many(statement, frame(count), key="search_id", labels=["user_id"])
+    assert soup.register_many(statement, frame(count), key="search_id", labels=["user_id"]) == ids
+    assert soup.queries(labels={"user_id": "2"}) == list(ids)[2::3]
+    assert soup.query("search-3") == ids[3]
+    with pytest.raises(Conflict, match="key 'search-0'"):
+        soup.register_many(statement, frame(count), key="search_id")
+    soup.push("s", pa.table({"x": [3]}))
+    assert soup.matches("s", 0) == list(ids)[:3]
+
+
+def test_a_label_may_be_a_parameter_too(soup: LocalPSoup) -> None:
+    ids = soup.register_many(
+        "SELECT x FROM s WHERE x = $user_id", frame(4).drop(["least"]), key="search_id", labels=["user_id"]
+    )
+    assert soup.queries(labels={"user_id": "1"}) == [ids[1]]
+    assert soup.engine.snapshot().query(ids[1], "default").query.text == "SELECT x FROM s WHERE x = 1"
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows", "options", "why"),
+    [
+        ("x > $least", frame(3), {"key": "id", "labels": ["user_id", "kind"]}, "no column 'id', 'kind' for keys"),
+        (
+            "x > $least",
+            frame(3, a=[1, 2, 3], b=[1, 2, 3]),
+            {"key": "search_id"},
+            r"no parameter \$user_id, \$a or \$b;",
+        ),
+        ("x > $most + $less", frame(3), {}, r"parameters \$most, \$less are missing; there is no parameter \$least, "),
+        ("x > ?", frame(3), {"key": "search_id"}, "2 parameters are given, the columns least, user_id, but .* takes 1"),
+        ("x > ?", frame(3, f=[1.5, 2.0, 3.0]), {"labels": ["f"]}, "column 'f' has double; keys and labels are texts"),
+        ("x > ?", frame(3), {"key": "user_id"}, "query 1: the key is NULL"),
+        ("x > ?", frame(3), {"labels": ["user_id", "user_id"]}, "named twice"),
+        ("x > ?", [(1,), (2,)], {"key": "search_id"}, "columns of a table"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(
+    soup: LocalPSoup, statement: str, rows: Any, options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        soup.register_many(f"SELECT x FROM s WHERE {statement}", rows, **options)
+    assert soup.queries() == []

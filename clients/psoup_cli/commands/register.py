@@ -28,7 +28,8 @@ RequestId = Annotated[
 ]
 
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="TEXT", help="Your own name for the query, unique while it stands.")
+    str | None,
+    typer.Option("--key", metavar="TEXT", help="Own name of the query, unique; with --params, the column of them."),
 ]
 
 
@@ -59,21 +60,24 @@ def register(
       ID=$(psoup register - < query.sql)
       psoup register "SELECT * FROM flights WHERE origin = ?" --param JFK
       psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params airports.csv
+      psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params searches.csv --key id --label user
       psoup register --file queries.sql
 
     Register a standing query and print its ID. It stays until it is unregistered; come back with: psoup invoke ID
 
     With --params or --file, register many; the IDs come in the order of the rows or lines. In a CSV every value is
-    taken as what the parameter needs; columns are found by name for $name, and go in order for ? and $1.
+    taken as what the parameter needs; columns are found by name for $name, and go in order for ? and $1. --key and
+    --label name columns of the file then, which are not parameters unless the statement names them.
     """
     if (sql is None) == (file is None):
         raise typer.BadParameter("give a statement, or --file")
     if param and (params or file):
         raise typer.BadParameter("--param is for one statement; with many, use --params")
-    if (key is not None or label) and (params or file):
-        raise typer.BadParameter("--key and --label are for one statement")
+    if (key is not None or label) and file and not params:
+        raise typer.BadParameter("--key and --label are for one statement, or for one with --params")
     if params or file:
-        _register_many(sql, params, file, request_id, as_json, (address, timeout))
+        tags = {"key": key, "labels": label or []}
+        _register_many(sql, params, file, {"request_id": request_id, **tags}, as_json, (address, timeout))
         return
     text = sys.stdin.read() if sql == "-" else str(sql)
     with connect(address, timeout) as client:
@@ -89,7 +93,7 @@ def _register_many(
     sql: str | None,
     params: str | None,
     file: str | None,
-    request_id: str | None,
+    options: dict[str, Any],
     as_json: bool,
     where: tuple[str | None, float | None],
 ) -> None:
@@ -108,18 +112,18 @@ def _register_many(
 
         try:
             rows = None if statement is None else given.rows
-            _print_parts(client, given.rows if statement is None else statement, rows, request_id, as_json, progress)
+            _print_parts(client, given.rows if statement is None else statement, rows, options, as_json, progress)
         except PSoupError as problem:
             source = "standard input" if file == "-" and not params else str(params or file)
-            raise _after(given.placed(problem, source), done, request_id) from None
+            raise _after(given.placed(problem, source), done, options["request_id"]) from None
     message(f"{counted(done, 'query')} registered.")
 
 
 def _print_parts(
-    client: Client, statement: Any, rows: Any, request_id: str | None, as_json: bool, progress: Any
+    client: Client, statement: Any, rows: Any, options: dict[str, Any], as_json: bool, progress: Any
 ) -> None:
     """Print IDs as soon as they are there: those before an error are registered."""
-    for part in client.register_parts(statement, rows, request_id=request_id, progress=progress):
+    for part in client.register_parts(statement, rows, **options, progress=progress):
         for query in part:
             if as_json:
                 print_json({"query_id": query.id})

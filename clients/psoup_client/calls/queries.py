@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from psoup_client.bulk import Progress, parameters_of, requests_of
+from psoup_client.bulk import Progress, Tagging, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
 from psoup_client.errors import InvalidData
@@ -61,6 +61,8 @@ class QueryCalls(Session):
         sql: str | Sequence[str],
         rows: Any = None,
         *,
+        key: str | None = None,
+        labels: Sequence[str] = (),
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
@@ -72,8 +74,15 @@ class QueryCalls(Session):
         parts before it in. A call that is repeated with the same `request_id` and rows takes up where it ended, and
         gives the same queries; FailedPrecondition if some of a part were unregistered since. Raises as `register`;
         InvalidData for values that are not rows of parameters.
+
+        `key` names the column with their keys, `labels` the columns with their labels, for rows that have names of
+        columns; texts, or whole numbers as texts, NULL for no label. They are not parameters, unless the statement has
+        them as `$name`. With keys a part is taken as a whole: all of them are new, or it was registered before with the
+        same values; else Conflict names the first key that is taken.
         """
-        parts = self.register_parts(sql, rows, request_id=request_id, progress=progress, timeout=timeout)
+        parts = self.register_parts(
+            sql, rows, key=key, labels=labels, request_id=request_id, progress=progress, timeout=timeout
+        )
         return [query for part in parts for query in part]
 
     def register_parts(
@@ -81,12 +90,14 @@ class QueryCalls(Session):
         sql: str | Sequence[str],
         rows: Any = None,
         *,
+        key: str | None = None,
+        labels: Sequence[str] = (),
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> Iterator[list[Query]]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        total, requests = requests_of(sql, rows, request_id)
+        total, requests = requests_of(sql, rows, request_id, Tagging(key, labels))
         done = 0
         for request in requests:
             reply = self.connection.call(

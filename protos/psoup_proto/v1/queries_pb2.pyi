@@ -260,6 +260,8 @@ class RegisterManyRequest(_message.Message):
     BY_NAME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     FIRST_NUMBER_FIELD_NUMBER: _builtins.int
+    KEY_COLUMN_FIELD_NUMBER: _builtins.int
+    LABEL_COLUMNS_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
     parameter. A value is the constant that stands in its place: text may also be a time or a number.
@@ -272,9 +274,18 @@ class RegisterManyRequest(_message.Message):
     """
     first_number: _builtins.int
     """What error messages call the first query, for a client that sends many in several calls. 0: 1."""
+    key_column: _builtins.str
+    """The column of `parameters` with the keys of the queries, texts or whole numbers; see RegisterRequest. It is not a
+    parameter, unless the statement names it ($name). All keys are new, or are those of one earlier call that asked for
+    the same, whose queries are the reply; else the call is refused (ABORTED, reason KEY_TAKEN) and names the first key.
+    """
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What to register; exactly one statement with `parameters`."""
+
+    @_builtins.property
+    def label_columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Columns with labels, of the same kind: the name of a column is that of the label, NULL is no label."""
 
     def __init__(
         self,
@@ -284,10 +295,12 @@ class RegisterManyRequest(_message.Message):
         by_name: _builtins.bool = ...,
         request_id: _builtins.str = ...,
         first_number: _builtins.int = ...,
+        key_column: _builtins.str = ...,
+        label_columns: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "first_number", b"first_number", "parameters", b"parameters", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

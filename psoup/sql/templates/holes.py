@@ -107,6 +107,10 @@ def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
     return tuple(str(number) for number in numbers)
 
 
+_LONG, _MOST = 64, 20
+"""Characters of a name, and names, that a message shows."""
+
+
 class Wrong(InvalidInput):
     """A value that does not fit, before its parameter is known: `problem` says what it is and what was expected."""
 
@@ -131,10 +135,35 @@ def _by_name(holes: Holes, values: Mapping[str, Parameter]) -> Sequence[Paramete
     missing = [name for name in holes.names if name not in by_name]
     extra = [name for name in by_name if name not in holes.names]
     if missing or extra:
-        what = f"parameter ${missing[0]} is missing" if missing else f"there is no parameter ${extra[0][:64]}"
-        listed = ", ".join(f"${name}" for name in holes.names) or "none"
-        raise InvalidInput(f"{what}; the statement takes {listed}", reason="PARAMETER_COUNT")
+        what = []
+        if missing:
+            few = verb(len(missing), "parameter", "parameters")
+            what.append(f"{few} {_listed(missing)} {verb(len(missing), 'is', 'are')} missing")
+        if extra:
+            what.append(f"there is no parameter {_listed(extra, 'or')}")
+        listed = _listed(holes.names) or "none"
+        raise InvalidInput(f"{'; '.join(what)}; the statement takes {listed}", reason="PARAMETER_COUNT")
     return [by_name[name] for name in holes.names]
+
+
+def _listed(names: Sequence[str], last: str = "") -> str:
+    """Names of parameters, a few of them if they are many; the `last` one behind that word."""
+    shown = [f"${name[:_LONG]}" for name in names[:_MOST]]
+    if last and len(shown) > 1 and len(names) <= _MOST:
+        shown[-2:] = [f"{shown[-2]} {last} {shown[-1]}"]
+    return ", ".join(shown) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+
+
+def check_columns(holes: Holes, titles: Sequence[str]) -> None:
+    """Raise InvalidInput for columns that have names and are not as many as the parameters that take them in order."""
+    if len(titles) == len(holes.names) or all(title.isdecimal() for title in titles):
+        return
+    columns = ", ".join(title[:_LONG] for title in titles[:_MOST])
+    raise InvalidInput(
+        f"{_counted(len(titles))} given, the columns {columns}, but the statement takes {len(holes.names)}, in order;"
+        " leave out what is not a parameter, or write parameters $name",
+        reason="PARAMETER_COUNT",
+    )
 
 
 def _counted(count: int) -> str:

@@ -30,7 +30,7 @@ from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.comparisons import Slow
 from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
-from psoup.sql.templates.holes import Holes, Wrong, in_order, literal_of, texts_between
+from psoup.sql.templates.holes import Holes, Wrong, check_columns, in_order, literal_of, texts_between
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups
 from psoup.sql.where.factors import factors_of
@@ -129,6 +129,14 @@ class Template:
             return tuple(in_order(self._holes, values))
         except InvalidInput as problem:
             raise InvalidInput(f"{_of(query)}{problem.message}", reason=problem.reason, **_facts(query)) from None
+
+    def takes(self, name: str) -> bool:
+        """Whether a parameter is called so."""
+        return name.lower().lstrip("$") in self.names
+
+    def check_columns(self, titles: Sequence[str]) -> None:
+        """Raise InvalidInput, PARAMETER_COUNT, that names columns which are not as many as the parameters."""
+        check_columns(self._holes, titles)
 
     def order(self, names: Sequence[str]) -> list[int]:
         """The place of each parameter among values with these names. Raises InvalidInput for other names."""

@@ -76,6 +76,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         command, place = await self._block(
             request, request.statements, context, lambda rows: check_count(rows, config), number
         )
+        command = replace(command, key=request.key_column, labels=tuple(request.label_columns))
         with naming_requests(backend.ids):
             done, _ = await backend.change(command, place, context.peer())
         assert isinstance(done, QueriesAcknowledgement)
