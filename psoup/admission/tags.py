@@ -182,7 +182,7 @@ def check_tag(tag: Tag) -> None:
     if tag.key:
         _check_text(tag.key, "key", MAX_KEY_BYTES)
     for name, value in tag.labels:
-        _check_text(name, "name of a label", MAX_LABEL_BYTES)
+        _check_text(name, f"name of label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
         _check_text(value, f"label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
 
 
@@ -233,7 +233,7 @@ def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:
     """As `check_tag`, of a block, and for keys that come twice. `number`: of its first query. O(bytes)."""
     _check_count(len(tags.labels))
     for name in tags.names:
-        _check_text(name, "name of a label", MAX_LABEL_BYTES)
+        _check_text(name, f"name of label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
     for name, column in tags.labels:
         bad = _bad_places(column.dictionary, MAX_LABEL_BYTES)
         if len(bad):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,17 @@ def test_keys_and_labels_over_a_restart(tmp_path: Path) -> None:
         client.unregister(query.id)
         with pytest.raises(NotFound, match="no query with key 'search-42'"):
             client.query(key="search-42")
+
+
+def test_keys_and_labels_of_another_type_are_refused_by_name() -> None:
+    with Client() as client:  # nothing is sent
+        with pytest.raises(TypeError, match="key is 5: give a text"):
+            client.register(SQL, key=5)  # type: ignore[arg-type]
+        for call in (partial(client.register, SQL), client.queries):
+            with pytest.raises(TypeError, match="label 'user' is 3: its name and its value are texts"):
+                call(labels={"user": 3})  # type: ignore[operator]
+            with pytest.raises(TypeError, match=r"labels is \['user'\]: give a dict of texts"):
+                call(labels=["user"])  # type: ignore[operator]
 
 
 def test_a_list_by_labels_comes_in_pages() -> None:

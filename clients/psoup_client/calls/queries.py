@@ -43,6 +43,7 @@ class QueryCalls(Session):
         Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
         each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
+        _check_texts(key, labels)
         if key == "":
             raise InvalidData("the key is empty; give a text, or leave it out")
         request = queries_pb2.RegisterRequest(
@@ -122,6 +123,7 @@ class QueryCalls(Session):
 
         They come in the order of their registration.
         """
+        _check_texts(None, labels)
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
@@ -139,3 +141,14 @@ class QueryCalls(Session):
         request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "")
         reply = self._read(self.connection.queries.TopQueries, request, wait_for)
         return [QueryCost.of(message) for message in reply.costs]
+
+
+def _check_texts(key: object, labels: object) -> None:
+    """Raise TypeError for a key that is not a text, and for labels that are not a dict of texts."""
+    if key is not None and not isinstance(key, str):
+        raise TypeError(f"key is {key!r}: give a text")
+    if labels is not None and not isinstance(labels, Mapping):
+        raise TypeError(f"labels is {labels!r}: give a dict of texts")
+    for name, value in (labels or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"label {name!r} is {value!r}: its name and its value are texts")
