@@ -1,4 +1,4 @@
-"""What a setting takes, in words: `a whole number from 0 to 65,535`, `auto, json or console`."""
+"""The values of a setting in words: `a whole number from 0 to 65,535`, `auto, json or console`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = {int: "a whole number", float: "a number", str: "a text that is not emp
 
 
 def allowed(field: FieldInfo) -> str:
-    """The values of a field of the settings, for somebody who gave another one."""
+    """The values of a field of the settings, for the operator who gave another value."""
     kind = _kind(field.annotation)
     if get_origin(kind) is Literal:
         *others, last = map(str, get_args(kind))
@@ -34,7 +34,7 @@ def _range(ge: float | None = None, gt: float | None = None, le: float | None = 
 
 
 def _kind(annotation: Any) -> Any:
-    """The type without None: that is what stands when nothing is set."""
+    """The type without None, which stands for a setting that is not set."""
     if get_origin(annotation) in (Union, types.UnionType):
         return next(kind for kind in get_args(annotation) if kind is not type(None))
     return annotation

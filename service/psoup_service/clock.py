@@ -1,4 +1,6 @@
-"""The machine's clock, behind the engine's `Clock` protocol. It may jump; whoever needs more asks admission."""
+"""The machine's clock, behind the engine's `Clock` protocol. It may jump; times that must not go back
+come from admission.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def new() -> asyncio.AbstractEventLoop:
-    """A loop of the kind that a service has here."""
+    """A new event loop, of uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -26,6 +26,6 @@ def new() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`: what `main` returns, on a loop of its own that is closed after it."""
+    """The result of `main`, run on a new loop that is closed afterwards, as by `asyncio.run`."""
     with asyncio.Runner(loop_factory=new) as runner:
         return runner.run(main)

@@ -1,10 +1,10 @@
-"""Identities and page tokens as clients see them: opaque text, bound to one incarnation of the data.
+"""IDs and page tokens as clients see them: opaque text, bound to one incarnation of the data.
 
     query 12 of incarnation 7f3a91c2  <──>  "q-7f3a91c2-12"
 
 The incarnation is the store's: a data directory keeps it, so that IDs survive a restart, and a store in memory begins a
-new one at each start, so that an ID from before names nothing, instead of naming somebody else's query. A page token is
-bound to the list that it continues. Neither is a secret.
+new incarnation at each start, so that an old ID names nothing instead of another client's query. A page token is bound
+to the list that it continues. Neither is a secret.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ids:
         return f"s-{self.incarnation}-{stream_id}"
 
     def read_query(self, text: str) -> int:
-        """The engine's query ID; InvalidInput if `text` is no ID, NotFound if it is another incarnation's."""
+        """The engine's query ID; InvalidInput if `text` is not an ID, NotFound if it is another incarnation's."""
         return self._read("q", "query", text)
 
     def read_stream(self, text: str) -> int:
@@ -70,7 +70,7 @@ class Ids:
 
 
 def unknown_query(text: str) -> NotFound:
-    """No such query, named as the client named it."""
+    """The error for an unknown query, with the ID as the client gave it."""
     return NotFound(
         f"there is no query {text!r}: it was unregistered, or never registered; list the queries to see what stands",
         reason="UNKNOWN_QUERY",
@@ -87,15 +87,15 @@ def page_token(kind: str, **state: Any) -> str:
 def read_page_token(kind: str, token: str, **shape: type) -> dict[str, Any] | None:
     """The state in a token of `page_token(kind, …)`, with the fields and types of `shape`; None for the first page.
 
-    Raises InvalidInput for anything else; what comes back is of the right types and otherwise not to be trusted.
+    Raises InvalidInput for anything else; the state has the right types, and its values are not to be trusted.
     """
     if not token:
         return None
     try:
         if len(token) > _MAX_TOKEN:
             raise ValueError
-        found, state = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
-        if found != kind or not isinstance(state, dict) or set(state) != set(shape):
+        listed, state = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+        if listed != kind or not isinstance(state, dict) or set(state) != set(shape):
             raise ValueError
         if any(type(state[name]) is not kind_of for name, kind_of in shape.items()):
             raise ValueError

@@ -1,11 +1,11 @@
-"""Where compiled kernels are kept: must be decided before the first of them is imported.
+"""The folder of compiled kernels, which must be chosen before the first kernel is imported.
 
     NUMBA_CACHE_DIR, if it is set
     where Numba keeps them by itself: beside the code, or under HOME        the same for all services of the machine
     data directory/cache                                                    a read-only install without a HOME
 
-They are loaded as code is, so a folder is used only if it is the service's user's alone. Without any place each start
-compiles anew, some half a minute; `psoup.kernels` sees to that.
+Kernels are loaded as code, so a folder is used only if no other user can write to it. Without a folder each start
+compiles anew, for some half a minute; `psoup.kernels` sees to that.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numba
 FOLDER = "cache"
 VARIABLE = "NUMBA_CACHE_DIR"
 _OURS = frozenset({"psoup.db", "lock"})
-"""What tells a data directory from somebody else's."""
+"""Files that tell a data directory from other directories."""
 _log = logging.getLogger(__name__)
 
 
 def choose(data_dir: str) -> None:
-    """See that kernels can be kept, for this process and those that it starts. Makes the data directory if need be."""
+    """Choose the folder for this process and those that it starts. Makes the data directory if need be."""
     if os.environ.get(VARIABLE) or data_dir == ":memory:" or keeps_by_itself():
         return
     place = Path(data_dir).absolute()
@@ -47,7 +47,7 @@ def choose(data_dir: str) -> None:
 
 
 def cold() -> bool:
-    """Whether no earlier start has kept a kernel: this one compiles them all. The place must be chosen by then."""
+    """Whether this start compiles all kernels, as no earlier start kept any. The folder must be chosen by then."""
     from psoup.kernels.rows import count_rows
 
     place = count_rows.stats.cache_path
@@ -55,7 +55,7 @@ def cold() -> bool:
 
 
 def keeps_by_itself() -> bool:
-    """Whether Numba finds a place: beside this file, as beside the kernels, or under HOME."""
+    """Whether Numba finds a folder: beside this file, as beside the kernels, or under HOME."""
     try:
         numba.njit(cache=True)(_some_kernel)
     except RuntimeError:

@@ -1,9 +1,9 @@
-"""What a start does without, as it takes time and memory and nothing needs it.
+"""Work that a start leaves out, as it takes time and memory and is not needed.
 
-pandas      pyarrow looks for it with the first value that it is given: 0.15 s and 32 MB where it is installed
-collector   thousands of modules are made, and none of them goes: `without_collector`
-long turns  chunks are decoded beside (`read_ahead` of a store); their threads need the interpreter for moments, and
-            would wait a whole turn for each: `ShortTurns`
+pandas      pyarrow imports it with the first value that it converts: 0.15 s and 32 MB where it is installed
+collector   thousands of modules are loaded, and none is garbage: `without_collector`
+long turns  chunks are decoded meanwhile (`read_ahead` of a store); the decoding threads need the interpreter for
+            moments, and would wait a whole turn for each: `ShortTurns`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psoup_service.turns import ShortTurns
 
 
 class _NoPandas(MetaPathFinder):
-    """Finds nothing, and lets nobody else look for pandas."""
+    """Finds nothing, and keeps other finders from looking for pandas."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname == "pandas":
@@ -28,18 +28,18 @@ class _NoPandas(MetaPathFinder):
 
 
 def leave_out_pandas() -> None:
-    """Have pyarrow believe that there is none, unless it knows better; whoever asks it for pandas still gets it."""
-    nobody = _NoPandas()
-    sys.meta_path.insert(0, nobody)
+    """Make pyarrow believe that pandas is missing, unless it was imported; other code can still import pandas."""
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
     try:
         pa.scalar(0)
     finally:
-        sys.meta_path.remove(nobody)
+        sys.meta_path.remove(finder)
 
 
 @contextmanager
 def lean() -> Iterator[None]:
-    """In which modules are loaded, and a service is made."""
+    """A context in which modules are loaded and a service is made."""
     leave_out_pandas()
     with without_collector(), ShortTurns():
         yield

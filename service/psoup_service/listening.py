@@ -1,10 +1,10 @@
-"""Where the service listens: a port of loopback, or a Unix socket, which the file system guards.
+"""The address of the service: a port of loopback, or a Unix socket, which the file system guards.
 
-    socket   refused: not a socket, one that somebody listens on, a folder where others may put another in its place
+    socket   refused: not a socket, a socket in use, a folder where other users may replace it
              left by a service that was killed: removed
     made with its permissions, never without; removed at the end by gRPC
 
-gRPC itself takes the place of whatever socket there is, also of one that is in use.
+gRPC itself replaces any socket at the path, also a socket in use.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ import grpc
 from psoup.errors import InvalidInput
 
 LONGEST_PATH = 107
-"""Bytes that the path of a Unix socket may have: `sun_path` of Linux without its end."""
+"""The most bytes of a Unix socket's path: `sun_path` of Linux without its end."""
 
 _UMASK = threading.Lock()
-"""There is one umask in a process; services of several threads, as tests have them, take turns."""
+"""A process has one umask; services of several threads, as tests have them, take turns."""
 
 
 def listen_on_port(server: grpc.aio.Server, host: str, port: int) -> str:
-    """Listen on `host`, any free port if it is 0; returns the address. Raises InvalidInput if that cannot be had."""
+    """Listen on a port of `host`, a free one for 0; returns the address. Raises InvalidInput if that is impossible."""
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     try:
         if port:  # gRPC would write about it itself, before it raises
             family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
             socket.create_server((host.strip("[]"), port), family=family).close()
-        found = server.add_insecure_port(f"{host}:{port}")
+        bound = server.add_insecure_port(f"{host}:{port}")
     except (RuntimeError, OSError) as problem:
         raise InvalidInput(
             f"{host}:{port} cannot be listened on; is another service there? choose another --port, or 0 for a free"
             " one",
             reason="ADDRESS_IN_USE",
         ) from problem
-    return f"{host}:{found}"
+    return f"{host}:{bound}"
 
 
 def listen_on_socket(server: grpc.aio.Server, name: str, mode: int) -> str:
     """Listen on the Unix socket at the path `name`, made with the permissions `mode`; returns its address.
 
-    Raises InvalidInput, reason ADDRESS_IN_USE if somebody listens there, SETTING for a path that will not do.
+    Raises InvalidInput, reason ADDRESS_IN_USE if the socket is in use, SETTING for a path that cannot be used.
     """
     path = Path(name).absolute()
     if len(os.fsencode(path)) > LONGEST_PATH:
@@ -66,24 +66,24 @@ def listen_on_socket(server: grpc.aio.Server, name: str, mode: int) -> str:
 
 def _check_folder(path: Path) -> None:
     try:
-        found = path.parent.stat()
+        facts = path.parent.stat()
     except OSError as problem:
         raise _refused(path, f"its folder cannot be looked into: {problem.strerror}; make it first") from problem
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(facts.st_mode):
         raise _refused(path, "what should be its folder is not one")
-    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+    if facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX:
         raise _refused(path, "everybody may write in its folder, and could put another socket there; chmod o-w it")
 
 
 def _check_free(path: Path) -> None:
-    """Remove a socket that nobody listens on; refuse any other thing that is there."""
+    """Remove a socket that is not in use; refuse any other thing at the path."""
     try:
-        found = path.lstat()
+        facts = path.lstat()
     except FileNotFoundError:
         return
     except OSError as problem:
         raise _refused(path, problem.strerror or str(problem)) from problem
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(facts.st_mode):
         raise _refused(path, "something that is not a socket is there; choose another path, or remove it")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
@@ -92,7 +92,7 @@ def _check_free(path: Path) -> None:
         except ConnectionRefusedError:
             _remove(path)
             return
-        except OSError as problem:  # not ours, or too many wait there: somebody listens
+        except OSError as problem:  # no right to connect, or too many wait: it is in use
             raise _in_use(path) from problem
     raise _in_use(path)
 

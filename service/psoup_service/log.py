@@ -2,7 +2,7 @@
 
 What the console shows has its control characters escaped, as JSON has: values come from clients, and a terminal would
 obey them. Modules write with `logging.getLogger(__name__).info("text", extra={"fact": value})`; this renders all of it,
-also what other packages write. Logged is which call, which code, how long; never a payload, a statement, a literal or a
+also what other packages write. The log has calls, codes and durations; never a payload, a statement, a literal or a
 token.
 """
 
@@ -57,7 +57,7 @@ def configure(form: str, level: str) -> None:
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What moves a cursor, ends a line or turns its direction, and what no terminal can be sent; a tab is harmless."""
+"""Characters that move a cursor, end a line or turn its direction, or that no terminal takes; a tab is harmless."""
 
 
 def _escaped(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -72,4 +72,4 @@ def _escaped(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mutab
 
 
 def _escape(text: str) -> str:
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)

@@ -35,9 +35,9 @@ def serve(
     ready: Callable[[str], None] | None = None,
     quarantine: Sequence[str] = (),
 ) -> int:
-    """Serve until a signal comes; returns the exit code. `ready` is told the address once calls are served.
+    """Serve until a signal comes; returns the exit code. `ready` is called with the address once calls are served.
 
-    `file`: where settings were read from. `quarantine`: IDs of queries that are kept out of the index.
+    `file`: the settings file that was read. `quarantine`: IDs of queries that are kept out of the index.
     """
     log.configure(settings.log_format, settings.log_level)
     if file is not None:
@@ -54,7 +54,7 @@ def serve(
 
 
 def _told(problem: PSoupError) -> int:
-    """Say why the service does not run; the exit code."""
+    """Print why the service does not run; returns the exit code."""
     print(f"error: {told(problem)}", file=sys.stderr)
     return EXIT_FAILED
 
@@ -103,9 +103,9 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
 
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
-    from psoup_storage import open_store  # with it come the kernels, which must have a place by then
+    from psoup_storage import open_store  # it imports the kernels, whose folder must be chosen by then
 
-    store = open_store(  # it decodes chunks beside what comes next
+    store = open_store(  # it decodes chunks while the modules below are loaded
         settings.data_dir,
         reserve_bytes=settings.disk_reserve_mib * _MIB,
         cache_bytes=settings.archive_cache_mib * _MIB,
@@ -118,7 +118,7 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
 
 
 def _announce(service: Service) -> None:
-    """What whoever started it should know, on standard error."""
+    """Print the addresses and the place of the data on standard error."""
     print(f"psoup listens on {service.address}", file=sys.stderr)
     if service.metrics_address:
         print(f"metrics are at http://{service.metrics_address}/metrics", file=sys.stderr)

@@ -1,9 +1,9 @@
-"""What an operator can watch: counters, latencies and gauges, in a registry of the service's own.
+"""Metrics for the operator: counters, latencies and gauges, in a registry of the service's own.
 
     GET http://127.0.0.1:PORT/metrics      Prometheus text; its own port and thread, loopback only
 
 Labels are names of calls and of codes: never a stream, a query or a tenant, whose number has no bound. Gauges are read
-from the host and the snapshot when somebody asks; nothing is counted twice.
+from the host and the snapshot at each scrape; nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 
 
 
 class _Gauges(Collector):
-    """Figures that are there anyway, read at each scrape."""
+    """Figures that the host has anyway, read at each scrape."""
 
     def __init__(self, read: Callable[[], Mapping[str, int]]) -> None:
         self._read = read
@@ -64,7 +64,7 @@ class Metrics:
         self._late, self._ahead = self._refused.labels("late"), self._refused.labels("ahead")
 
     def call_ended(self, method: str, code: str, seconds: float | None) -> None:
-        """Count a call; `seconds` is None for a streaming one, whose length says nothing."""
+        """Count a call; `seconds` is None for a streaming call, whose length says nothing."""
         counter = self._ended.get((method, code))
         if counter is None:
             counter = self._ended[method, code] = self._calls.labels(method, code)
@@ -89,11 +89,11 @@ class Metrics:
             self._ahead.inc(done.ahead)
 
     def loop_lag(self, seconds: float) -> None:
-        """How late a timer of the event loop was."""
+        """Count how late a timer of the event loop was."""
         self._lag.observe(seconds)
 
     def loop_stalled(self) -> None:
-        """Something held the event loop."""
+        """Count a stall of the event loop."""
         self._stalls.inc()
 
     def answered(self, rows: int) -> None:
@@ -102,7 +102,7 @@ class Metrics:
 
 
 class MetricsServer:
-    """`/metrics` over HTTP. Port 0 takes a free one; `port` says which."""
+    """`/metrics` over HTTP, on a free port for 0; `port`: the port."""
 
     def __init__(self, metrics: Metrics, host: str, port: int) -> None:
         self._server: WSGIServer

@@ -1,10 +1,10 @@
-"""What a start would do with a data directory, tried in a process of its own with limited memory: nothing is changed.
+"""The rehearsal of a start with a data directory, in a process of its own with limited memory; it changes nothing.
 
-    psoup doctor --replay ──> child: limit on memory, replay, cover ──lines──> what is evaluated, and where
-                         <── findings: where it ended, or what could not be evaluated, and which queries compute it
+    psoup doctor --replay ──> child: limit on memory, replay, cover ──lines──> expressions to evaluate, and places
+                         <── findings: where it ended, or which expressions failed, and which queries compute them
 
-The limit is one on address space beyond what the child takes before it begins (RLIMIT_AS): an allocation over it fails,
-where a start that the machine has no memory for would be killed. Run as `python -m psoup_service.rehearsal`.
+The limit is on address space beyond what the child takes before it begins (RLIMIT_AS): an allocation over it fails,
+where a start would be killed if the machine had no memory for it. Run as `python -m psoup_service.rehearsal`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _MIB = 1024 * 1024
 
 
 def rehearse(path: Path, memory_mib: int, child: str = "psoup_service.rehearsal") -> list[Finding]:
-    """Replay the directory in a child that may take `memory_mib` of memory; says what ended it, if anything did.
+    """Replay the directory in a child that may take `memory_mib` of memory; returns what ended the child, if it did
+    not come to the end.
 
-    `child`: the module that it runs. Raises InvalidInput if it cannot be tried: the directory is in use, or has another
-    format.
+    `child`: the module to run. Raises InvalidInput if the directory is in use, or has another format.
     """
     command = [sys.executable, "-m", child, str(path), str(memory_mib)]
     last: dict[str, Any] = {}
@@ -60,15 +60,15 @@ def rehearse(path: Path, memory_mib: int, child: str = "psoup_service.rehearsal"
     ):
         assert process.stdout is not None
         for line in process.stdout:
-            told = json.loads(line)
-            if "error" in told:
-                raise InvalidInput(told["error"])
-            if "left" in told:
-                findings.append(_left(told["left"], memory_mib))
-            elif "done" in told:
+            facts = json.loads(line)
+            if "error" in facts:
+                raise InvalidInput(facts["error"])
+            if "left" in facts:
+                findings.append(_left(facts["left"], memory_mib))
+            elif "done" in facts:
                 return findings
             else:
-                last = told
+                last = facts
         code = process.wait()
         errors.seek(0)
         why = signal.Signals(-code).name if code < 0 else (errors.read().strip().splitlines() or [f"exit {code}"])[-1]
@@ -76,7 +76,7 @@ def rehearse(path: Path, memory_mib: int, child: str = "psoup_service.rehearsal"
 
 
 def available_mib() -> int:
-    """The memory that the machine has left, about."""
+    """The free memory of the machine, about."""
     with suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
         for line in file:
             if line.startswith("MemAvailable:"):
@@ -84,19 +84,19 @@ def available_mib() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _MIB
 
 
-def _left(told: dict[str, Any], memory_mib: int) -> Finding:
-    memory = "Memory" in told["why"]
-    what = f"{told['expression'] or 'a query'} cannot be evaluated, with {memory_mib:,} MiB: {told['why']}"
+def _left(facts: dict[str, Any], memory_mib: int) -> Finding:
+    memory = "Memory" in facts["why"]
+    what = f"{facts['expression'] or 'a query'} cannot be evaluated, with {memory_mib:,} MiB: {facts['why']}"
     return Finding(
         Severity.REPLAY if memory else Severity.NOTE,
-        f"stream {told['stream']}",
-        f"{what}; {told['clauses']:,} of its clauses leave the index when a service starts",
-        repair=_way_out(told["queries"]),
+        f"stream {facts['stream']}",
+        f"{what}; {facts['clauses']:,} of its clauses leave the index when a service starts",
+        repair=_way_out(facts["queries"]),
     )
 
 
 def _ended(last: dict[str, Any], why: str, memory_mib: int) -> Finding:
-    """The child has not come to its end."""
+    """The finding for a child that did not come to the end."""
     if not last.get("expression"):
         events = f" at events {last['events'][0]} to {last['events'][1]}" if last else ""
         return Finding(Severity.REPLAY, "replay", f"ended{events}, with {memory_mib:,} MiB: {why}", repair=_SHORT)
@@ -115,13 +115,13 @@ def _way_out(queries: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class _Rehearsal:
-    """The child: an engine that says what it evaluates, before it does."""
+    """The child: an engine that announces each evaluation."""
 
     store: LookingStore
     config: EngineConfig
     ids: Ids
     names: dict[int, str] = field(default_factory=dict)
-    """Of streams."""
+    """Names of streams, by ID."""
     readers: dict[Expr, list[int]] = field(default_factory=dict)
     """Some queries that read each expression."""
     events: tuple[int, int] = (0, 0)
@@ -169,8 +169,8 @@ class _Rehearsal:
     def _tell(self, news: Sequence[LeftIndex]) -> None:
         for left in news:
             queries = [self.ids.query(query_id) for query_id in left.query_ids]
-            told = {"stream": left.stream, "expression": left.expression, "why": left.why}
-            _line(left={**told, "clauses": left.clauses, "queries": queries})
+            facts = {"stream": left.stream, "expression": left.expression, "why": left.why}
+            _line(left={**facts, "clauses": left.clauses, "queries": queries})
 
     def _learn(self, event: Event) -> None:
         change = change_of(event)
@@ -186,13 +186,13 @@ class _Rehearsal:
 
     def _read_by(self, query_id: int, exprs: Iterator[Expr]) -> None:
         for expr in exprs:
-            known = self.readers.setdefault(expr, [])
-            if not isinstance(expr, AttributeRef) and len(known) < _NAMED:
-                known.append(query_id)
+            readers = self.readers.setdefault(expr, [])
+            if not isinstance(expr, AttributeRef) and len(readers) < _NAMED:
+                readers.append(query_id)
 
 
 def _runs(events: Iterator[Event]) -> Iterator[list[Event]]:
-    """Events as a start applies them."""
+    """Events in the runs in which a start applies them."""
     run, rows = list[Event](), 0
     for event in events:
         run.append(event)
@@ -205,20 +205,20 @@ def _runs(events: Iterator[Event]) -> Iterator[list[Event]]:
 
 
 def _line(**facts: Any) -> None:
-    """Written at once: what comes next may be the end."""
+    """Write a line at once: the child may be killed right after it."""
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 
 
 def _limit(memory_mib: int) -> None:
-    """No more address space than is taken by now, and so much."""
+    """Limit the address space to what is taken by now, plus `memory_mib`."""
     with open("/proc/self/statm", encoding="ascii") as file:
         taken = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + memory_mib * _MIB,) * 2)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The child's: a data directory, and MiB."""
+    """Run the child. `arguments`: a data directory, and MiB."""
     path, memory_mib = Path(arguments[0]), int(arguments[1])
     try:
         store = LookingStore(path)

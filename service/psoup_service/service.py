@@ -3,7 +3,7 @@
     start   warm up ─> listen (NOT_SERVING) ─> host replays ─> SERVING
     stop    NOT_SERVING ─> no new commands, those accepted are finished ─> calls end within the grace ─> closed
 
-Several can live in one process, each with its own engine, on port 0: tests do that. Signals are `main`'s.
+Several services can live in one process, each with its own engine, on port 0: tests do that. `main` handles signals.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore
 
 _MOST_HELPERS = 4
-"""Threads that cover old data with new queries, at most; a start has all cores for that."""
+"""The most threads that cover old data with new queries; a start has all cores for that."""
 _log = logging.getLogger(__name__)
 
 
 class Service:
-    """One service. `address` is where it listens, once started. Without a `store` it keeps everything in memory.
+    """One service. `address`: where it listens, once started. Without a `store` it keeps everything in memory.
 
-    The store is the service's from here on: it is closed with it, also if it cannot be made. `quarantine`: IDs of
-    queries that are kept out of the index; InvalidInput if one is none.
+    The service closes the store, also if the service cannot be made. `quarantine`: IDs of queries that are kept out of
+    the index; raises InvalidInput for a text that is not an ID.
     """
 
     def __init__(
@@ -142,11 +142,11 @@ class Service:
 
     @property
     def store(self) -> Store:
-        """Where events are kept."""
+        """The store of events."""
         return self._store
 
     async def start(self, *, warm: bool = True) -> None:
-        """Listen, replay, serve. Raises InvalidInput if a port cannot be had."""
+        """Listen, replay, serve. Raises InvalidInput if it cannot listen on the port."""
         server: grpc.aio.Server | None = None
         if self.settings.archive_rows is not None:
             _log.warning(
@@ -175,7 +175,7 @@ class Service:
         self._watch = asyncio.create_task(self._watch_host())
 
     async def stop(self) -> bool:
-        """Drain and close; whether everything accepted was finished. Idempotent."""
+        """Drain and close; returns whether all accepted work was finished. Idempotent."""
         if self._stopped:
             return True
         self._stopped = True
@@ -250,7 +250,7 @@ class Service:
             await self._health.set(name, status)
 
     async def _watch_host(self) -> None:
-        """A host that fails takes the health with it."""
+        """Set the health to NOT_SERVING if the host fails."""
         await self.host.ended()
         if not self._stopped:
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -269,7 +269,7 @@ class Service:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,9 +1,9 @@
-"""The service's settings: what they are, where each value came from, and what is refused.
+"""The service's settings: their values, the origin of each, and the values that are refused.
 
     flag  >  environment PSOUP_NAME  >  table [service] of psoup.toml  >  default
 
-A key that nobody knows is an error, with the nearest known one: a limit that is misspelt and silently not in force is
-worse than a service that does not start. Read once, by whoever composes the service.
+An unknown key is an error that names the nearest known key: a limit that is misspelt and silently not in force is worse
+than a service that does not start. The composition root reads the settings once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MIB = 1024 * 1024
 
 
 class Settings(BaseModel):
-    """Every setting, with its unit in its name. Zero and what it means is said where it means something."""
+    """Every setting, with its unit in its name. The meaning of zero is said where it is special."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -155,7 +155,7 @@ class Settings(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_truth(cls, value: Any) -> Any:
-        """No setting is true or false, and Python would take them for 1 and 0."""
+        """Refuse true and false, which Python would take for 1 and 0; no setting has them."""
         if isinstance(value, bool):
             raise PydanticCustomError("truth", "neither true nor false")
         return value
@@ -175,7 +175,7 @@ class Settings(BaseModel):
         return host
 
     def engine_config(self) -> EngineConfig:
-        """The engine's part."""
+        """The settings of the engine."""
         return EngineConfig(
             memory_bytes=self.memory_mib * _MIB,
             results_bytes=self.results_mib * _MIB,
@@ -186,7 +186,7 @@ class Settings(BaseModel):
         )
 
     def allowance(self) -> Allowance:
-        """What reads may spend."""
+        """The limits of reads."""
         return Allowance(
             cpu_s=self.read_cpu_s,
             sort_bytes=self.sort_mib * _MIB,
@@ -195,7 +195,7 @@ class Settings(BaseModel):
         )
 
     def limits(self) -> Limits:
-        """The part that calls must keep to."""
+        """The limits of calls."""
         return Limits(
             staged_bytes=self.staged_mib * _MIB,
             concurrent_calls=self.concurrent_calls,
@@ -226,7 +226,7 @@ class Loaded:
     settings: Settings
     origins: Mapping[str, str]
     file: str | None = None
-    """The settings file that was read, by its whole path."""
+    """The absolute path of the settings file that was read."""
 
     def show(self) -> list[Setting]:
         """All settings in their order, with their origins."""
@@ -249,12 +249,12 @@ def load(
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
     path = _settings_file(config, environ)
-    for origin_of, found in (
+    for origin_of, source in (
         (lambda name: str(path), {} if path is None else _from_file(path)),
         _from_environment(environ),
         (lambda name: "flag", {name: value for name, value in (flags or {}).items() if value is not None}),
     ):
-        for name, value in found.items():
+        for name, value in source.items():
             if name not in Settings.model_fields:
                 raise _unknown(origin_of(name), name)
             values[name] = value
@@ -278,7 +278,7 @@ def load(
 
 
 def _settings_file(config: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The file that was named, or that of the current directory, if there is one and nobody else may write it."""
+    """The file that was named, or the file in the current directory, unless another user may write it."""
     named = config or environ.get(CONFIG_VARIABLE)
     if named:
         return Path(named)
@@ -297,33 +297,33 @@ def _settings_file(config: Path | None, environ: Mapping[str, str]) -> Path | No
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        tables = tomllib.loads(path.read_text("utf-8"))
     except OSError as problem:
         raise InvalidInput(
             f"the settings file {path} cannot be read: {problem.strerror}", reason="SETTING"
         ) from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise InvalidInput(f"the settings file {path} is not TOML: {problem}", reason="SETTING") from problem
-    for name in set(found) - _OTHER_TABLES - {TABLE}:
+    for name in set(tables) - _OTHER_TABLES - {TABLE}:
         raise InvalidInput(
             f"{path} has {name!r} at its top level; the service's settings stand in the table [{TABLE}], those"
             " of client commands in [client]",
             reason="UNKNOWN_SETTING",
             field=name,
         )
-    table = found.get(TABLE, {})
+    table = tables.get(TABLE, {})
     if not isinstance(table, dict):
         raise InvalidInput(f"{path}: {TABLE} must be a table, [{TABLE}]", reason="SETTING", field=TABLE)
     return table
 
 
 def _from_environment(environ: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    found = {
+    values = {
         variable.removeprefix(PREFIX).lower(): value
         for variable, value in environ.items()
         if variable.startswith(PREFIX) and variable not in _NOT_OURS and not variable.startswith(_NOT_OURS_PREFIXES)
     }
-    return (lambda name: PREFIX + name.upper()), found
+    return (lambda name: PREFIX + name.upper()), values
 
 
 def _unknown(origin: str, name: str) -> InvalidInput:

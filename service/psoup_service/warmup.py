@@ -1,6 +1,6 @@
-"""A small workload through an engine of its own, so that the kernels are compiled before the first client comes.
+"""A small workload on a separate engine, so that the kernels are compiled before the first client comes.
 
-Compiling takes seconds the first time and is cached on disk; afterwards this takes some hundredths of a second.
+Compiling takes seconds the first time and is cached on disk; later warm-ups take some hundredths of a second.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _ROWS = 512
 
 
 def warm_up() -> int:
-    """`_run_everything` and `_settle`; returns the number of answer rows it saw."""
+    """Run everything once, then settle the garbage collector; returns the number of answer rows."""
     rows = _run_everything()
     _settle()
     return rows
 
 
 _RARELY = 100
-"""Collections of younger objects before one of all, which is ten otherwise. What a query leaves has no cycles, and some
-36 objects: 3,000 statements were seven collections of all, each 10 to 70 ms (Zen 5); now it is one for 20,000."""
+"""Collections of younger objects before a full one; Python's default is ten. A query leaves some 36 objects without
+cycles: 3,000 statements made seven full collections, each of 10 to 70 ms (Zen 5); now it is one for 20,000."""
 
 
 def _settle() -> None:
-    """Have Python's collector leave out what stands now, modules for the most part, which never go, and look at all of
-    the rest rarely.
+    """Exclude today's objects, mostly modules, which never go, from the garbage collector, and make full collections
+    rare.
 
     A full collection holds all threads, and these objects made it 100 ms.
     """
@@ -57,7 +57,7 @@ def _settle() -> None:
 
 
 def _run_everything() -> int:
-    """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows it saw."""
+    """Run pushes, registrations, invocations and maintenance once; returns the number of answer rows."""
     new_tuples.compile_kernels()
     search.compile_kernels()
     ordering.compile_kernels()

@@ -1,12 +1,12 @@
-"""Watches an event loop: how late it is, and when a callback keeps it from everybody else.
+"""A watchdog of an event loop: it measures how late the loop is, and finds callbacks that hold it up.
 
     loop     tick … tick … tick ── callback of 80 ms ── tick        lag: how late a tick came (a metric)
                                        │                  └ stall: it was late, and the loop's thread worked 50 ms
     thread   look … look … look … look: the tick is overdue ─> the stack of the loop's thread, for the log
 
-A stall is told by the processor time of the loop's own thread: on a busy machine a tick is late without anybody's
-fault. What is counted is the work of a turn of the loop, known to about `TICK_S`; a turn of many small callbacks counts
-like one of a long one, as it is as long for those who wait.
+Only the processor time of the loop's own thread shows a stall: on a busy machine a tick is late without any fault of
+the service. The work of a turn of the loop is counted, known to about `TICK_S`; a turn of many small callbacks counts
+like one long callback, as clients wait for it as long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psoup_service.metrics import Metrics
 
 TICK_S = 0.01
 STALL_S = 0.05
-"""What a callback may use of its thread's processor time, before it is a stall."""
+"""Processor time of the loop's thread in one turn, from which on it is a stall."""
 
 _LOOK_S = 0.025
 _FRAMES = 6
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Started and stopped on the loop that it watches."""
+    """Watches the loop on which it is started and stopped."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -38,7 +38,7 @@ class Watchdog:
         self.longest = 0.0
         """Processor seconds of the longest stall."""
         self.last = ""
-        """Where the loop's thread was in the last stall, if that was seen."""
+        """The stack of the loop's thread in the last stall, if it was seen."""
         self._seen = ""
         self._timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
@@ -55,7 +55,7 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; harmless if it never did."""
+        """Stop watching; harmless if it was never started."""
         if self._timer is not None:
             self._timer.cancel()
         self._ended.set()
@@ -79,7 +79,7 @@ class Watchdog:
         _log.warning("the event loop stalled", extra={**milliseconds, "at": self._seen or "not seen"})
 
     def _look(self, loop_thread: int) -> None:
-        """Where the loop's thread is, once in each time that a tick is overdue. Runs in a thread of its own."""
+        """Record the stack of the loop's thread once for each overdue tick. Runs in a thread of its own."""
         while not self._ended.wait(_LOOK_S):
             if time.monotonic() - self._due < STALL_S - TICK_S or self._seen:
                 continue
@@ -87,5 +87,5 @@ class Watchdog:
             if frame is not None:
                 stack = traceback.extract_stack(frame)[-_FRAMES:]
                 self._seen = " < ".join(
-                    f"{one.name} ({one.filename.rpartition('/')[2]}:{one.lineno})" for one in stack[::-1]
+                    f"{entry.name} ({entry.filename.rpartition('/')[2]}:{entry.lineno})" for entry in stack[::-1]
                 )

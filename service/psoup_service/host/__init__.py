@@ -1,1 +1,1 @@
-"""The host: threads around one engine. Knows no message of the contract and no gRPC."""
+"""The host: the threads around one engine. It knows no message of the contract and no gRPC."""

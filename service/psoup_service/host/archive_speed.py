@@ -1,11 +1,11 @@
-"""How fast tuples on disk are evaluated here, as measured; and how long one invocation may take for it.
+"""The measured speed of evaluating tuples on disk, and the time that one invocation may take for them.
 
-    start             20,000,000 tuples/s are taken for granted
-    reads go          "2 columns": 31,000,000/s, "1 column, texts": 2,400,000/s ...    by kind of clause, for a minute
-    expected(kind, n) n / speed: what `psoup explain` says, and what an invocation is refused by beforehand
-    while reading     the speed of this very read; as soon as it shows that the time will not do, it is refused
+    start             20,000,000 tuples/s are assumed
+    reads end         "2 columns": 31,000,000/s, "1 column, texts": 2,400,000/s ...    by kind of clause, for a minute
+    expected(kind, n) n / speed: what `psoup explain` says; an invocation that expects too much is refused at once
+    while reading     the speed of this very read: it is refused as soon as the time is clearly too short
 
-A speed is forgotten after a minute: what was slow once, with a cold disk or a busy machine, is tried again.
+A speed is forgotten after a minute: a read that was slow once, with a cold disk or a busy machine, is tried again.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ import time
 from collections.abc import Callable
 
 START = 20_000_000.0
-"""Tuples a second that a kind is taken to have before it is measured: a selective clause over one column has more."""
+"""Assumed tuples a second of a kind that was not measured yet: a selective clause over one column is faster."""
 
 _LEAST = 65_536
-"""Tuples below which a measurement says more of the overhead."""
+"""Fewer tuples would measure the overhead more than the speed."""
 _SURE_S = 0.5
-"""Seconds after which the speed of a read is taken from itself."""
+"""Seconds after which a read is judged by its own speed."""
 _FORGOTTEN_S = 60.0
 
 
 class ArchiveSpeed:
-    """`seconds`: what one invocation may take; 0: only what is covered is answered. Any thread."""
+    """Speeds by kind of clause. `seconds`: the most that one invocation may take; with 0, only covered tuples are
+    answered. Any thread.
+    """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
         self._clock = clock
         self._lock = threading.Lock()
         self._measured: dict[str, tuple[float, float]] = {}
-        """By kind, tuples a second, and when that was measured."""
+        """For each kind, tuples a second and the time of the measurement."""
 
     def expected(self, kind: str, tuples: int) -> float:
         """Seconds that `tuples` will take. O(1)."""
@@ -40,20 +42,23 @@ class ArchiveSpeed:
             return tuples / self._speed(kind)
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on. The result is told of tuples that are done; it returns the seconds for all, or 0."""
-        began, done = self._clock(), 0
+        """Measure from now on. Call the result with each count of evaluated tuples; it returns the seconds for all of
+        them, or 0 while they are unknown.
+        """
+        began, evaluated = self._clock(), 0
 
-        def told(count: int) -> float:
-            nonlocal done
+        def advance(count: int) -> float:
+            nonlocal evaluated
             with self._lock:
-                done += count
+                evaluated += count
                 took = max(self._clock() - began, 1e-6)
-                if done >= min(tuples, 8 * _LEAST) and done >= _LEAST and (took > _SURE_S or done >= tuples):
-                    self._remember(kind, done / took)
-                    return took * tuples / done
+                enough = evaluated >= min(tuples, 8 * _LEAST) and evaluated >= _LEAST
+                if enough and (took > _SURE_S or evaluated >= tuples):
+                    self._remember(kind, evaluated / took)
+                    return took * tuples / evaluated
             return 0.0
 
-        return told
+        return advance
 
     def _speed(self, kind: str) -> float:
         speed, when = self._measured.get(kind, (START, 0.0))

@@ -1,13 +1,13 @@
-"""Binds statements beside the sequencer: what takes long must not hold back what is quick.
+"""Binding of statements beside the sequencer: long work must not hold back quick commands.
 
     sequencer ──long registration──> sender s [ r1 r2 r4 ] ──a slice of r1, r3, r2, …──> bound ──> sequencer, which
     a call    ──long question──────> sender t [ r3 q1 ]                                    │        decides
                                                                                            └─────> the call goes on
 
 A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
-Senders take turns, and the registrations of each among themselves: who sends a hundred at once has the time of one.
-They compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and while others have something to do,
-each slice is followed by a rest. A caller who has left is left out. Knows nothing of what is decided.
+Senders take turns, and so do the registrations of each: a sender of a hundred at once has the time of one sender.
+The jobs compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and while other commands come, each
+slice is followed by a rest. The job of a caller who has left is dropped. The binder decides nothing.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from psoup_service.turns import ShortTurns
 T = TypeVar("T")
 
 SLICE_SECONDS = 0.005
-"""After which the next registration has its turn."""
+"""Length of a slice, after which the next registration has its turn."""
 
 REST_SECONDS = 0.005
-"""Between two slices while others are busy: a push asks for the interpreter some twenty times (each step of SQLite
-gives it up), and what comes in a rest has it at once."""
+"""Rest between two slices while other commands come: a push asks for the interpreter some twenty times (each step of
+SQLite gives it up), and in a rest it has it at once."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BindingJob:
-    """Something to be bound for a `sender`. `left`: whether its caller has left meanwhile.
+    """Statements to bind for a `sender`. `left`: whether the caller has left meanwhile.
 
-    `advance` takes steps while its argument says so, and tells whether nothing is left to be done; it raises nothing.
-    `end` is called once, when that is so or when the job is given up, on the binder's thread.
+    `advance` takes steps while its argument returns True, and returns whether the job is complete; it raises nothing.
+    `end` is called once, when the job is complete or given up, on the binder's thread.
     """
 
     sender: Hashable
@@ -48,17 +48,17 @@ class BindingJob:
 
 
 class BindingThread(StageThread):
-    """`others`: how many commands of others have been taken up so far."""
+    """The thread that binds. `others`: the number of commands that the sequencer has taken up so far."""
 
     def __init__(self, others: Callable[[], int], failed: Failure) -> None:
         super().__init__("psoup-binder", failed)
         self._others = others
         self._works: OrderedDict[Hashable, deque[BindingJob]] = OrderedDict()
-        """By sender; the first job of the first one is next."""
+        """Jobs by sender; the first job of the first sender is next."""
         self._ended = False
 
     def put(self, job: BindingJob) -> None:
-        """Take a job in. From any thread."""
+        """Queue a job. From any thread."""
         with self.condition:
             if not self._ended:
                 self._works.setdefault(job.sender, deque()).append(job)
@@ -67,9 +67,9 @@ class BindingThread(StageThread):
         job.end()
 
     async def made(self, make: Callable[[], T], sender: Hashable, refusal: Callable[[], PSoupError]) -> T:
-        """What `make` returns, which is one step, in turn with the other jobs. Raises what it raises.
+        """Call `make` as one step, in turn with the other jobs; returns its result, raises its errors.
 
-        Raises a `refusal` if the stage has ended before. If the caller is cancelled, it is left out.
+        Raises a `refusal` if the stage has ended before. If the caller is cancelled, `make` is not called any more.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         outcome: list[Any] = []
@@ -88,7 +88,7 @@ class BindingThread(StageThread):
         return await answer
 
     def has_work(self) -> bool:
-        """Whether something is being bound."""
+        """Whether jobs wait or are being bound."""
         return bool(self._works)
 
     def run(self) -> None:
@@ -98,7 +98,7 @@ class BindingThread(StageThread):
                 self._bind()
 
     def _bind(self) -> None:
-        """Slice after slice, until nothing is left, or the stage is to end."""
+        """Bind slice after slice until no job is left, or the stage is to end."""
         before = self._others()
         while self._works and (self._finishing or not self._stopping):
             job = self._next()
@@ -112,28 +112,28 @@ class BindingThread(StageThread):
             before = self._others()
 
     def _next(self) -> BindingJob:
-        """Whose turn it is; it is the last of its sender's next time, and its sender the last of all."""
+        """The job whose turn it is. It goes to the end of its sender's jobs, and the sender to the end of all."""
         with self.condition:
-            sender, own = next(iter(self._works.items()))
-            job = own[0]
-            own.rotate(-1)
+            sender, jobs = next(iter(self._works.items()))
+            job = jobs[0]
+            jobs.rotate(-1)
             self._works.move_to_end(sender)
             return job
 
     def _take_out(self, job: BindingJob) -> None:
-        """One whose turn it was needs no other."""
+        """Remove a job that needs no other turn."""
         with self.condition:
-            own = self._works[job.sender]
-            at = next(at for at in reversed(range(len(own))) if own[at] is job)
-            del own[at]
-            if not own:
+            jobs = self._works[job.sender]
+            at = next(at for at in reversed(range(len(jobs))) if jobs[at] is job)
+            del jobs[at]
+            if not jobs:
                 del self._works[job.sender]
 
     def wind_up(self) -> None:
-        """Give back what is left."""
+        """End the jobs that are left."""
         with self.condition:
             self._ended = True
-            left = [job for own in self._works.values() for job in own]
+            left = [job for jobs in self._works.values() for job in jobs]
             self._works.clear()
         for job in left:
             job.end()

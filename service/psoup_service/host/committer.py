@@ -1,4 +1,4 @@
-"""The second half of the first stage: what was prepared goes to the log, and only then are its callers answered.
+"""The second half of the first stage: prepared commands go to the log, and only then are their callers answered.
 
     sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
                            these were prepared while g1 and g2 were on their way to the disk
@@ -6,11 +6,11 @@
     committer   large │ small │ pause │ small │ large │ small │ …      between any two of them small pushes have gone
     maintenance ─ asks ───────┤ forget├──
 
-The slower the disk, the more commands share one wait for it. What else is to be written has its turn, too: transactions
-of maintenance (a `Pause`, which takes the turn of a large push; its thread waits until the committer has come to it,
-works, and the committer waits for that), and what the store has put off (`settle`). A store that has no room keeps
-nothing and says so: the groups wait then, what is new is refused, and both go on when there is room. Any other error
-ends the stage. A store that is not durable has no wait to share, and is written by the sequencer's thread.
+The slower the disk, the more commands share one wait for it. Other writes have their turn, too: transactions of
+maintenance (a `Pause`, which takes the turn of a large push; its thread waits until the committer has come to it and
+writes while the committer waits), and work that the store has put off (`settle`). A store without room keeps nothing
+and says so: the groups wait then, new commands are refused, and both go on when there is room. Any other error ends the
+stage. A store that is not durable has no wait to share, and is written by the sequencer's thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from psoup_storage.contract import Store
 
 
 class Pause:
-    """One of them: a context for who has asked; `give` or `waive` is called by who writes."""
+    """A pause of the committer: a context for the thread that asked; the committer calls `give` or `waive`."""
 
     def __init__(self) -> None:
         self._begun, self._over = threading.Event(), threading.Event()
@@ -43,26 +43,26 @@ class Pause:
         self._over.set()
 
     def give(self) -> None:
-        """Let the other one work, and wait until it has."""
+        """Let the other thread write, and wait until it has."""
         self._begun.set()
         self._over.wait()
 
     def waive(self) -> None:
-        """Let the other one work, whatever goes on beside; harmless later."""
+        """Let the other thread write without waiting for it; harmless later."""
         self._begun.set()
 
 
 RETRY_SECONDS = 0.5
-"""Between two attempts to write to a store that had no room."""
+"""Seconds between two attempts to write to a store that had no room."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class CommitGroup:
-    """Commands that were prepared together: what to answer, what to log with its room, and room to give back.
+    """Commands that were prepared together: answers, events to log with their room, and room to give back (`done`).
 
-    `large`: there is a large push in it, or none at all but a `pause` for somebody, or for the store to settle.
+    `large`: it has a large push, or no command at all but a `pause` for another thread or for the store to settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -73,12 +73,13 @@ class CommitGroup:
 
     @property
     def size(self) -> int:
-        """Room of all its commands, in bytes."""
+        """Room of all commands of the group, in bytes."""
         return self.done + sum(size for _, size in self.events)
 
 
 class Committer(StageThread):
-    """Logs and answers groups in the order they come. `error` makes what their callers get if they cannot be logged.
+    """Logs and answers groups in the order they come. `error` makes the errors of callers whose groups cannot be
+    logged.
 
     `written` is called when `writing` may have ended, on the committer's thread.
     """
@@ -101,7 +102,7 @@ class Committer(StageThread):
         self._groups: deque[CommitGroup] = deque()
         self._taken: list[CommitGroup] = []
         self._large = 0
-        """Groups with large pushes that were put, and are not written."""
+        """Large groups that were put, and are not written."""
         self._pausing = False
         self._ended = False
         self._full: ResourceExhausted | None = None
@@ -130,7 +131,7 @@ class Committer(StageThread):
             raise ResourceExhausted(full.message, reason=full.reason, retry_after_ms=round(1_000 * RETRY_SECONDS))
 
     def put(self, group: CommitGroup) -> None:
-        """Have a group logged; on this thread if that is quick. From the sequencer's thread."""
+        """Queue a group, or log it at once if the store is not durable. From the sequencer's thread."""
         if not self._store.durable:
             self._taken = [group]
             self._commit()
@@ -165,7 +166,9 @@ class Committer(StageThread):
             self._written()
 
     def _pause(self, taken: list[CommitGroup]) -> None:
-        """Others write, after what was taken with them; whatever becomes of the store, nobody waits for a pause."""
+        """Let the store and other threads write, after the groups that came with them. A failing store does not keep a
+        thread in its pause.
+        """
         try:
             if self._store.due:
                 self._store.settle()
@@ -176,7 +179,7 @@ class Committer(StageThread):
         self._pausing = False
 
     def wind_up(self) -> None:
-        """Refuse what is left."""
+        """Refuse the groups that are left."""
         with self.condition:
             self._ended = True
             left = [*self._taken, *self._groups]
@@ -204,7 +207,7 @@ class Committer(StageThread):
         self._writer.put([entry for group in taken for entry in group.events])
 
     def _append(self, events: list[Event]) -> bool:
-        """Whether they are logged; False if the stage is to end while the store has no room."""
+        """Log events, however long that takes; False if the stage is to end while the store has no room."""
         while True:
             try:
                 self._store.append(events)

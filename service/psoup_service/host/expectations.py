@@ -1,12 +1,12 @@
-"""What invocations cost, and so where the next one runs: on the event loop, among quick reads, or among long ones.
+"""The cost of the last invocations, which decides where the next runs: on the event loop, as a quick or a long read.
 
     last answer   40 us, window of 10,000 tuples, 12 rows         ──> on the loop, as long as it is like the last one
     on the loop   the window has 3,000,000 tuples by now          ──> Unexpected: it is begun again on a reader thread
     last answer   2 s                                             ──> among the long reads
 
-A hop to a thread costs more than most answers do. The cost grows with the window and with what is found in it; both
-are known before either is looked at, so an answer that would be late is not begun on the loop. What shows only later
-(chunks that nothing has evaluated, a sort) ends there after `_LOOP_S`, and is remembered.
+A hop to a thread costs more than most answers do. The cost grows with the window and with the matches in it; both
+counts are known before the answer is made, so an answer that would be late is not begun on the loop. Costs that show
+later (chunks that nothing has evaluated, a sort) end an answer there after `_LOOP_S`, and are remembered.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _LOOP_S = 0.002
 """Processor time after which an answer is not finished on the loop."""
 
 _FEW_TUPLES, _FEW_ROWS, _FEW_EXAMINED = 1_048_576, 2_048, 65_536
-"""A window, an answer, and tuples to be evaluated, that are quick whatever the last ones were like."""
+"""A window, an answer, and tuples to evaluate, in this order, that are quick whatever the last answer cost."""
 
 _REMEMBERED = 65_536
 """Queries whose cost is remembered."""
 
 
 class Unexpected(Exception):
-    """An answer on the loop turned out to be no quick one."""
+    """An answer on the loop turned out to be long."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Of one query's last answer: processor time in seconds, tuples in its window, rows found."""
+    """The cost of a query's last answer: processor time in seconds, tuples in its window, rows found."""
 
     seconds: float
     window: int
@@ -48,7 +48,7 @@ class _Cost:
 
 
 class Expectations:
-    """By query. One event loop asks; reader threads tell."""
+    """The costs of queries. One event loop asks; reader threads measure."""
 
     def __init__(self) -> None:
         self._costs: dict[int, _Cost] = {}
@@ -59,12 +59,12 @@ class Expectations:
         return cost is not None and cost.seconds < QUICK_S
 
     def is_long(self, query_id: int) -> bool:
-        """Whether it belongs among the long reads."""
+        """Whether the query belongs among the long reads."""
         cost = self._costs.get(query_id)
         return cost is not None and cost.seconds >= LONG_S
 
     def on_loop(self, query_id: int, make: Callable[[ReadBudget], T]) -> T:
-        """What `make` returns, on this thread. Raises Unexpected if that would take long."""
+        """The result of `make`, called on this thread. Raises Unexpected if that would take long."""
         cost = self._costs[query_id]
         growth = QUICK_S / max(cost.seconds, 1e-9)
         tuples, rows = max(cost.window * growth, _FEW_TUPLES), max(cost.found * growth, _FEW_ROWS)
@@ -83,7 +83,7 @@ class Expectations:
         return self._measured(query_id, make, budget, began)
 
     def measured(self, query_id: int, make: Callable[[ReadBudget], T], budget: ReadBudget) -> T:
-        """What `make` returns; how long it took is remembered, without waits: under load those say nothing of it."""
+        """The result of `make`. Its processor time is remembered, without waits, which tell about the load only."""
         return self._measured(query_id, make, budget, time.thread_time())
 
     def _measured(self, query_id: int, make: Callable[[ReadBudget], T], budget: ReadBudget, began: float) -> T:
@@ -93,7 +93,7 @@ class Expectations:
         except Unexpected:
             seconds = QUICK_S
             raise
-        except ReadEnded:  # it would have taken longer: what an impatient caller asks for again is no quicker
+        except ReadEnded:  # it would have taken longer, and will if an impatient caller asks again
             seconds = self._costs[query_id].seconds if query_id in self._costs else LONG_S
             raise
         finally:

@@ -45,15 +45,15 @@ SnapshotT = TypeVar("SnapshotT")
 T = TypeVar("T")
 
 _TELL_SECONDS = 2.0
-"""Between two words about the progress of a replay."""
+"""Seconds between two lines of the log about the progress of a replay."""
 _log = logging.getLogger(__name__)
 
 
 class Host(Generic[SnapshotT]):
-    """Everything of a service that is not its network.
+    """All of a service but its network.
 
     `queue_bytes`: most bytes accepted and not yet applied. `pending`: most commands, and most reads, under way.
-    `readers`: threads that evaluate answers. `allowance`: what one read may spend. `helpers`: threads that help
+    `readers`: threads that evaluate answers. `allowance`: the limits of one read. `helpers`: threads that help
     maintenance.
     """
 
@@ -102,11 +102,11 @@ class Host(Generic[SnapshotT]):
 
     @property
     def failure(self) -> str:
-        """What made the host fail, for the operator's eyes; empty if nothing did."""
+        """The reason of a failure, for the operator; empty if the host has not failed."""
         return self._failure
 
     def start(self) -> None:
-        """Re-apply what the store holds, then serve. Blocks for the replay; raises Internal when called twice.
+        """Re-apply the events of the store, then serve. Blocks for the replay; raises Internal when called twice.
 
         Raises Unavailable, reason DRAINING, after the event at which `give_up` was called.
         """
@@ -124,7 +124,7 @@ class Host(Generic[SnapshotT]):
         self._given_up = True
 
     async def drain(self, timeout: float) -> bool:
-        """Refuse new commands and finish those accepted; whether that was done within `timeout` seconds.
+        """Refuse new commands and finish those accepted; returns whether that took at most `timeout` seconds.
 
         The host has stopped then, but for reads: answers under way can be finished until `close`.
         """
@@ -134,12 +134,12 @@ class Host(Generic[SnapshotT]):
         self._room.close(self._refusal)
         finishing = ThreadPoolExecutor(1, "psoup-drain")  # of its own: it must not wait behind any other work
         try:
-            done = await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
+            finished = await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
         except BaseException:
             finishing.shutdown(wait=False)
             raise
         finishing.shutdown()  # its work is done
-        return done
+        return finished
 
     def close(self) -> None:
         """Stop after the work in hand, end all threads, close the store; blocks, idempotent."""
@@ -168,7 +168,7 @@ class Host(Generic[SnapshotT]):
     # Commands -------------------------------------------------------------------------------------------------
 
     async def reserve(self, size: int, *, patience: float = 0.0) -> TakenRoom:
-        """Take room for a command of `size` bytes that is yet to be made; `submit` gives it back, or its holder.
+        """Take room for a command of `size` bytes before it is made; `submit` or the holder gives it back.
 
         Raises ResourceExhausted (`retry_after_ms`); Unavailable with reason STARTING or DRAINING.
         """
@@ -179,7 +179,7 @@ class Host(Generic[SnapshotT]):
     async def submit(
         self, command: Command, *, patience: float = 0.0, place: TakenRoom | None = None, sender: Hashable = ""
     ) -> Acknowledgement:
-        """Have `command` prepared and logged; returns when it is as safe as the store makes it, not yet applied.
+        """Prepare and log `command`; returns when it is as safe as the store makes it, not yet applied.
 
         With no room for it, waits in line up to `patience` seconds, unless it has its `place`. Commands are sequenced
         in the order of the calls, but for registrations that take long to bind, in which senders take turns. A
@@ -199,11 +199,11 @@ class Host(Generic[SnapshotT]):
 
     @property
     def next_query(self) -> int:
-        """All IDs of queries that were given out are below it."""
+        """The next query ID, above all IDs that were given out."""
         return self._admission.next_query
 
     def snapshot(self) -> SnapshotT:
-        """What is published now. O(1); never waits for the writer; any thread.
+        """The published snapshot. O(1); never waits for the writer; any thread.
 
         Raises Unavailable, reason STARTING, during the replay: half of the past would be a wrong answer.
         """
@@ -212,11 +212,11 @@ class Host(Generic[SnapshotT]):
         return self._engine.snapshot()
 
     def budget(self) -> ReadBudget:
-        """What a read may spend that takes several calls of `evaluate`; its owner closes it."""
+        """The budget of a read over several calls of `evaluate`; the caller closes it."""
         return self._allowance.budget()
 
     async def read(self, fn: Callable[[SnapshotT], T]) -> T:
-        """`fn` of a fresh snapshot, on a reader thread; raises as `evaluate`."""
+        """The result of `fn` with a fresh snapshot, on a reader thread; raises as `evaluate`."""
         return await self.evaluate(lambda snapshot, _: fn(snapshot))
 
     async def evaluate(
@@ -227,7 +227,8 @@ class Host(Generic[SnapshotT]):
         long: bool = False,
         tenant: str = DEFAULT_TENANT,
     ) -> T:
-        """`fn` of a fresh snapshot and of what it may spend, on a reader thread. `long`: it is expected to take long.
+        """The result of `fn` with a fresh snapshot and a budget, on a reader thread. `long`: it is expected to take
+        long.
 
         A `budget` of an earlier call goes on; a new one ends with this call. Raises what `fn` raises; ResourceExhausted
         with too many reads under way, or when the budget is used up; after `close` what `submit` would. If the caller
@@ -237,14 +238,14 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
 
         def work(reading: Read) -> T:
-            own = budget or self._allowance.budget()
-            own.ask = reading.ask
+            granted = budget or self._allowance.budget()
+            granted.ask = reading.ask
             try:
-                return fn(self.snapshot(), own)
+                return fn(self.snapshot(), granted)
             finally:
-                own.ask = None
+                granted.ask = None
                 if budget is None:
-                    own.close()
+                    granted.close()
 
         with self._reads:
             try:
@@ -255,7 +256,7 @@ class Host(Generic[SnapshotT]):
                 raise
 
     async def bound(self, bind: Callable[[SnapshotT], T], sender: Hashable) -> T:
-        """`bind` of a fresh snapshot, on the thread that binds statements, in turn with registrations that take long.
+        """The result of `bind` with a fresh snapshot, on the binder's thread, in turn with long registrations.
 
         Raises what `bind` raises; ResourceExhausted with too many reads under way; what `submit` would while draining.
         """
@@ -263,7 +264,7 @@ class Host(Generic[SnapshotT]):
             return await self._sequencer.binder.made(lambda: bind(self.snapshot()), sender, self._refusal)
 
     async def wait_for(self, sequence: int, timeout: float) -> None:
-        """Return once `sequence` is applied: what was acknowledged with it can be read.
+        """Return once `sequence` is applied, so that readers see what was acknowledged with it.
 
         Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds, and
         Unavailable, reason STARTING, during the replay.
@@ -282,7 +283,7 @@ class Host(Generic[SnapshotT]):
             await self._writer.reach(sequence)
 
     def counters(self) -> dict[str, int]:
-        """Figures for an operator: totals since the start, and what is under way."""
+        """Figures for the operator: totals since the start, and work under way."""
         return {
             "sequence": self._admission.sequence,
             "applied": self._writer.applied,
@@ -309,7 +310,7 @@ class Host(Generic[SnapshotT]):
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _replay(self) -> None:
-        """Apply what is logged, noting what is evaluated: a start that is killed there must not be killed for ever."""
+        """Apply the log, and note each evaluation: a start that is killed by one must not be killed for ever."""
         self._engine.take_precautions(self._guard.precautions(watching=True))
         started = told = time.monotonic()
         run, rows, count = list[Event](), 0, 0
@@ -350,7 +351,7 @@ class Host(Generic[SnapshotT]):
         return finished and self._state == "stopped"
 
     def _become(self, state: str) -> None:
-        """Change the state; a failure stays one."""
+        """Change the state; `failed` and `stopped` are final."""
         with self._lock:
             if self._state in ("stopped", "failed"):
                 return
@@ -379,7 +380,7 @@ class Host(Generic[SnapshotT]):
         return ends
 
     def _refusal(self) -> PSoupError:
-        """What a command or a waiter gets in a state other than `serving`."""
+        """The error for a command or a waiter in a state other than `serving`."""
         if self._state == "failed":
             return Internal("the service has stopped after a failure of its own; its log says which", reason="FAILED")
         if self._state == "starting":

@@ -2,7 +2,7 @@
 
     clock ──────|──── 60 s ────|────────────▲ watermark          told in the log, with who did it, and counted
 
-Of the sequencer's thread. A stream is told of again when its watermark has moved by another minute.
+For the sequencer's thread. A stream is logged again when its watermark has moved by another minute.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from psoup.events.events import Attached, Event, Pushed, WatermarkRaised
 from psoup.model import SECOND, time_text
 
 JUMP = 60 * SECOND
-"""Microseconds past the clock at which a watermark is told of."""
+"""Microseconds past the clock at which a watermark is logged."""
 _MOST = 10_000
-"""Streams that are remembered."""
+"""The most streams that are remembered."""
 _log = logging.getLogger(__name__)
 
 
 class Jumps:
-    """What was seen of them since the start. `count`: how many."""
+    """The jumps since the start. `count`: their number."""
 
     def __init__(self) -> None:
         self.count = 0
         self._told: dict[int, int] = {}
 
     def see(self, command: Command, event: Event | None) -> None:
-        """An event is on its way to the log. O(1)."""
+        """Look at an event on its way to the log. O(1)."""
         if not isinstance(event, Pushed | WatermarkRaised | Attached) or event.watermark is None:
             return
         if event.watermark - event.time <= JUMP or event.watermark - self._told.get(event.stream_id, -JUMP) < JUMP:

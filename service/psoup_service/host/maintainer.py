@@ -1,4 +1,4 @@
-"""The third thread: computes one piece of maintenance at a time, from immutable inputs, beside the writer.
+"""The third thread, which computes one piece of maintenance at a time from immutable inputs, beside the writer.
 
     writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
 
@@ -18,7 +18,7 @@ from psoup_service.host.worker import Failure, StageThread
 
 
 class Maintainer(StageThread):
-    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard` knows what not to."""
+    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard`: tasks to avoid."""
 
     def __init__(self, post: Callable[[Any], None], failed: Failure, guard: Guard, run: Runner = serial) -> None:
         super().__init__("psoup-maintainer", failed)

@@ -1,4 +1,4 @@
-"""Chunks that streamed answers hold: charged to the memory budget also after everybody else has let them go.
+"""Chunks that streamed answers hold: charged to the memory budget also after the engine has dropped them.
 
     stream A  [c1 c2 c3]                  retention drops c1, c2: A still holds them, so they stay charged
     stream B     [c2 c3 c4]               c2 counts once
@@ -6,7 +6,7 @@
                                           the stream that came first is ended (STREAM_BEHIND)
 
 An answer that goes out in pieces keeps the chunks of its window until its client has read it, or has stalled until the
-idle time is over. The sequencer settles before it prepares; nothing is looked at as long as nothing is held.
+idle time is over. The sequencer settles before it prepares; that costs nothing while no answer holds chunks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.data.archived import Chunk
 from psoup.errors import PSoupError, ResourceExhausted
 
 SHARE = 8
-"""An eighth of the memory may be held for slow readers."""
+"""An eighth of the memory, at most, is held for slow readers."""
 _SPARE = 16
 """A sixteenth is left to pushes, whatever readers hold."""
 
@@ -31,7 +31,7 @@ _Key = tuple[int, int]
 
 @dataclass(slots=True)
 class _Held:
-    """A chunk that streams hold. `gone`: nobody else does."""
+    """A chunk that streams hold. `gone`: only they still hold it."""
 
     size: int
     users: int = 0
@@ -40,7 +40,7 @@ class _Held:
 
 @dataclass(eq=False, slots=True)
 class Pin:
-    """What one stream holds. `end` has it ended with an error; from any thread."""
+    """The chunks that one stream of answers holds. `end` ends the stream with an error; from any thread."""
 
     end: Callable[[PSoupError], None]
     keys: list[_Key] = field(default_factory=list)
@@ -48,25 +48,25 @@ class Pin:
 
 
 class Pins:
-    """All that is held. `limit`: the memory budget. `snapshot`: what is published. Any thread."""
+    """All chunks that streams hold. `limit`: the memory budget; `snapshot`: the published state. Any thread."""
 
     def __init__(self, limit: int, snapshot: Callable[[], Any]) -> None:
         self._limit = limit
         self._snapshot = snapshot
         self._lock = threading.Lock()
         self._pins: dict[Pin, None] = {}
-        """Those that came first, first."""
+        """The oldest pin first."""
         self._held: dict[_Key, _Held] = {}
         self._present: dict[int, list[int]] = {}
-        """By stream, the first IDs of chunks that were not gone yet, as a heap; some are not held any more."""
+        """For each stream a heap of the first IDs of chunks that are not gone; some are not held any more."""
         self._bytes = 0
         self._charged = 0
         self.ended = 0
-        """Streams that were ended because they were behind."""
+        """The number of streams that were ended because they were behind."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of chunks that are there for slow readers only."""
+        """Bytes of chunks that only slow readers still hold."""
         return self._bytes
 
     @property
@@ -75,7 +75,7 @@ class Pins:
         return len(self._pins)
 
     def hold(self, stream_id: int, chunks: Iterable[Chunk], end: Callable[[PSoupError], None]) -> Pin:
-        """A stream of answers has begun, and holds `chunks`."""
+        """Note that a stream of answers has begun, and holds `chunks`."""
         pin = Pin(end)
         with self._lock:
             for chunk in chunks:
@@ -94,7 +94,7 @@ class Pins:
         return pin
 
     def release(self, pin: Pin) -> None:
-        """The stream is over."""
+        """Note that the stream is over."""
         with self._lock:
             del self._pins[pin]
             for key in pin.keys:
@@ -107,9 +107,9 @@ class Pins:
                 self._present.clear()
 
     def settle(self, used: int) -> int:
-        """Bytes to be given back to the budget, of which `used` are taken; negative if more must be charged.
+        """The bytes to give back to the budget, of which `used` are taken; negative if more must be charged.
 
-        Streams are ended if more is held than may be.
+        Ends streams if they hold more than is allowed.
         """
         if not self._pins and not self._charged:
             return 0
@@ -126,7 +126,7 @@ class Pins:
         return charged - self._charged
 
     def _look(self) -> None:
-        """Which chunks have left the memory since the last look."""
+        """Mark the chunks that have left the engine's memory since the last look."""
         if not self._present:
             return
         views = self._snapshot().by_id
@@ -141,7 +141,7 @@ class Pins:
                 del self._present[stream_id]
 
     def _behind(self, allowed: int) -> list[Pin]:
-        """The streams that came first, as many as must end so that `allowed` bytes are held at most."""
+        """The oldest streams, as many as must end so that at most `allowed` bytes are held."""
         users = {key: held.users for key, held in self._held.items() if held.gone}
         size, behind = self._bytes, list[Pin]()
         for pin in self._pins:

@@ -1,4 +1,4 @@
-"""What the host needs of an engine, so that a test can put a recording one in its place.
+"""The methods that the host needs of an engine, so that a test can put a recorder in its place.
 
     apply, maintenance, install, expire, news, kept_out   the writer thread, one at a time
     snapshot                              any thread, at any time, also while the writer is inside apply
@@ -36,15 +36,15 @@ class EnginePort(Protocol[SnapshotT_co]):
         ...
 
     def take_precautions(self, precautions: Precautions) -> None:
-        """What is known of expressions that must not be evaluated; before the first event, and after the replay."""
+        """Take over the expressions that must not be evaluated; before the first event, and after the replay."""
         ...
 
     def news(self) -> list[LeftIndex]:
-        """What has left the index since the last call. O(1) if nothing has."""
+        """The clauses that have left the index since the last call. O(1) if none has."""
         ...
 
     def kept_out(self) -> dict[int, list[str]]:
-        """By stream, digests of the expressions that must be out of the index at the next start."""
+        """For each stream the digests of expressions that must stay out of the index at the next start."""
         ...
 
     def snapshot(self) -> SnapshotT_co:

@@ -1,13 +1,13 @@
-"""What one process leaves for the next about expressions that must not be evaluated, and what a start makes of it.
+"""Notes of one process for the next on expressions that must not be evaluated, and their use at a start.
 
     start 1   about to evaluate tuples 8192 to 16383 of stream 3: noted    killed, out of memory: nothing was raised
     start 2   the same place, for the second time: noted                   killed
-    start 3   the same place: not evaluated; what is computed for the stream's clauses leaves the index, and that is
-              noted for later starts, as is what was taken out by hand, until one does not meet it in its replay
+    start 3   the same place: not evaluated; the expressions of the stream's clauses leave the index, and that is noted
+              for later starts, as are queries taken out by hand, until a start does not meet them in its replay
 
-Noted is what a replay evaluates, and in all of a process's life what maintenance covers; a process that is killed by
-what arrives finds it again in its replay. That an operator kills a process twice at the same place costs speed only:
-answers are the same without the index. Here is also what is told of clauses that have left it.
+Places are noted while a replay evaluates, and later while maintenance covers old tuples; a process that is killed by
+arriving tuples meets them again in its replay. If an operator kills a process twice at the same place, that costs speed
+only: answers are the same without the index. Clauses that have left it are also logged here.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ from psoup_storage.contract import Store
 EVALUATING, KEPT_OUT = "evaluating", "kept-out"
 """The names of the notes."""
 _MOST_ENDS = 2
-"""Processes that may end at a place before it is evaluated no more."""
+"""Processes that may end at a place before it is not evaluated any more."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place, and how many processes have come to it, this one included."""
+    """A place, and the number of processes that have come to it, this one included."""
 
     place: EvaluationPlace
     times: int
 
     def to_text(self) -> str:
-        """One line."""
+        """The mark as one line of JSON."""
         return json.dumps({**asdict(self.place), "times": self.times}, separators=(",", ":"))
 
 
 class Guard:
-    """Of one host. `watch` and `over` are called by one thread at a time: the replay's, then maintenance's.
+    """The precautions of one host. One thread at a time calls `watch` and `over`: the replay's, then maintenance's.
 
-    `quarantine`: queries that leave the index as they come, by their IDs on the wire; raises as `Ids.read_query`.
+    `quarantine`: the IDs on the wire of queries to keep out of the index; raises as `Ids.read_query`.
     """
 
     def __init__(self, store: Store, quarantine: Sequence[str] = ()) -> None:
         self._store = store
         self._ids = Ids(store.incarnation)
         self._by_hand = frozenset(map(self._ids.read_query, quarantine))
-        self._found = read_mark(store.noted(EVALUATING))
+        self._mark = read_mark(store.noted(EVALUATING))
         self._kept = _read_kept(store.noted(KEPT_OUT))
         self.left = 0
         """Clauses that have left the index since the start."""
 
     def precautions(self, *, watching: bool) -> Precautions:
-        """For the engine; with `watching`, it says what it evaluates."""
+        """The precautions for the engine; with `watching`, it announces each evaluation."""
         held = {stream_id: frozenset(digests) for stream_id, digests in self._kept.items()}
         return Precautions(self.watch if watching else None, held, self._by_hand)
 
     def refuse_unknown(self, stands: Callable[[int], bool]) -> None:
-        """Raise NotFound if one of the queries to leave the index does not stand; after the replay."""
+        """Raise NotFound if a query of `quarantine` does not exist; after the replay."""
         for query_id in sorted(self._by_hand):
             if not stands(query_id):
                 raise NotFound(
@@ -71,21 +71,21 @@ class Guard:
                 )
 
     def watch(self, place: EvaluationPlace) -> bool:
-        """Note that something is about to be evaluated; False if that has ended two processes."""
-        found = self._found
-        times = found.times + 1 if found is not None and place.meets(found.place) else 1
+        """Note the place of the next evaluation; False if two processes have ended there."""
+        mark = self._mark
+        times = mark.times + 1 if mark is not None and place.meets(mark.place) else 1
         if times > _MOST_ENDS:
-            self._found = None
+            self._mark = None
             return False
         self._store.note(EVALUATING, Mark(place, times).to_text())
         return True
 
     def over(self) -> None:
-        """What was evaluated has not ended the process."""
+        """Remove the note: the evaluation has not ended the process."""
         self._store.note(EVALUATING, "")
 
     def tell(self, news: Sequence[LeftIndex], kept: Mapping[int, list[str]]) -> None:
-        """Log what has left the index, and note what must stay out of it."""
+        """Log the clauses that have left the index, and note the expressions that must stay out of it."""
         for left in news:
             self.left += left.clauses
             if not left.clauses:
@@ -110,7 +110,7 @@ class Guard:
 
 
 def read_mark(text: str) -> Mark | None:
-    """What an earlier process was about to evaluate; None if it came to its end otherwise."""
+    """The place that an earlier process was evaluating when it ended; None if it ended otherwise."""
     try:
         facts = json.loads(text)
         place = EvaluationPlace(int(facts["stream_id"]), str(facts["what"]), int(facts["first_id"]), int(facts["rows"]))

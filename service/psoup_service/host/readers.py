@@ -1,4 +1,4 @@
-"""The threads that evaluate answers: which reads run now, which wait, and what each may spend.
+"""The threads that evaluate answers: the reads that run, the reads that wait, and the budget of each.
 
     quick  r r r r ──┐      n reads are under way at most, n - 1 of them long: one thread is always free for quick reads
     long   R R       ┴──>   [ n threads ]      first come, first served; tenants take turns
@@ -8,7 +8,7 @@
     Allowance.budget() ──> ReadBudget     one for each read; the settings are read once, where the service is composed
 
 A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
-go on. There it ends if its caller has left, and there it steps aside. With one thread, long reads have that one.
+go on. There it ends if its caller has left, and there it steps aside. A single thread also takes long reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from psoup_service.turns import ShortTurns
 
 
 class SharedBytes:
-    """Bytes that all reads together hold. Any thread."""
+    """The bytes that all reads together hold. Any thread."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -39,7 +39,7 @@ class SharedBytes:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes, if that is possible."""
+        """Take `size` bytes; returns False if the limit does not allow it."""
         with self._lock:
             if self.used + size > self.limit:
                 return False
@@ -47,15 +47,15 @@ class SharedBytes:
             return True
 
     def give_back(self, size: int) -> None:
-        """Return what was taken."""
+        """Give back bytes that were taken."""
         with self._lock:
             self.used -= size
 
 
 class Allowance:
-    """`cpu_s`: processor time of one read. `sort_bytes`, `all_sort_bytes`: that sorts hold, each and together.
+    """The limits of reads. `cpu_s`: processor time of one; `sort_bytes`, `all_sort_bytes`: of one sort, and of all.
 
-    `archive_s`: seconds that one read may take for tuples on disk that nothing has evaluated for its query.
+    `archive_s`: seconds that one read may take for tuples on disk that were not evaluated for its query yet.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Allowance:
         self.archive = ArchiveSpeed(archive_s)
 
     def budget(self) -> ReadBudget:
-        """Of a new read."""
+        """The budget of a new read."""
         return ReadBudget(sort_bytes=self.sort_bytes, shared=self.sorts, archive=self.archive)
 
 
@@ -82,11 +82,11 @@ LONG_S = 0.02
 """Processor time from which on a read is long."""
 
 _ASIDE = 32
-"""Reads that may have stepped aside: each holds a thread and what it has found."""
+"""The most reads that have stepped aside: each holds a thread and its matches."""
 
 
 class ReadsUnderWay:
-    """A context for each read of calls; raises ResourceExhausted for one more than `limit`. One event loop."""
+    """A context for each read of calls; raises ResourceExhausted if `limit` are under way. One event loop."""
 
     def __init__(self, limit: int) -> None:
         self.count = 0
@@ -122,10 +122,10 @@ class Read:
         self._look = 0.0
         self._turns = ExitStack()
         self.turn: threading.Event | None = None
-        """Set when it may go on, of a read that has stepped aside."""
+        """Set when a read that has stepped aside may go on; None for other reads."""
 
     def ask(self) -> None:
-        """Raise ReadEnded if nobody waits for this any more, ResourceExhausted if it has used up its time.
+        """Raise ReadEnded if the caller has left, ResourceExhausted if the read has used up its time.
 
         A quick read that has become long waits here for its turn.
         """
@@ -144,7 +144,7 @@ class Read:
         self._look = now + (self._readers.most_s if self.long else LONG_S) - used
 
     def do(self) -> Any:
-        """The outcome: what the work returns or raises."""
+        """Do the work; returns its result, or its exception."""
         self._thread, self._began = threading.get_ident(), time.thread_time()
         try:
             with self._turns:
@@ -158,7 +158,7 @@ class Read:
 
 
 class Readers:
-    """`threads`: reads under way at most. `most_s`: processor time that one may take. Calls come from event loops."""
+    """The reader threads. `threads`: the most reads under way; `most_s`: processor time of one. For event loops."""
 
     def __init__(self, threads: int, most_s: float) -> None:
         self.most_s = most_s
@@ -174,11 +174,11 @@ class Readers:
 
     @property
     def aside(self) -> int:
-        """Reads that have stepped aside."""
+        """The number of reads that have stepped aside."""
         return len(self._aside)
 
     async def read(self, work: Callable[[Read], T], *, tenant: str, long: bool) -> T:
-        """What `work` returns, on one of the threads; if the caller is cancelled, it ends at its next question."""
+        """The result of `work` on one of the threads; if the caller is cancelled, it ends at its next question."""
         reading = Read(self, tenant, long, work)
         with self._lock:
             if self._closed:
@@ -195,7 +195,7 @@ class Readers:
             raise
 
     def step_aside(self, reading: Read) -> None:
-        """A read under way has become long: it goes on at once if a place for long reads is free, else it waits."""
+        """Make a read that runs a long one: it goes on at once if a place for long reads is free, else it waits."""
         with self._lock:
             reading.long = True
             if self._long < self._long_places:
@@ -228,7 +228,7 @@ class Readers:
             thread.join()
 
     def _forget(self, reading: Read) -> None:
-        """Nobody waits for a read any more."""
+        """Drop a read whose caller has left."""
         with self._lock:
             waited = (self._long_line if reading.long else self._quick_line).remove(reading)
             reading.gone = True
@@ -236,7 +236,7 @@ class Readers:
                 self._drop(reading)
 
     def _drop(self, reading: Read) -> None:
-        """A read that was taken out of its line will not be done; one that had stepped aside ends by itself."""
+        """Drop a read that was taken out of its line; if it had stepped aside, it ends by itself."""
         reading.gone = True
         if reading.turn is not None:
             self._resume(reading)
@@ -250,7 +250,7 @@ class Readers:
         reading.turn.set()
 
     def _call_thread(self) -> None:
-        """Have a thread look at the lines."""
+        """Wake or start a thread that looks at the lines."""
         if self._idle:
             self._lock.notify()
         elif len(self._threads) < self._places + len(self._aside):
@@ -259,7 +259,7 @@ class Readers:
             thread.start()
 
     def _live(self) -> None:
-        """One thread: read after read."""
+        """The body of a thread: read after read."""
         while (reading := self._wait()) is not None:
             outcome = reading.do()
             with self._lock:
@@ -271,7 +271,7 @@ class Readers:
             del reading, outcome  # an answer must not live as long as an idle thread
 
     def _wait(self) -> Read | None:
-        """The next read, or None: this thread is over."""
+        """Wait for the next read; None ends this thread."""
         with self._lock:
             while (reading := self._next()) is None:
                 if self._closed or len(self._threads) > self._places + len(self._aside):
@@ -285,7 +285,7 @@ class Readers:
             return reading
 
     def _next(self) -> Read | None:
-        """The read whose turn it is; those that had stepped aside go on in their own threads."""
+        """The read whose turn it is; reads that had stepped aside go on in their own threads."""
         while self._under_way < self._places:
             lines = [line for line in (self._quick_line, self._long_line) if line]
             if self._long >= self._long_places and self._long_line in lines:
@@ -303,7 +303,7 @@ class Readers:
 
 
 class _ReadLine:
-    """Reads that wait: of each tenant those that came first, tenants in turns."""
+    """Reads that wait: tenants take turns, and a tenant's oldest read is first."""
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, deque[Read]] = OrderedDict()
@@ -313,14 +313,14 @@ class _ReadLine:
 
     @property
     def first(self) -> Read:
-        """Whose turn it is; there must be one."""
+        """The read whose turn it is; the line must not be empty."""
         return next(iter(self._tenants.values()))[0]
 
     def put(self, reading: Read) -> None:
         self._tenants.setdefault(reading.tenant, deque()).append(reading)
 
     def take(self) -> Read:
-        """The first leaves the line, and its tenant goes to the end."""
+        """Take the first read; its tenant goes to the end."""
         tenant, waiting = next(iter(self._tenants.items()))
         reading = waiting.popleft()
         if waiting:
@@ -330,7 +330,7 @@ class _ReadLine:
         return reading
 
     def remove(self, reading: Read) -> bool:
-        """Take a read out; whether it was there."""
+        """Take a read out; returns whether it was in the line."""
         waiting = self._tenants.get(reading.tenant)
         if waiting is None or reading not in waiting:
             return False
@@ -340,10 +340,10 @@ class _ReadLine:
         return True
 
     def drain(self) -> list[Read]:
-        """All of them; the line is empty then."""
-        everyone = [reading for waiting in self._tenants.values() for reading in waiting]
+        """Take all reads; the line is empty then."""
+        reads = [reading for waiting in self._tenants.values() for reading in waiting]
         self._tenants.clear()
-        return everyone
+        return reads
 
 
 def _used_up(used: float, limit: float) -> ResourceExhausted:

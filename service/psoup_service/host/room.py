@@ -1,13 +1,13 @@
-"""How much may be under way: a count of unanswered commands and a sum of bytes not yet applied.
+"""The limit on work under way: a count of unanswered commands and a sum of bytes not yet applied.
 
     enter ──> [ waiting | being prepared ] ──> answered ──> [ queued for the writer ] ──> applied
               '------- pending --------'
               '-------------------------- bytes ----------------------------------'
 
-Past a limit a caller is refused, or waits in line as long as it is willing to: those who came first enter first, so
-the order of calls is the order of commands. One command larger than all the bytes enters when it is alone. How large
-each kind of command is, whether it fills the disk, and whose order it must keep is told here, once for all commands:
-the type checker fails if one is forgotten.
+Past a limit a caller is refused, or waits in line up to its patience: the first caller enters first, so the order of
+calls is the order of commands. A command larger than all the bytes enters when it is alone. The size of each kind of
+command, whether it fills the disk, and the stream whose order it must keep are defined here, once for all commands: the
+type checker fails if a kind is forgotten.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ StreamKey = tuple[str, str]
 """A tenant, and the name of its stream in lower case."""
 
 COMMAND_BYTES = 1_000
-"""Room that a command takes beside its tuples and its text."""
+"""Room of a command beside its tuples and its text."""
 ROW_BYTES = 64
-"""Bytes that the parameters of a query take, about."""
+"""Room of the parameters of a query, about."""
 
 
 def size_of(command: Command) -> int:
-    """Bytes of room that a command takes."""
+    """The room that a command takes, in bytes."""
     match command:
         case Push():
             return COMMAND_BYTES + int(command.table.get_total_buffer_size())
@@ -63,7 +63,7 @@ def size_of(command: Command) -> int:
 
 
 def grows(command: Command) -> bool:
-    """Whether a store without room refuses a command; to drop and to unregister is the way out of that."""
+    """Whether a store without room refuses a command; dropping and unregistering are the way out."""
     match command:
         case Push() | Register() | RegisterMany() | CreateStream() | Attach():
             return True
@@ -85,12 +85,12 @@ def stream_of(command: Command) -> StreamKey | None:
 
 
 RETRY_AFTER_MS = 50
-"""What a refused caller is told to wait; a run of the writer takes some milliseconds."""
+"""The wait that a refused caller is told; a run of the writer takes some milliseconds."""
 
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """A caller in line; `entered` once there was room for it."""
+    """A caller in line; `entered`: it was given room."""
 
     size: int
     turn: asyncio.Future[None]
@@ -98,25 +98,25 @@ class _Waiter:
 
 
 class TakenRoom:
-    """Room that was taken, and is given back once: by `release`, or by whoever takes it over. Any thread."""
+    """Room that was taken, and is given back once: by `release`, or by the code that takes it over. Any thread."""
 
     def __init__(self, room: Room, size: int) -> None:
         self._room: Room | None = room
         self.size = size
 
     def grow(self, size: int) -> None:
-        """Take `size` bytes more, whether they are there or not: what could not be known before."""
+        """Take `size` bytes more, even past the limit, for a size that could not be known before."""
         if self._room is not None and size > 0:
             self._room.leave(0, -size)
             self.size += size
 
     def take_over(self) -> int:
-        """The size, which the caller gives back from now on."""
+        """The size, which the caller must give back from now on."""
         self._room = None
         return self.size
 
     def release(self) -> None:
-        """Give it back; harmless if that has happened, or if it was taken over."""
+        """Give the room back; harmless if it was given back or taken over before."""
         room, self._room = self._room, None
         if room is not None:
             room.leave(1, self.size)
@@ -131,7 +131,7 @@ class Room:
         self._commands = 0
         self._bytes = 0
         self._line: deque[_Waiter] = deque()
-        self._resuming = 0  # let in from the line, but their tasks have not run yet: nobody may overtake them
+        self._resuming = 0  # let in from the line, but their tasks have not run yet: no caller may overtake them
         self._closed: Callable[[], PSoupError] | None = None
 
     @property
@@ -171,7 +171,7 @@ class Room:
         self._resume()
 
     def try_enter(self, size: int) -> bool:
-        """Take room if it is there and nobody waits for it; whether it was."""
+        """Take room if there is some and no caller waits for it; returns whether it was taken."""
         with self._lock:
             if self._closed is not None or self._line or self._resuming or not self._fits(size):
                 return False
@@ -179,12 +179,12 @@ class Room:
             return True
 
     async def place(self, size: int, patience: float) -> TakenRoom:
-        """As `enter`; what was taken is an object that gives it back."""
+        """Take room as `enter` does; returns an object that gives it back."""
         await self.enter(size, patience)
         return TakenRoom(self, size)
 
     def leave(self, commands: int, size: int) -> None:
-        """Give back room, and let in who fits now."""
+        """Give back room, and let in the callers that fit now."""
         with self._lock:
             self._commands -= commands
             self._bytes -= size
@@ -192,7 +192,7 @@ class Room:
         deliver(entered)
 
     def close(self, error: Callable[[], PSoupError]) -> None:
-        """Refuse everybody from now on, those in line too."""
+        """Refuse all callers from now on, those in line too."""
         with self._lock:
             self._closed = error
             refused: list[Outcome] = [(waiter.turn, error()) for waiter in self._line]
@@ -210,7 +210,7 @@ class Room:
         return entered
 
     def _resume(self) -> None:
-        """The task of somebody let in runs again; who came meanwhile had to join the line, and may fit."""
+        """Count a caller whose task runs again; callers that joined the line meanwhile may fit now."""
         with self._lock:
             self._resuming -= 1
             entered = self._admit()

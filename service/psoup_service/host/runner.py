@@ -2,8 +2,8 @@
 
     run([t0, t1, t2])    t1, t2 are taken by the threads of the pool, t0 is done by the caller, who then waits
 
-Tasks are kernels that release the GIL and write disjoint ranges. With one thread it is the engine's own serial runner.
-A thread waits at a lock of its own: it is at work 40 microseconds after the call, where an executor took 60.
+Tasks are kernels that release the GIL and write disjoint ranges. With one thread the pool works like the engine's
+serial runner. A thread waits at a lock of its own: it works 40 microseconds after the call, where an executor took 60.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Task = Callable[[], None]
 class TaskPool:
     """Runs tasks on `threads` threads, the caller's included. Call the object itself; `close` it at the end.
 
-    For one caller at a time: another's tasks are done by himself.
+    For one caller at a time: another caller does its tasks by itself.
     """
 
     def __init__(self, threads: int) -> None:
@@ -28,7 +28,7 @@ class TaskPool:
         self._workers = [_RunnerThread(number) for number in range(threads - 1)]
 
     def __call__(self, tasks: Sequence[Task]) -> None:
-        """Run all of `tasks`; the first exception, in their order, is raised after all have ended."""
+        """Run all of `tasks`; raises the first exception, in the order of tasks, after all have ended."""
         errors: list[BaseException | None] = [None] * len(tasks)
         if len(tasks) < 2 or not self._workers or not self._taken.acquire(blocking=False):
             _do(tasks, range(len(tasks)), errors)
@@ -42,7 +42,7 @@ class TaskPool:
                 raise error
 
     def _share(self, tasks: Sequence[Task], errors: list[BaseException | None]) -> None:
-        """Task k is thread k's, modulo the threads; the caller is thread 0."""
+        """Run task k on thread k, modulo the threads; the caller is thread 0."""
         busy = self._workers[: len(tasks) - 1]
         for number, worker in enumerate(busy, 1):
             worker.begin(tasks, range(number, len(tasks), self.threads), errors)
@@ -61,7 +61,7 @@ class TaskPool:
 
 
 class _RunnerThread:
-    """A thread that does what it is given, again and again."""
+    """A thread that runs shares of tasks, one after the other."""
 
     def __init__(self, number: int) -> None:
         self._go, self.done = threading.Lock(), threading.Lock()
@@ -72,7 +72,7 @@ class _RunnerThread:
         self._thread.start()
 
     def begin(self, tasks: Sequence[Task], mine: range, errors: list[BaseException | None]) -> None:
-        """Do some of the tasks; `done` is released after."""
+        """Run some of the tasks; `done` is released afterwards."""
         self._work = tasks, mine, errors
         self._go.release()
 
@@ -93,7 +93,7 @@ class _RunnerThread:
 
 
 def _do(tasks: Sequence[Task], mine: range, errors: list[BaseException | None]) -> None:
-    """Each of the tasks is tried, whatever became of those before."""
+    """Run each of the tasks, also after one has failed."""
     for number in mine:
         try:
             tasks[number]()

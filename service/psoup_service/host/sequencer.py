@@ -1,15 +1,15 @@
-"""The first stage: commands become events, in one order, on the log, acknowledged.
+"""The first stage, which turns commands into events, in one order, logs and acknowledges them.
 
-    line     c1 c2 c3 c4 | c5 …            one group: whatever waits now, for at most `GROUP_SECONDS` of preparing
-             prepare each, in order        refusals cost nobody else anything, and are told at once
+    line     c1 c2 c3 c4 | c5 …            one group: all commands that wait, for at most `GROUP_SECONDS` of preparing
+             prepare each, in order        refusals are answered at once, and do not affect other commands
                                            (small pushes that follow each other: together, if none is refused;
-                                           they wait for what is being written, so more of them are together)
+                                           they wait while a group is written, so more of them are together)
              hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
              P7                            a large push is a group of its own, one at a time; so is a pause
-    binder   r6                            a registration that takes long is bound beside, and comes back to be decided
+    binder   r6                            a long registration is bound beside, and comes back to be decided
 
-It alone owns admission, so admission runs ahead of what is logged, and further ahead of what is applied. If the log
-fails, nothing of the group is acknowledged and the stage ends: admission already counts events that nobody knows.
+The sequencer alone owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
+fails, nothing of the group is acknowledged and the stage ends: admission already counts events that are lost.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store
 
 GROUP_SECONDS = 0.005
-"""After so much preparing a group is closed, so that many registrations do not hold back the answers to pushes."""
+"""Time of preparing after which a group is closed: many registrations must not hold back the answers to pushes."""
 
 MOST_BINDINGS = 3
 """A registration whose streams are changed again and again while it is bound is refused after so many times."""
 
 
 class Sequencer(StageThread):
-    """Prepares, logs, acknowledges. `error` makes what the commands get that come too late."""
+    """Prepares, logs, acknowledges. `error` makes the errors of commands that come too late."""
 
     def __init__(
         self,
@@ -68,25 +68,25 @@ class Sequencer(StageThread):
         self._error = error
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._taken = 0
-        """Commands that were taken up."""
+        """The number of commands that were taken up."""
         self.binder = BindingThread(lambda: self._taken, failed)
         self.jumps = Jumps()
         self._beside = 0
-        """Submissions that the binder has."""
+        """The number of submissions that the binder has."""
         self._line = CommandLine()
         self._pauses: deque[Pause] = deque()
-        """That were asked for; before the next large push."""
+        """Pauses that maintenance asked for; they come before the next large push."""
         self._group: list[Submission] = []
         self._ended = False
 
     @property
     def groups(self) -> int:
-        """Groups that are logged."""
+        """The number of groups that were logged."""
         return self._committer.groups
 
     @property
     def events(self) -> int:
-        """Events that are logged."""
+        """The number of events that were logged."""
         return self._committer.events
 
     def start(self) -> None:
@@ -97,14 +97,14 @@ class Sequencer(StageThread):
         super().start()
 
     def stop(self, *, finish: bool) -> None:
-        """End after the work in hand, or (`finish`) after the last command that waits is answered."""
+        """End after the work in hand, or (`finish`) once the last waiting command is answered."""
         super().stop(finish=finish)
         if not finish:
             self.binder.stop(finish=False)
             self._committer.stop(finish=False)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for all threads."""
+        """Wait for all threads; returns whether they have ended."""
         end = None if timeout is None else time.monotonic() + timeout
         ended = super().join(timeout)
         for stage in (self.binder, self._committer):
@@ -112,7 +112,7 @@ class Sequencer(StageThread):
         return ended
 
     def put(self, submission: Submission) -> None:
-        """Take a command in, to be answered later. From any thread."""
+        """Queue a command; it is answered later. From any thread."""
         with self.condition:
             if not self._ended:
                 self._line.put(submission)
@@ -122,7 +122,8 @@ class Sequencer(StageThread):
         self._refuse([submission])
 
     def pause(self) -> Pause:
-        """A context in which no large push is written; small ones wait for it, and it for those that are there.
+        """A context in which no large push is written. It waits for the small pushes before it, and later ones wait for
+        it.
 
         From any thread but those of this stage.
         """
@@ -136,7 +137,7 @@ class Sequencer(StageThread):
         return pause
 
     def _come_back(self, submission: Submission) -> None:
-        """A submission has been bound, or given up; it has waited, and is next. From the binder's thread."""
+        """Take back a submission that was bound, or given up; it has waited, and is next. From the binder's thread."""
         with self.condition:
             self._beside -= 1
             if not self._ended:
@@ -146,14 +147,14 @@ class Sequencer(StageThread):
         self._refuse([submission])
 
     def wait_for_work(self) -> bool:
-        """As every stage; to finish means to wait for what the binder has, too."""
+        """As for every stage; finishing also waits for the submissions that the binder has."""
         with self.condition:
             while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
                 self.condition.wait()
             return self.has_work() and (self._finishing or not self._stopping)
 
     def has_work(self) -> bool:
-        """Whether commands wait. A small push does so while something is written: others will be in its event."""
+        """Whether commands may be taken. A small push waits while a group is written: others will join its event."""
         if self._stopping:
             return bool(self._line or self._pauses)
         return self._may_take_quick() or self._may_pause() or self._line.may_take_large(self._committer.writing_large)
@@ -175,7 +176,7 @@ class Sequencer(StageThread):
             self._process()
 
     def wind_up(self) -> None:
-        """Refuse what still waits, and the group at which a defect struck; the committer ends after this thread."""
+        """Refuse waiting commands, and the group at which a defect struck; the committer ends after this thread."""
         with self.condition:
             self._ended = True
             left = [*self._group, *self._line.drain()]
@@ -199,7 +200,7 @@ class Sequencer(StageThread):
             self._prepare_group(self._large_one())
 
     def _quick_ones(self) -> Iterator[list[Submission]]:
-        """What is prepared together, one after the other, until a group has taken long enough."""
+        """Quick commands to prepare together, one list after the other, until the group has taken long enough."""
         if not self._may_take_quick():
             return
         end = time.perf_counter() + GROUP_SECONDS
@@ -218,7 +219,7 @@ class Sequencer(StageThread):
             return take()
 
     def _prepare_group(self, takes: Iterator[list[Submission]]) -> None:
-        """Prepare them in order, tell those who are refused, and hand the others over as one group."""
+        """Prepare commands in order, answer those that are refused, and hand the others over as one group."""
         group, refused = CommitGroup(), list[tuple[Submission, PSoupError]]()
         for taken in takes:
             self._taken += len(taken)
@@ -234,12 +235,12 @@ class Sequencer(StageThread):
             self._committer.put(group)
 
     def _prepare_together(self, taken: list[Submission], group: CommitGroup) -> bool:
-        """One event for all, or False: then nothing has happened."""
+        """Prepare one event for all pushes; False if one is refused: nothing has changed then."""
         pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
         size = sum(submission.size for submission in taken)
         try:
             prepared = self._prepare(join(pushes), size)
-        except PSoupError:  # which of them is at fault is found when each is prepared alone
+        except PSoupError:  # the one at fault is found when each is prepared alone
             return False
         assert prepared.event is not None and isinstance(prepared.acknowledgement, PushAcknowledgement)
         answers = share(prepared.acknowledgement, pushes)
@@ -267,22 +268,22 @@ class Sequencer(StageThread):
             group.events.append((prepared.event, submission.size))
 
     def _put_beside(self, submission: Submission) -> bool:
-        """Give a registration that takes long to the binder, anew if its streams have changed; whether that was done.
+        """Give a long registration to the binder, again if its streams have changed; returns whether it was given.
 
         Raises what `binding` raises, and Unavailable if the caller has left meanwhile.
         """
-        known = submission.binding
-        if known is not None and submission.answer.cancelled():
+        bound = submission.binding
+        if bound is not None and submission.answer.cancelled():
             raise Unavailable("the caller has left", reason="CANCELLED")
-        if known is not None and (submission.bindings >= MOST_BINDINGS or self._admission.stands(known)):
+        if bound is not None and (submission.bindings >= MOST_BINDINGS or self._admission.stands(bound)):
             return False
         binding = self._admission.binding(submission.command)
         if binding is None:
             return False
         with self.condition:
             self._beside += 1
-        bound = replace(submission, binding=binding, bindings=submission.bindings + 1)
-        left, end = submission.answer.cancelled, partial(self._come_back, bound)
+        binding_submission = replace(submission, binding=binding, bindings=submission.bindings + 1)
+        left, end = submission.answer.cancelled, partial(self._come_back, binding_submission)
         self.binder.put(BindingJob(submission.sender, left, binding.advance, end))
         return True
 

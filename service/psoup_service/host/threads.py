@@ -1,10 +1,10 @@
-"""Threads beside those that answer, by what they are for: a crowd of one kind never keeps another waiting.
+"""Threads beside those that answer, by purpose: a crowd of one kind never keeps another kind waiting.
 
     life      start and stop of the service: must never wait behind work
-    jobs      directories of jobs: read, checked, taken in; seconds to minutes each
+    jobs      reading, checking and taking in directories of jobs; seconds to minutes each
     backup    the copy of the one backup that may run, and its files
 
-What the host's own threads do, and decoding, is elsewhere.
+The host's own threads and those that decode are elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """The pools of one service. `close` ends them after the work in hand, and waits for none but `life`."""
+    """The pools of one service. `close` ends them after the work in hand, and waits for `life` only."""
 
     def __init__(self) -> None:
         self.life = ThreadPoolExecutor(2, "psoup-life")
@@ -29,12 +29,12 @@ class Threads:
         self.backup = ThreadPoolExecutor(1, "psoup-backup")
 
     def close(self) -> None:
-        """Take nothing more; what waits is dropped."""
+        """Take no more work; waiting work is dropped."""
         for pool in (self.jobs, self.backup):
             pool.shutdown(wait=False, cancel_futures=True)
         self.life.shutdown()
 
 
 async def on(pool: ThreadPoolExecutor, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` returns, on a thread of `pool`."""
+    """The result of `work` on a thread of `pool`."""
     return await asyncio.get_running_loop().run_in_executor(pool, partial(work, *args, **kwargs))

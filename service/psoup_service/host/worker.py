@@ -1,12 +1,12 @@
-"""A thread with a name, a condition to sleep on, and an end; and how a thread tells the event loop what came out.
+"""A thread with a name, a condition to sleep on, and an end; and the way from a thread to futures of event loops.
 
     stop(finish=True)    end when there is no more work        stop(finish=False)    end after the work in hand
     deliver(outcomes)    many futures resolved with one wake-up of each loop
 
 Sequencer, writer and maintainer are such stages. A stage sleeps on its condition and nowhere else: no polling, no
 time-outs. An error that escapes `run` is a failure of the whole service, and is reported once. A wake-up costs a write
-to the loop's socket; a group of commands shares one. A future whose caller has gone, and a loop that is closed, are
-passed over: the outcome stands whether or not it is heard.
+to the loop's socket; a group of commands shares one. Futures whose caller has left, and closed loops, are skipped: the
+outcome stands all the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def deliver(outcomes: Iterable[Outcome]) -> None:
     for loop, group in by_loop.items():
         try:
             loop.call_soon_threadsafe(_resolve, group)
-        except RuntimeError:  # the loop is closed: nobody waits there any more
+        except RuntimeError:  # the loop is closed: no caller waits there any more
             continue
 
 
@@ -53,7 +53,7 @@ def _resolve(group: list[Outcome]) -> None:
 _log = logging.getLogger(__name__)
 
 Failure = Callable[[str], None]
-"""Told what went wrong, on the thread where it did."""
+"""Called with the reason of a failure, on the thread that failed."""
 
 _WAY_OUT = (
     "nothing that is on disk is lost: start the service again, which builds its memory anew from there; if that ends in"
@@ -62,7 +62,7 @@ _WAY_OUT = (
 
 
 def told(problem: BaseException) -> str:
-    """A failure as the operator reads it, with the way out if a check found a broken structure."""
+    """A failure in the operator's words, with the way out if a check found a broken structure."""
     return f"{problem}; {_WAY_OUT}" if isinstance(problem, Corrupt) else str(problem)
 
 
@@ -88,14 +88,14 @@ class StageThread(ABC):
             self.condition.notify_all()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds (None: without end) for the thread; whether it has ended, or never began."""
+        """Wait up to `timeout` seconds (None: without end) for the thread; returns whether it has ended."""
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def wait_for_work(self) -> bool:
-        """Sleep until there is work, and say whether to do it: False is the end of the thread."""
+        """Sleep until there is work; returns whether to do it: False ends the thread."""
         with self.condition:
             while not (self._stopping or self.has_work()):
                 self.condition.wait()
@@ -103,14 +103,14 @@ class StageThread(ABC):
 
     @abstractmethod
     def has_work(self) -> bool:
-        """Whether something waits to be done; called with the condition held."""
+        """Whether work waits; called with the condition held."""
 
     @abstractmethod
     def run(self) -> None:
         """The body of the thread."""
 
-    def wind_up(self) -> None:  # noqa: B027 - a hook that most stages need nothing of
-        """The last thing the thread does, also after a failure, which has been reported by then."""
+    def wind_up(self) -> None:  # noqa: B027 - a hook that most stages do not need
+        """Clean up at the end of the thread, also after a failure, which has been reported by then."""
 
     def _main(self) -> None:
         try:

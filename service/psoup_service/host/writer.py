@@ -3,8 +3,8 @@
     queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples
     results  of maintenance      installed between two runs, never in one
 
-After each run it says how far it is (`applied`), wakes who waited for that, gives the tuples' room back, and asks the
-engine for maintenance. Readers never wait for it: they have snapshots.
+After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, and asks
+the engine for maintenance. Readers never wait for the writer: they have snapshots.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 from psoup_service.turns import ShortTurns
 
 RUN_ROWS = 65_536
-"""Tuples after which a run is closed: larger ones gain nothing, and are published later."""
+"""Tuples after which a run is closed: larger runs gain nothing, and are published later."""
 RUN_EVENTS = 1_024
 """Events after which a run is closed."""
 
 
 class Writer(StageThread):
-    """Applies runs of events and installs results. `run`: the threads that help maintenance."""
+    """Applies runs of events and installs results of maintenance. `run`: the threads that help maintenance."""
 
     def __init__(
         self, engine: EnginePort[Any], room: Room, applied: int, failed: Failure, guard: Guard, run: Runner = serial
@@ -73,7 +73,7 @@ class Writer(StageThread):
         self._apply(run, 0)
 
     def put(self, events: Sequence[tuple[Event, int]]) -> None:
-        """Queue consecutive events with the bytes of room each gives back once applied. From any thread."""
+        """Queue consecutive events, each with the room in bytes to give back once it is applied. From any thread."""
         with self.condition:
             self._queue.extend(events)
             self.condition.notify()
@@ -85,7 +85,7 @@ class Writer(StageThread):
             self.condition.notify()
 
     def make_room(self, clock: int) -> None:
-        """Have tuples dropped that are past their retention at `clock`. From any thread."""
+        """Ask the writer to drop tuples past their retention at `clock`. From any thread."""
         with self.condition:
             self._clock = clock
             self.condition.notify()
@@ -114,7 +114,7 @@ class Writer(StageThread):
                 self._waiters.pop(ticket, None)
 
     def abandon(self, error: Callable[[], PSoupError]) -> None:
-        """Raise `error` in all who wait for a sequence, and in all who would."""
+        """Raise `error` in all callers that wait for a sequence, now and later."""
         with self.condition:
             self._over = error
             outcomes: list[Outcome] = [(reached, error()) for reached in self._waiters.values()]
@@ -183,7 +183,7 @@ class Writer(StageThread):
         self._tell()
 
     def _tell(self) -> None:
-        """What could not be evaluated stops nothing, but somebody should know."""
+        """Tell the guard about clauses that could not be evaluated and left the index."""
         news = self._engine.news()
         if news:
             self._guard.tell(news, self._engine.kept_out())
