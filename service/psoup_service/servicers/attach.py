@@ -1,9 +1,9 @@
-"""AttachService: directories of history, or of the next batch, become part of a stream.
+"""AttachService: attaching directories of history, or of the next batch, to a stream.
 
     Attach   would it be taken? ─> the files are taken in and read, on a thread ─> Attach, like any command
                                                 └── refused, or failed: they are given up
 
-A call that is cut off goes on to its end here: asked again, it says what became of it.
+A call that is cut off still runs to its end: the same call, asked again, returns its outcome.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
     async def BeginAttach(
         self, request: attach_pb2.BeginAttachRequest, context: Context
     ) -> attach_pb2.BeginAttachResponse:
-        """Say where, and up to when."""
+        """Return the folder for the job's directory, and the time up to which it may write."""
         tenant = self._backend.tenant(context)
-        done = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
-        view = (await self._backend.visible(done.sequence)).stream(request.stream, tenant)
+        acknowledgement = await self._submit(Command(request.stream, request.job, tenant=tenant, batch=_batch(request)))
+        view = (await self._backend.visible(acknowledgement.sequence)).stream(request.stream, tenant)
         folder = await on(self._backend.threads.jobs, self._backend.durable().incoming)
         return attach_pb2.BeginAttachResponse(
             folder=str(folder),
             stream_id=self._backend.ids.stream(view.stream_id),
             statement=view.sql,
-            bound=convert.timestamp(done.first_time),
-            watermark=convert.timestamp(done.watermark),
-            attached=done.duplicate,
-            last_batch=done.batch,
+            bound=convert.timestamp(acknowledgement.first_time),
+            watermark=convert.timestamp(acknowledgement.watermark),
+            attached=acknowledgement.duplicate,
+            last_batch=acknowledgement.batch,
         )
 
     async def Attach(self, request: attach_pb2.AttachRequest, context: Context) -> attach_pb2.AttachResponse:
@@ -73,29 +73,29 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             )
             chunks = adopted.chunks
             command = Command(request.stream, request.job, adopted.extent, chunks, view.stream_id, tenant, batch)
-            done, _ = await self._backend.change(command)
-            assert isinstance(done, AttachAcknowledgement)
-            return _response(done, extent.chunks, extent.rows)
+            acknowledgement, _ = await self._backend.change(command)
+            assert isinstance(acknowledgement, AttachAcknowledgement)
+            return _response(acknowledgement, extent.chunks, extent.rows)
         finally:
             await on(self._backend.threads.jobs, store.disown, *key)
             self._under_way.discard(key)
 
     async def _submit(self, command: Command) -> AttachAcknowledgement:
-        done = await self._backend.host.submit(command, patience=PATIENCE_S)
-        assert isinstance(done, AttachAcknowledgement)
-        return done
+        acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
+        assert isinstance(acknowledgement, AttachAcknowledgement)
+        return acknowledgement
 
 
 def _batch(request: attach_pb2.BeginAttachRequest | attach_pb2.AttachRequest) -> int | None:
     return request.batch if request.HasField("batch") else None
 
 
-def _response(done: AttachAcknowledgement, chunks: int = 0, rows: int = 0) -> attach_pb2.AttachResponse:
+def _response(acknowledgement: AttachAcknowledgement, chunks: int = 0, rows: int = 0) -> attach_pb2.AttachResponse:
     return attach_pb2.AttachResponse(
-        sequence=done.sequence,
-        duplicate=done.duplicate,
+        sequence=acknowledgement.sequence,
+        duplicate=acknowledgement.duplicate,
         chunks=chunks,
         rows=rows,
-        first_time=convert.timestamp(done.first_time),
-        watermark=convert.timestamp(done.watermark),
+        first_time=convert.timestamp(acknowledgement.first_time),
+        watermark=convert.timestamp(acknowledgement.watermark),
     )

@@ -1,4 +1,4 @@
-"""What every servicer is given: the host, the IDs of its incarnation, the limits, the metrics. One per service."""
+"""The parts that every servicer shares: the host, the IDs of its incarnation, the limits, the metrics."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ T = TypeVar("T")
 Context: TypeAlias = grpc.aio.ServicerContext
 
 PATIENCE_S = 5.0
-"""How long a command waits in line when the service is busy, before it is refused."""
+"""Seconds that a command waits in line when the service is busy, before it is refused."""
 
 _FEW = 64
-"""Parts of a reply (columns, IDs) that are made on the loop: a tenth of a millisecond."""
+"""The most parts of a reply (columns, IDs) that are made on the loop: a tenth of a millisecond."""
 
 _WAIT_S = 3_600.0
-"""Bound for waits that the call's own deadline ends sooner."""
+"""A bound for waits that the call's own deadline ends sooner."""
 
 
 MessageT = TypeVar("MessageT", bound=Message)
 
 
 def fitting(messages: Iterable[MessageT], max_bytes: int) -> list[MessageT]:
-    """The first messages, at least one if there is one: as many as have `max_bytes` together."""
+    """The first messages, as many as fit into `max_bytes`, and at least one if there is one."""
     fit: list[MessageT] = []
     room = max_bytes
     for message in messages:
@@ -67,15 +67,15 @@ class Backend:
     decoding: Decoding
 
     def tenant(self, context: Context) -> str:
-        """Whose call it is. There is one tenant until calls carry credentials."""
+        """The tenant of a call; there is one until calls carry credentials."""
         return DEFAULT_TENANT
 
     def check_stream(self, name: str) -> None:
-        """Raise NotFound for a stream that nobody has."""
+        """Raise NotFound for an unknown stream."""
         self.host.snapshot().stream(name, DEFAULT_TENANT)
 
     def durable(self) -> DurableStore:
-        """The store, for what needs a disk; FailedPrecondition without one."""
+        """The store on disk; raises FailedPrecondition without one."""
         if not isinstance(self.store, DurableStore):
             raise FailedPrecondition(
                 "this service keeps its data in memory only, and history is kept on disk; start it with --data-dir",
@@ -94,7 +94,7 @@ class Backend:
         return self.host.snapshot()
 
     async def reflecting(self, min_sequence: int) -> Snapshot:
-        """The snapshot that a read with this `min_sequence` wants: at once if it is 0."""
+        """The snapshot for a read with this `min_sequence`, at once if it is 0."""
         if min_sequence < 0:
             raise InvalidInput(f"min_sequence is {min_sequence}; events count from 1", field="min_sequence")
         return await self.visible(min_sequence)
@@ -102,10 +102,10 @@ class Backend:
     async def change(
         self, command: Command, place: TakenRoom | None = None, sender: str = ""
     ) -> tuple[Acknowledgement, Snapshot]:
-        """Submit a command that is no push, and wait until every call sees its effect."""
-        done = await self.host.submit(command, patience=PATIENCE_S, place=place, sender=sender)
-        return done, await self.visible(done.sequence)
+        """Submit a command other than a push, and wait until every call sees its effect."""
+        acknowledgement = await self.host.submit(command, patience=PATIENCE_S, place=place, sender=sender)
+        return acknowledgement, await self.visible(acknowledgement.sequence)
 
     async def made(self, parts: int, make: Callable[[Snapshot], T]) -> T:
-        """What `make` makes of the present snapshot: on a reader thread if it has many parts, some us each."""
+        """The result of `make` with the present snapshot: on a reader thread if it has many parts, some us each."""
         return make(self.host.snapshot()) if parts <= _FEW else await self.host.read(make)

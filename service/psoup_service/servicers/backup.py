@@ -3,7 +3,7 @@
     Backup   freeze (a thread) ─> plan ─> file, content, content … ─> file …      the client's pace is the pace
 
 One message of content is in memory at a time. The copy on the service's disk goes when the call ends, however it ends;
-as each backup has one, there is one at a time, and one that stalls is ended.
+as each backup has a copy, one backup runs at a time, and a stalled backup is ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import Frozen
 
 LEAST_PACE = 256 * 1024
-"""Bytes a second that a client takes at least, after a grace."""
+"""The least bytes a second that a client must take, after a grace."""
 
 
 class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
@@ -65,7 +65,7 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
                 freezing.add_done_callback(self._give_up)
 
     def _give_up(self, freezing: asyncio.Future[Frozen]) -> None:
-        """Remove the copy, also one that is still being made when its call is cancelled; then another may run."""
+        """Remove the copy, also if it is still being made when its call is cancelled; then another backup may run."""
         if freezing.cancelled() or freezing.exception() is not None:
             self._current = None
             return
@@ -78,14 +78,14 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
 
 
 class Pace:
-    """Ends a backup whose client takes a little now and then: it keeps others waiting, and a copy on the disk."""
+    """Ends a backup whose client takes too little: others wait for it, and it holds a copy on the disk."""
 
     def __init__(self, now: Callable[[], float], grace: float) -> None:
         self._now = now
         self._end = now() + grace
 
     def moved(self, size: int) -> None:
-        """Raise Unavailable if so much came too late."""
+        """Count `size` bytes that the client took; raises Unavailable if they came too late."""
         self._end += size / LEAST_PACE
         if self._now() > self._end:
             raise Unavailable(

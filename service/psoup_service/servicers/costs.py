@@ -1,4 +1,4 @@
-"""The part of QueryService that looks at many queries at once: what each costs, and which matched some tuples."""
+"""The part of QueryService about many queries at once: their costs, and their matches of given tuples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CostCalls:
     async def TopQueries(
         self, request: queries_pb2.TopQueriesRequest, context: Context
     ) -> queries_pb2.TopQueriesResponse:
-        """The dearest queries."""
+        """The queries of the highest cost."""
         backend, tenant = self._backend, self._backend.tenant(context)
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
@@ -60,9 +60,9 @@ class CostCalls:
             )
             room, end = backend.limits.answer_bytes, 0.0
             for tuple_id, queries in zip(asked, found, strict=True):
-                one = reply.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
-                one.query_ids.extend(map(backend.ids.query, queries[:limit]))
-                room -= one.ByteSize()
+                entry = reply.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
+                entry.query_ids.extend(map(backend.ids.query, queries[:limit]))
+                room -= entry.ByteSize()
                 end = end or time.perf_counter() + _MATCHES_S  # the first one finds the clauses for all
                 if room <= 0 or time.perf_counter() > end:
                     break

@@ -1,7 +1,7 @@
 """CoverService: queries evaluated by a job over chunks on disk.
 
-BeginCover   which chunks lack them, on a reader thread, as that may wait for the disk
-Cover        the job's files are taken in on a thread; no event, as no answer changes
+BeginCover   finds the chunks that lack them, on a reader thread, as that may wait for the disk
+Cover        takes the job's files in, on a thread; no event, as no answer changes
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         self._backend = backend
 
     async def BeginCover(self, request: cover_pb2.BeginCoverRequest, context: Context) -> cover_pb2.BeginCoverResponse:
-        """Say what is to be done, and where."""
+        """Return the chunks to evaluate, and the folder for the job's directory."""
         if not 0 < len(request.query_ids) <= MOST_QUERIES:
             raise InvalidInput(
                 f"query_ids has {len(request.query_ids):,} IDs; 1 to {MOST_QUERIES:,} go in one job, the others in"
@@ -40,7 +40,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
 
         def plan(snapshot: Snapshot) -> cover_pb2.BeginCoverResponse:
             records = [self._record(snapshot, name, tenant) for name in request.query_ids]
-            other = next((one for one in records if one.stream_id != records[0].stream_id), None)
+            other = next((record for record in records if record.stream_id != records[0].stream_id), None)
             view = snapshot.by_id[records[0].stream_id]
             if other is not None:
                 raise InvalidInput(
@@ -48,7 +48,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
                     " covers those of one stream",
                     field="query_ids",
                 )
-            clauses = [snapshot.clause(one.sqc_id) for one in records]
+            clauses = [snapshot.clause(record.sqc_id) for record in records]
             chunks = lacking(view, [clause for clause in clauses if clause.factors])
             return cover_pb2.BeginCoverResponse(
                 folder=str(folder),
@@ -74,7 +74,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
 
         def work() -> TakenCover:
-            """What was found for queries that are gone goes."""
+            """Remove the covers of queries that are gone, and take the new one in."""
             queries = self._backend.host.snapshot().queries
             store.prune_covers(lambda number: queries.get(number) is not None)
             return store.cover(directory, chunks, self._backend.host.next_query)

@@ -3,8 +3,8 @@
     PushStream   reader:  read ─ decode ─ submit ──> [ in the order sent, at most n waiting ] ──> replies
                           (the next batch is read while earlier ones are being logged)
 
-What a batch may take, and where it is decoded, is `decoding`'s. With a producer the host may hold
-several batches of a stream, as a refused one leaves a gap in the numbers; without, each waits for the one before.
+`decoding` says what a batch may take and where it is decoded. With a producer the host may hold several batches of a
+stream, as a refused batch leaves a gap in the numbers; without a producer, each batch waits for the one before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from psoup_service.wire import convert
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """What the batches of one PushStream have in common."""
+    """The fields that the batches of one PushStream have in common."""
 
     stream: str
     producer: str
@@ -41,24 +41,24 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         self._backend = backend
 
     async def Push(self, request: ingest_pb2.PushRequest, context: Context) -> ingest_pb2.PushResponse:
-        """One batch."""
+        """Push one batch."""
         sender = _Sender(request.stream, request.producer, request.epoch, request.since)
         payload = request.arrow_ipc  # each look at the field copies it
         command, place = await self._command(sender, request.number, payload, context)
-        done = await self._submit(command, place, len(payload))
+        acknowledgement = await self._submit(command, place, len(payload))
         return ingest_pb2.PushResponse(
-            sequence=done.sequence,
-            accepted=done.accepted,
-            late=done.late,
-            ahead=done.ahead,
-            watermark=convert.timestamp(done.watermark),
-            duplicate=done.duplicate,
+            sequence=acknowledgement.sequence,
+            accepted=acknowledgement.accepted,
+            late=acknowledgement.late,
+            ahead=acknowledgement.ahead,
+            watermark=convert.timestamp(acknowledgement.watermark),
+            duplicate=acknowledgement.duplicate,
         )
 
     async def PushStream(
         self, requests: AsyncIterator[ingest_pb2.PushStreamRequest], context: Context
     ) -> AsyncIterator[ingest_pb2.PushStreamResponse]:
-        """Batches through a pipeline; see the module."""
+        """Push batches through a pipeline; see the module."""
         waiting: asyncio.Queue[tuple[int, asyncio.Future[PushAcknowledgement]] | None]
         waiting = asyncio.Queue(self._backend.limits.pipelined_batches)
         reader = asyncio.create_task(self._feed(requests, waiting, context))
@@ -67,18 +67,18 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             while (entry := await waiting.get()) is not None:
                 number, future = entry
                 try:
-                    done = await future
+                    acknowledgement = await future
                 except PSoupError as error:
                     error.facts = {"number": str(number), "index": str(index), **error.facts}
                     raise
                 yield ingest_pb2.PushStreamResponse(
                     number=number,
-                    sequence=done.sequence,
-                    accepted=done.accepted,
-                    late=done.late,
-                    ahead=done.ahead,
-                    watermark=convert.timestamp(done.watermark),
-                    duplicate=done.duplicate,
+                    sequence=acknowledgement.sequence,
+                    accepted=acknowledgement.accepted,
+                    late=acknowledgement.late,
+                    ahead=acknowledgement.ahead,
+                    watermark=convert.timestamp(acknowledgement.watermark),
+                    duplicate=acknowledgement.duplicate,
                 )
                 index += 1
             await reader
@@ -91,15 +91,17 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             await asyncio.gather(reader, return_exceptions=True)
 
     async def Heartbeat(self, request: ingest_pb2.HeartbeatRequest, context: Context) -> ingest_pb2.HeartbeatResponse:
-        """A promise about time."""
+        """Raise the watermark by a promise about time."""
         if not request.HasField("time"):
             raise InvalidInput("time is not set; say below which time no tuple will come", field="time")
         time = convert.microseconds("time", request.time)
-        done = await self._backend.host.submit(
+        acknowledgement = await self._backend.host.submit(
             commands.Heartbeat(request.stream, time, self._backend.tenant(context)), patience=PATIENCE_S
         )
-        assert isinstance(done, HeartbeatAcknowledgement)
-        return ingest_pb2.HeartbeatResponse(sequence=done.sequence, watermark=convert.timestamp(done.watermark))
+        assert isinstance(acknowledgement, HeartbeatAcknowledgement)
+        return ingest_pb2.HeartbeatResponse(
+            sequence=acknowledgement.sequence, watermark=convert.timestamp(acknowledgement.watermark)
+        )
 
     async def _feed(
         self,
@@ -151,19 +153,19 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         return push, decoded.place
 
     async def _submit(self, command: commands.Push, place: TakenRoom, size: int) -> PushAcknowledgement:
-        done = await self._backend.host.submit(command, place=place)
-        assert isinstance(done, PushAcknowledgement)
-        self._backend.metrics.pushed(done, size)
-        return done
+        acknowledgement = await self._backend.host.submit(command, place=place)
+        assert isinstance(acknowledgement, PushAcknowledgement)
+        self._backend.metrics.pushed(acknowledgement, size)
+        return acknowledgement
 
 
 def _leave(place: TakenRoom, _: asyncio.Future[PushAcknowledgement]) -> None:
-    """A task that is cancelled before it begins has submitted nothing."""
+    """Give the room back: a task that was cancelled before it began has submitted nothing."""
     place.release()
 
 
 def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) -> _Sender:
-    """The sender of this message: the first one says it, later ones leave it out or repeat it."""
+    """The sender of a message: the first message says it, later ones leave it out or repeat it."""
     given = _Sender(request.stream, request.producer, request.epoch, request.since)
     if sender is None:
         return given

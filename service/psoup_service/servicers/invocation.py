@@ -1,4 +1,4 @@
-"""The invoking half of QueryService: the answer in one message, in pieces, or as pages of rows.
+"""The invoking half of QueryService: answers in one message, in pieces, or as pages of rows.
 
     Invoke        on the loop if it is expected to be quick and nothing must be read from disk (the common case), else
                   on a reader thread
@@ -6,8 +6,9 @@
     InvokeStream  piece by piece on a reader thread; the client's pace is the pace
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
-Where an invocation of the query's own window runs is decided by what the last one cost, and by how its window has grown
-since (`psoup_service.host.expectations`). An invocation ends with its call: at the next chunk if the caller has left.
+The cost of the last invocation, and the growth of the window since, decide where an invocation of the query's own
+window runs (`psoup_service.host.expectations`). An invocation ends with its call: at the next chunk if the caller has
+left.
 """
 
 from __future__ import annotations
@@ -215,14 +216,14 @@ def other_window(text: str) -> WindowClause | None:
 
 
 async def instant(backend: Backend, request: Request | queries_pb2.InvokeManyRequest | Question) -> int | None:
-    """Wait for a request's `min_sequence`; its `as_of`, if it is set."""
+    """Wait for a request's `min_sequence`; returns its `as_of`, if it is set."""
     as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
     await backend.reflecting(request.min_sequence)
     return as_of
 
 
 def most_bytes(asked: int, limits: Limits) -> int:
-    """Bytes that an answer in one message may have, of which a request `asked` for so many."""
+    """The most bytes of an answer in one message, for a request that `asked` for so many."""
     if asked < 0:
         raise InvalidInput(f"max_bytes is {asked}; it must not be negative", field="max_bytes")
     return min(asked or _DEFAULT_BYTES, limits.answer_bytes)
@@ -231,7 +232,7 @@ def most_bytes(asked: int, limits: Limits) -> int:
 async def in_pieces(
     backend: Backend, tenant: str, make: Callable[[Snapshot, ReadBudget], Answer], kind: type[answers.Piece]
 ) -> AsyncGenerator[answers.Piece]:
-    """The messages of what `make` answers: made one after the other on reader threads, as the client takes them."""
+    """The messages of the answer of `make`, made one after the other on reader threads, as the client takes them."""
     budget, pin = backend.host.budget(), None
     try:
         answer = await backend.host.evaluate(
@@ -277,7 +278,7 @@ def _some(
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Which rows; `expected` is the likeness of the answer on the first page."""
+    """The rows of a page; `expected`: the likeness of the answer on the first page."""
 
     rows: int
     max_bytes: int
@@ -314,7 +315,7 @@ def _page(
 
 
 def _likeness(answer: Answer) -> str:
-    """Equal as long as the answer at one NOW has not changed: its first and last match, and how many there are.
+    """A text that is equal while the answer at one NOW is unchanged: its first and last match, and their number.
 
     At one NOW tuples only join an answer behind its last match, or leave it before its first.
     """
@@ -322,7 +323,7 @@ def _likeness(answer: Answer) -> str:
 
 
 def _fingerprint(request: queries_pb2.InvokeRowsRequest) -> str:
-    """Identifies everything in a request that shapes the answer."""
+    """A digest of all fields of a request that shape the answer."""
     same = queries_pb2.InvokeRowsRequest()
     same.CopyFrom(request)
     same.ClearField("page_size")

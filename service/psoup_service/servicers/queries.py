@@ -1,4 +1,4 @@
-"""QueryService: register, list, unregister, explain, and what a tuple matched. Invocation is in `invocation`."""
+"""QueryService: registering, listing, unregistering, explaining, and matches of a tuple; see also `invocation`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PAGE, _MAX_PAGE = 100, 1_000
 _MATCHES, _MAX_MATCHES = 1_000, 10_000
 _MAX_REQUEST_ID = 256
 _MAX_SPANS = 1_000
-"""Parts of the archive that Explain names one by one."""
+"""The most parts of the archive that Explain names one by one."""
 
 
 class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer):
@@ -44,7 +44,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         self._backend = backend
 
     async def Register(self, request: queries_pb2.RegisterRequest, context: Context) -> queries_pb2.RegisterResponse:
-        """Register, and wait until it is visible."""
+        """Register a query, and wait until it is visible."""
         backend, tenant = self._backend, self._backend.tenant(context)
         if len(request.request_id.encode()) > _MAX_REQUEST_ID:
             raise InvalidInput(
@@ -148,7 +148,8 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             found = list_queries(
                 snapshot, tenant=tenant, after=after, limit=most, stream=stream, labels=labels, budget=budget
             )
-            queries = fitting((convert.query(one, backend.ids) for one in found[:size]), backend.limits.answer_bytes)
+            records = (convert.query(record, backend.ids) for record in found[:size])
+            queries = fitting(records, backend.limits.answer_bytes)
             token = ""
             if len(found) > len(queries):
                 token = page_token("queries", after=found[len(queries) - 1].query_id, stream=shown)
@@ -159,7 +160,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
     async def Unregister(
         self, request: queries_pb2.UnregisterRequest, context: Context
     ) -> queries_pb2.UnregisterResponse:
-        """Forget, and wait until nobody sees it any more."""
+        """Unregister a query, and wait until no call sees it any more."""
         backend = self._backend
         try:
             with naming(request.query_id):
@@ -215,7 +216,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
     async def WaitForSequence(
         self, request: queries_pb2.WaitForSequenceRequest, context: Context
     ) -> queries_pb2.WaitForSequenceResponse:
-        """Read your own writes."""
+        """Wait until reads show an acknowledged event."""
         if request.sequence < 0:
             raise InvalidInput(f"sequence is {request.sequence}; events count from 1", field="sequence")
         snapshot = await self._backend.visible(request.sequence)
@@ -230,7 +231,7 @@ def check_one(rows: int) -> None:
 
 @contextmanager
 def naming(query_id: str) -> Iterator[None]:
-    """The engine knows queries by number; the client is told of its own ID."""
+    """A context in which NotFound gets the client's query ID instead of the engine's number."""
     try:
         yield
     except NotFound as problem:
@@ -241,7 +242,7 @@ def naming(query_id: str) -> Iterator[None]:
 
 @contextmanager
 def naming_requests(ids: Ids) -> Iterator[None]:
-    """As `naming`, of the query for which a request ID or a key was used before."""
+    """A context like `naming`, for conflicts with the query that used a request ID or a key before."""
     try:
         yield
     except Conflict as problem:
@@ -258,12 +259,12 @@ def naming_requests(ids: Ids) -> Iterator[None]:
 
 
 def _plain(value: Any) -> Any:
-    """As Struct takes it: no tuples, and whole numbers only where a double holds them."""
+    """The value as Struct takes it: lists for tuples, and a text for a whole number that a double cannot hold."""
     match value:
         case dict():
-            return {str(name): _plain(one) for name, one in value.items()}
+            return {str(name): _plain(item) for name, item in value.items()}
         case tuple() | list():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case bool() | str() | None | float():
             return value
         case int():

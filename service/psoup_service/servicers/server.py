@@ -1,4 +1,4 @@
-"""ServerService: what one talks to."""
+"""ServerService: facts about the service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from psoup_service.servicers.backend import Backend, Context
 from psoup_service.wire.convert import timestamp
 
 FEATURES: tuple[str, ...] = ("bill", "matches_many", "top_queries")
-"""What is there beyond the first version of the contract."""
+"""Features beyond the first version of the contract."""
 
 _FEW_STREAMS = 64
 
@@ -25,7 +25,7 @@ def server_version() -> str:
 
 
 def _pinned(pins: Pins) -> list[Item]:
-    """What is held for slow readers only."""
+    """The item of the bill for chunks that only slow readers hold."""
     return [Item("held for readers", pins.bytes, pins.bytes, pins.streams, "stream")] if pins.streams else []
 
 
@@ -78,7 +78,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
 
 
 def _parts(snapshot: Snapshot) -> int:
-    """What `bill` goes over: streams and their chunks; the streams alone if they are many."""
+    """The number of parts that `bill` visits: streams and their chunks; the streams alone if they are many."""
     streams = len(snapshot.by_id)
     if streams > _FEW_STREAMS:
         return streams

@@ -4,8 +4,8 @@
     AddPart      decode, check against the stream, on a thread ──> the stage
     CommitStage  the parts as one table ──> a Push like any other: prepared, logged, applied as a whole
 
-A part is laid out in the stream's columns when it comes, so the commit only puts them one behind the other, on that
-thread too: four thousand parts of a hundred columns take a quarter of a second.
+A part is laid out in the stream's columns when it comes, so the commit only concatenates the parts, on that thread too:
+four thousand parts of a hundred columns take a quarter of a second.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
             table = await self._backend.decoding.run(context.peer, stage.nbytes, lambda: one_table(parts, schema))
             numbers = (batch.producer, batch.epoch, batch.number)
             command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since)
-            done = await self._backend.host.submit(command, patience=PATIENCE_S)
+            acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
         finally:
             stage.committing = False
-        assert isinstance(done, PushAcknowledgement)
+        assert isinstance(acknowledgement, PushAcknowledgement)
         self._stages.drop(stage)
-        self._backend.metrics.pushed(done, table.nbytes)
-        return staging_pb2.CommitStageResponse(outcome=_outcome(done))
+        self._backend.metrics.pushed(acknowledgement, table.nbytes)
+        return staging_pb2.CommitStageResponse(outcome=_outcome(acknowledgement))
 
     async def AbortStage(
         self, request: staging_pb2.AbortStageRequest, context: Context
@@ -106,12 +106,12 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
     async def _recall(self, batch: BatchKey) -> PushAcknowledgement:
         numbers = (batch.producer, batch.epoch, batch.number)
         command = Recall(batch.stream, *numbers, STAGED, batch.tenant, batch.since)
-        done = await self._backend.host.submit(command, patience=PATIENCE_S)
-        assert isinstance(done, PushAcknowledgement)
-        return done
+        acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
+        assert isinstance(acknowledgement, PushAcknowledgement)
+        return acknowledgement
 
     def _spec(self, stage: StagedBatch) -> StreamSpec:
-        """What the stage's stream is now; drops the stage if that is another stream."""
+        """The present definition of the stage's stream; drops the stage if the name is another stream's now."""
         try:
             view = _stream(self._backend.host.snapshot(), stage.batch.tenant, stage.batch.stream)
         except NotFound:
@@ -152,12 +152,12 @@ def _stream(snapshot: Snapshot, tenant: str, name: str) -> StreamView:
     return view
 
 
-def _outcome(done: PushAcknowledgement) -> ingest_pb2.PushResponse:
+def _outcome(acknowledgement: PushAcknowledgement) -> ingest_pb2.PushResponse:
     return ingest_pb2.PushResponse(
-        sequence=done.sequence,
-        accepted=done.accepted,
-        late=done.late,
-        ahead=done.ahead,
-        watermark=convert.timestamp(done.watermark),
-        duplicate=done.duplicate,
+        sequence=acknowledgement.sequence,
+        accepted=acknowledgement.accepted,
+        late=acknowledgement.late,
+        ahead=acknowledgement.ahead,
+        watermark=convert.timestamp(acknowledgement.watermark),
+        duplicate=acknowledgement.duplicate,
     )

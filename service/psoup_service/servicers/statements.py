@@ -1,11 +1,11 @@
-"""StatementService: a SELECT that is asked once, and any statement by one door.
+"""StatementService: a SELECT that is asked once, and one call for any statement.
 
     Ask, AskStream   short text ──────────────────────> a reader thread: bind, evaluate ──> as Invoke, InvokeStream
                      long text ──> the binder's thread ──> a reader thread: evaluate
     Execute          CREATE, ALTER, DROP ──> StreamService; SELECT ──> Ask
 
-Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. The budgets of
-its evaluation are those of an invocation; binding in a reader's time counts, too.
+Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. Its evaluation
+has the budgets of an invocation; binding on a reader thread counts, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question, read from its request. `memory`: what threads remember of statements, for one at a time each."""
+    """A question that was read from its request. `memory`: remembered statements, taken out by one thread at a time."""
 
     memory: deque[Questions]
     sql: str
@@ -64,7 +64,9 @@ class _Asked:
             self.memory.append(questions)
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget, bound: StandingQuery | None = None) -> Answer:
-        """Evaluate up to the matches, what was `bound` before or now; anew if the stream was changed since."""
+        """Evaluate up to the matches; binds the statement unless it is `bound`, and again if the stream was changed
+        since.
+        """
         try:
             return ask(
                 snapshot,
@@ -112,7 +114,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
                 yield message
 
     async def Execute(self, request: statements_pb2.ExecuteRequest, context: Context) -> statements_pb2.ExecuteResponse:
-        """One statement, by its first word; what begins with another is refused where SELECT is expected."""
+        """Execute a statement by its first word; a statement of another kind is refused as a wrong SELECT."""
         sql, response = request.statement, statements_pb2.ExecuteResponse()
         match await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), context):
             case "CREATE":
@@ -134,7 +136,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return response
 
     async def _asked(self, request: Question, context: Context) -> tuple[Callable[[Snapshot, ReadBudget], Answer], str]:
-        """What answers a request, and its tenant; waits for `min_sequence`. A text that takes long is bound before."""
+        """The function that answers a request, and the tenant; waits for `min_sequence`. A long text is bound now."""
         backend, sql = self._backend, request.statement
         window, tenant = other_window(request.window), backend.tenant(context)
         values = await self._values(request, context) if request.parameters else None
@@ -145,7 +147,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return partial(asked.answer, bound=await self._read(sql, asked.bind, context)), tenant
 
     async def _read(self, sql: str, read: Callable[[Snapshot], T], context: Context) -> T:
-        """What is read from a statement: here, or on the binder's thread if the text is long."""
+        """The result of `read`: called here, or on the binder's thread if the text is long."""
         host = self._backend.host
         return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, context.peer())
 

@@ -24,10 +24,10 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     async def CreateStream(
         self, request: streams_pb2.CreateStreamRequest, context: Context
     ) -> streams_pb2.CreateStreamResponse:
-        """Create, and wait until it is visible."""
+        """Create a stream, and wait until it is visible."""
         backend, tenant = self._backend, self._backend.tenant(context)
         try:
-            done, snapshot = await backend.change(CreateStream(request.statement, tenant))
+            acknowledgement, snapshot = await backend.change(CreateStream(request.statement, tenant))
         except AlreadyExists as problem:
             if not request.allow_existing or problem.facts.get("identical") != "true":
                 raise
@@ -35,21 +35,27 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
             snapshot = await backend.visible(sequence)
             found = await self._described(snapshot, problem.facts["stream"], tenant)
             return streams_pb2.CreateStreamResponse(stream=found, sequence=sequence, duplicate=True)
-        assert isinstance(done, StreamAcknowledgement)
-        name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
+        assert isinstance(acknowledgement, StreamAcknowledgement)
+        name = (
+            snapshot.by_id[acknowledgement.stream_id].spec.name if acknowledgement.stream_id in snapshot.by_id else ""
+        )
         found = await self._described(snapshot, name, tenant)
-        return streams_pb2.CreateStreamResponse(stream=found, sequence=done.sequence)
+        return streams_pb2.CreateStreamResponse(stream=found, sequence=acknowledgement.sequence)
 
     async def AlterStream(
         self, request: streams_pb2.AlterStreamRequest, context: Context
     ) -> streams_pb2.AlterStreamResponse:
         """Add columns, and wait until they are visible."""
         backend, tenant = self._backend, self._backend.tenant(context)
-        done, snapshot = await backend.change(AlterStream(request.statement, tenant))
-        assert isinstance(done, StreamAcknowledgement)
-        name = snapshot.by_id[done.stream_id].spec.name if done.stream_id in snapshot.by_id else ""
+        acknowledgement, snapshot = await backend.change(AlterStream(request.statement, tenant))
+        assert isinstance(acknowledgement, StreamAcknowledgement)
+        name = (
+            snapshot.by_id[acknowledgement.stream_id].spec.name if acknowledgement.stream_id in snapshot.by_id else ""
+        )
         found = await self._described(snapshot, name, tenant)
-        return streams_pb2.AlterStreamResponse(stream=found, sequence=done.sequence, duplicate=done.duplicate)
+        return streams_pb2.AlterStreamResponse(
+            stream=found, sequence=acknowledgement.sequence, duplicate=acknowledgement.duplicate
+        )
 
     async def ListStreams(
         self, request: streams_pb2.ListStreamsRequest, context: Context
@@ -64,7 +70,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
 
         def read(snapshot: Snapshot) -> streams_pb2.ListStreamsResponse:
             found = list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
-            streams = fitting((convert.stream(one, backend.ids) for one in found[:size]), backend.limits.answer_bytes)
+            described = (convert.stream(description, backend.ids) for description in found[:size])
+            streams = fitting(described, backend.limits.answer_bytes)
             token = ""
             if len(found) > len(streams):
                 token = page_token("streams", after=found[len(streams) - 1].spec.name)
@@ -82,18 +89,18 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     async def DropStream(
         self, request: streams_pb2.DropStreamRequest, context: Context
     ) -> streams_pb2.DropStreamResponse:
-        """Drop, and wait until nobody sees it any more."""
+        """Drop a stream, and wait until no call sees it any more."""
         backend, tenant = self._backend, self._backend.tenant(context)
         try:
             stream_id = backend.ids.read_stream(request.stream_id) if request.stream_id else None
-            done, _ = await backend.change(DropStream(request.name, tenant, stream_id))
+            acknowledgement, _ = await backend.change(DropStream(request.name, tenant, stream_id))
         except NotFound:
             if not request.allow_missing:
                 raise
             return streams_pb2.DropStreamResponse()
         except FailedPrecondition as problem:
             raise self._in_use(problem) from None
-        return streams_pb2.DropStreamResponse(sequence=done.sequence)
+        return streams_pb2.DropStreamResponse(sequence=acknowledgement.sequence)
 
     async def _described(self, snapshot: Snapshot, name: str, tenant: str) -> streams_pb2.Stream:
         """A stream's message, of this snapshot."""
@@ -105,7 +112,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         return await self._backend.made(len(view.spec.schema.attributes) + len(view.chunks), describe)
 
     def _in_use(self, problem: FailedPrecondition) -> FailedPrecondition:
-        """The engine knows queries by number; the client is told of its own IDs."""
+        """The refusal with the client's query IDs instead of the engine's numbers."""
         if problem.reason != "STREAM_IN_USE":
             return problem
         facts = problem.facts

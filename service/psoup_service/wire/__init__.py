@@ -1,1 +1,1 @@
-"""What lies between gRPC and the host: limits, requests on their way in, answers on their way out, errors as codes."""
+"""Between gRPC and the host: limits, requests on their way in, answers on their way out, errors as codes."""

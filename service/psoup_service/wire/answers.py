@@ -2,8 +2,8 @@
 
     Answer ── batches ──> schema message | batch | batch | … | end mark        one Arrow IPC stream, however it is cut
 
-Whole answers are made by `whole`, on whichever thread the caller is; pieces by `Pieces`, one at a time, so that an
-answer of any size takes the memory of one piece.
+`whole` makes whole answers, on the caller's thread; `Pieces` makes one piece at a time, so that an answer of any size
+takes the memory of one piece.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.wire.convert import completeness
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""What ends an Arrow IPC stream."""
+"""The end mark of an Arrow IPC stream."""
 
 
 _VALUE_BYTES = 12
-"""What a value of a page takes on the wire beside its bytes in Arrow: a BOOLEAN is a bit there."""
+"""Bytes of a page's value on the wire beside its bytes in Arrow, where a BOOLEAN is a bit."""
 
 
 Whole = TypeVar("Whole", queries_pb2.InvokeResponse, statements_pb2.AskResponse)
@@ -81,7 +81,7 @@ class Pieces(Generic[Piece]):
         yield self._kind(completeness=found if found.select_errors else None, arrow_ipc=END_MARK)
 
     def _piece(self, rows: int, raw: bytes | Array) -> Piece:
-        """One message. Raises ResourceExhausted for a row that does not fit one."""
+        """A message of the stream. Raises ResourceExhausted for a row that does not fit into one message."""
         message = self._kind(arrow_ipc=bytes(raw), rows=rows)
         if message.ByteSize() > self._most:
             raise ResourceExhausted(
@@ -111,20 +111,20 @@ def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.Rec
     """
     rows = min(rows, max(max_bytes // (_VALUE_BYTES * len(answer.schema)), 1))
     wanted = rows + 1
-    found: list[pa.RecordBatch] = []
+    parts: list[pa.RecordBatch] = []
     seen = held = 0
     for batch in answer.batches(max(wanted, 1_024)):
         part = batch.slice(max(offset - seen, 0), wanted - held)
         seen += batch.num_rows
         if part.num_rows:
-            found.append(part)
+            parts.append(part)
             held += part.num_rows
         if held >= wanted:
             break
-    if not found:
+    if not parts:
         return None, False
-    whole_page = pa.concat_batches(found)
-    kept = whole_page.slice(0, rows)
-    while kept.num_rows > 1 and kept.nbytes + _VALUE_BYTES * kept.num_rows * kept.num_columns > max_bytes:
-        kept = kept.slice(0, kept.num_rows // 2)
-    return kept, kept.num_rows < whole_page.num_rows
+    most = pa.concat_batches(parts)
+    fitting = most.slice(0, rows)
+    while fitting.num_rows > 1 and fitting.nbytes + _VALUE_BYTES * fitting.num_rows * fitting.num_columns > max_bytes:
+        fitting = fitting.slice(0, fitting.num_rows // 2)
+    return fitting, fitting.num_rows < most.num_rows

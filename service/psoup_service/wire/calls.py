@@ -1,12 +1,12 @@
-"""What surrounds every call: sizes, numbers, deadlines, ages, errors, metrics. Servicers know nothing of it.
+"""The frame of every call: sizes, numbers, deadlines, ages, errors, metrics. Servicers know nothing of it.
 
     metadata ─> place among the calls ─> what it names ─> body, in time ─> parse ─> deadline or age ─> servicer ─> reply
                         '───────────────────┴──────────────────┴──────── PSoupError ────────┴──────────────'──> status
 
 `Calls.add` takes a servicer as the generated code registers it, and wraps each of its methods once, when the server is
 made. To gRPC every method streams its requests, so that a body is read when the service wants it (`receiving`) and not
-before: on the wire that is the same, and a call with one reply costs no more. Whatever a client sends, a call ends with
-a documented status: INTERNAL only for a defect, which is logged.
+before: on the wire that is the same, and a call with one reply costs no more. A call always ends with a documented
+status: INTERNAL only for a defect, which is logged.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany", "Ma
 """Methods whose requests may have the ingest size."""
 
 _COPIED_BYTES = 1024 * 1024
-"""What is parsed on the loop, if it has few fields: to parse is to copy. Where memory is touched for the first time a
-megabyte takes up to 1.5 ms; gRPC has copied the message there already."""
+"""Most bytes of a request of few fields that is parsed on the loop: to parse is to copy. Where memory is touched for
+the first time a megabyte takes up to 1.5 ms; gRPC has copied the message there already."""
 
 _GONE = (grpc.aio.InternalError,)
-"""What gRPC raises when it is asked to send to a client that has cancelled: the end of the call, and no defect."""
+"""The error of gRPC when it should send to a client that has cancelled: the end of the call, not a defect."""
 
 _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands in for a request that was refused before it was parsed."""
+    """A stand-in for a request that was refused before it was parsed."""
 
     error: PSoupError
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """What is known of a method: its name, whether it carries tuples, and how its requests are read."""
+    """A method: its name, whether it carries tuples, and how its requests are read."""
 
     name: str
     ingest: bool
@@ -65,13 +65,13 @@ class _Way:
 
 
 class _Registrar:
-    """Takes the place of a server in the generated `add_…Servicer_to_server` functions."""
+    """A stand-in for a server in the generated `add_…Servicer_to_server` functions."""
 
     def __init__(self) -> None:
         self.services: dict[str, dict[str, Any]] = {}
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Not needed: the next call has the same, by name."""
+        """Do nothing: the next method gets the same handlers, by name."""
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
         """Keep the handlers of one service."""
@@ -84,7 +84,7 @@ class Calls:
     def __init__(
         self, limits: Limits, metrics: Metrics, decoders: Decoders, check_stream: Callable[[str], object]
     ) -> None:
-        """`check_stream` raises what a call shall end with that names this stream and pushes to it."""
+        """`check_stream` raises the error for a call that names this stream to push to it."""
         self._limits = limits
         self._decoders = decoders
         self._check_stream = check_stream
@@ -98,7 +98,7 @@ class Calls:
         self._draining = False
 
     def drain(self) -> None:
-        """End the streams that wait for their client's next message: what came is finished, nothing more is read."""
+        """End the streams that wait for their client's next message: earlier messages are finished."""
         self._draining = True
         self._receiving.drain(_draining())
 
@@ -117,7 +117,7 @@ class Calls:
         return list(registrar.services)
 
     async def finished(self, timeout: float) -> bool:
-        """Wait until no call is under way, up to `timeout` seconds; whether that came."""
+        """Wait until no call is under way, up to `timeout` seconds; returns whether none is."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -189,7 +189,7 @@ class Calls:
         return await self._parsed(way, context, raw)
 
     def _named(self, way: _Way, context: Context) -> int | None:
-        """The size that an ingest call names; raises what is known by what it names, before any of it is read."""
+        """The size that an ingest call names. Refuses the call by what it names, before any of its body is read."""
         if not way.ingest:
             return None
         stream, size = named(context.invocation_metadata() or ())
@@ -200,7 +200,7 @@ class Calls:
         return size
 
     async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
-        """The message; one of many fields, or that is long to copy, is parsed on a thread."""
+        """The message; it is parsed on a thread if it has many fields or takes long to copy."""
         size = len(raw)
         if size <= SMALL_BYTES or (
             way.ingest and size <= _COPIED_BYTES and fields.count(raw, fields.FEW) <= fields.FEW
@@ -213,7 +213,7 @@ class Calls:
         return request
 
     async def _run(self, name: str, context: Context, serve: Callable[[], Awaitable[Any]], *, timed: bool) -> Any:
-        """One call from its beginning to its status."""
+        """Run a call from its beginning to its status."""
         started = time.perf_counter()
         code = "OK"
         self._enter()
@@ -253,7 +253,7 @@ class Calls:
             raise asyncio.CancelledError from None
 
     async def _write_all(self, messages: AsyncIterator[Any], context: Context) -> None:
-        """Send what the servicer yields, for at most the age of a stream; a reader that stalls is cut sooner."""
+        """Send the servicer's messages, for at most the age of a stream; a client that stalls is cut off sooner."""
         try:
             async with asyncio.timeout(self._limits.stream_age_s) as age:
                 async for message in messages:
@@ -306,7 +306,7 @@ class Calls:
 
 
 def ender() -> Callable[[PSoupError], None]:
-    """What ends the present call with an error, also while its client does not read. From any thread."""
+    """A function that ends the present call with an error, also while its client does not read. From any thread."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None, "a call is a task"
 
@@ -368,7 +368,7 @@ def _too_long(size: int, limit: int) -> ResourceExhausted:
 
 
 def _not_now(error: PSoupError) -> PSoupError:
-    """A host that is starting or draining states a precondition; to a client it is a reason to try again."""
+    """The error as the client sees it: a host that is starting or draining is a reason to try again."""
     if isinstance(error, FailedPrecondition) and error.reason in _NOT_NOW:
         return Unavailable(error.message, reason=error.reason, **error.facts)
     return error

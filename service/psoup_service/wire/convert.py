@@ -1,4 +1,4 @@
-"""Between the contract's messages and the engine's words. No decisions, but for what a message cannot say.
+"""Conversion between the contract's messages and the engine's values. It refuses only values that do not fit.
 
 microseconds since 1970  <──>  Timestamp, Duration         (exact, also outside the years 1 to 9999)
 StreamDescription, QueryRecord, Completeness  ──>  Stream, Query, Completeness
@@ -157,7 +157,7 @@ def plan_step(step: PlanStep) -> queries_pb2.PlanStep:
 
 
 def failure(error: PSoupError) -> queries_pb2.Failure:
-    """What is wrong with one query of many: the same that a call for it alone would end with."""
+    """The failure of one query of many: the error with which a call for it alone would end."""
     status = status_of(error)
     info = error_details_pb2.ErrorInfo()
     status.details[0].Unpack(info)

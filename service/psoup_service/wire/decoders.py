@@ -1,10 +1,10 @@
-"""Two threads that decode: one for what is quickly done, one for what is long; whose turn it is goes by bytes.
+"""Two threads that decode, one for short and one for long work; senders take turns by bytes.
 
     run(size, work)   size <= 1 MiB ──> quick thread      size > 1 MiB ──> long thread
                       each: the sender that had fewest bytes decoded of late is next, its own jobs in their order
 
-A sender that fills a line with megabytes waits behind its own jobs; others' come in between (start-time fair queueing,
-Goyal, Vin and Cheng 1996). Decoding releases the interpreter's lock, mostly.
+A sender that fills a line with megabytes waits behind its own jobs; jobs of others come in between (start-time fair
+queueing, Goyal, Vin and Cheng 1996). Decoding mostly releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from psoup_service.host.worker import deliver
 T = TypeVar("T")
 
 QUICK_BYTES = 1024 * 1024
-"""What decodes to more than this goes to the long thread: a thread decodes about 1 GB a second."""
+"""Most bytes of work for the quick thread; more goes to the long thread. A thread decodes about 1 GB a second."""
 
 _JOB_BYTES = 4_096
-"""What a job costs beside its bytes."""
+"""The charge of a job beside its bytes."""
 
 
 class _Job:
-    """Work, and who waits for it. `left`: nobody does any more; then `dropped` is called when it is not being done."""
+    """Work, and the answer that its caller waits for. `left`: the caller has left; `dropped` is called once the work is
+    not being done.
+    """
 
     __slots__ = ("answer", "doing", "dropped", "left", "work")
 
@@ -40,7 +42,7 @@ class _Job:
 
 
 class _DecodingLine:
-    """One thread, and the jobs that wait for it. The thread begins with the first."""
+    """One thread, and the jobs that wait for it. The thread begins with the first job."""
 
     def __init__(self, name: str) -> None:
         self._condition = threading.Condition()
@@ -52,7 +54,7 @@ class _DecodingLine:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def put(self, sender: Hashable, size: int, job: _Job) -> None:
-        """Have a job done in its turn; after `close` it is cancelled."""
+        """Queue a job; after `close` it is cancelled."""
         with self._condition:
             if self._closed:
                 job.answer.cancel()
@@ -65,7 +67,7 @@ class _DecodingLine:
             self._condition.notify()
 
     def leave(self, job: _Job) -> None:
-        """Whoever waited for the job has left, or has an error for a result."""
+        """Mark a job whose caller has left, or got an error."""
         with self._condition:
             job.left = True
             doing = job.doing
@@ -73,7 +75,7 @@ class _DecodingLine:
             job.dropped()
 
     def close(self) -> None:
-        """Finish what is being done; the rest is cancelled."""
+        """Finish the job in hand, and cancel the rest."""
         with self._condition:
             self._closed = True
             for _, _, job in self._heap:
@@ -98,7 +100,7 @@ class _DecodingLine:
             del job, outcome  # they may hold megabytes until the next one comes
 
     def _next(self) -> _Job | None:
-        """The job whose turn it is, when there is one; None at the end."""
+        """Wait for the job whose turn it is; None at the end."""
         with self._condition:
             while True:
                 while not self._heap and not self._closed:
@@ -122,10 +124,10 @@ class Decoders:
     async def run(
         self, sender: Hashable, size: int, work: Callable[[], T], *, dropped: Callable[[], None] | None = None
     ) -> T:
-        """What `work` returns, which reads or makes about `size` bytes.
+        """The result of `work`, which reads or makes about `size` bytes.
 
-        `dropped` is called once if nobody gets the result: `work` raised, or the caller was cancelled (then after
-        `work` has ended, if it had begun).
+        `dropped` is called once if the caller does not get a result: `work` raised, or the caller was cancelled (then
+        after `work` has ended, if it had begun).
         """
         line, job = self._quick if size <= QUICK_BYTES else self._long, _Job(work, dropped)
         line.put(sender, size, job)

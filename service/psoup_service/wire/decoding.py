@@ -1,4 +1,4 @@
-"""Arrow IPC of requests becomes tables: what it declares decides whether, after what wait, and where.
+"""Decoding of Arrow IPC in requests: its declared sizes decide whether, after what wait, and where.
 
     payload ── plain, one batch ── room ──> a batch that shares its memory, on the loop; a long one's digest on a thread
        └────── outline: schema, rows, bytes once decoded (never the bytes on the wire)
@@ -8,8 +8,8 @@
                                                 └─ more ────────────────────> on a thread, fair between senders
 
 Compressed, 12 kB can stand for 256 MiB. So nothing is decompressed before there is room for it, and before the
-schema message has been held against the stream. A declared size that is a lie is found out by Arrow, which allocates
-what was declared and refuses what decodes to anything else.
+schema message has been compared with the stream. Arrow finds a declared size that is a lie: it allocates the declared
+size and refuses data that decode to another.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from psoup_service.wire.envelope import Outline
 from psoup_service.wire.limits import Limits
 
 ON_LOOP_BYTES = 64 * 1024
-"""What decodes to this much is decoded where it is: some 50 us, less than a hop to a thread."""
+"""Most bytes that are decoded on the loop: some 50 us, less than a hop to a thread."""
 
 _MOST_WIDTH = 9
-"""Bytes that a value of fixed width takes in a column, its validity included."""
+"""Most bytes that a value of fixed width takes in a column, its validity included."""
 
 
 T = TypeVar("T")
 
 Sender = Callable[[], Hashable]
-"""Says who sends, if it comes to that."""
+"""Returns the sender; called only if senders must take turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A payload's rows, what identifies its bytes (empty if nobody asked), and the room that was taken for them."""
+    """A payload's rows, the digest of its bytes (empty if none was asked for), and the room that was taken for them."""
 
     table: pa.Table | pa.RecordBatch
     digest: bytes
@@ -52,7 +52,7 @@ class Decoded:
 
 
 class Decoding:
-    """Decodes what requests carry. `reserve` takes room, as `Host.reserve` does; `patience` is how long it may wait."""
+    """Decodes the payloads of requests. `reserve`: takes room, as `Host.reserve`; `patience`: seconds to wait."""
 
     def __init__(
         self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[TakenRoom]], patience: float
@@ -63,12 +63,12 @@ class Decoding:
         self._patience = patience
 
     async def batch(self, spec: StreamSpec, payload: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
-        """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch; what taking room raises."""
+        """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch, and errors of taking room."""
         limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
-        found = ipc.plain_batch(payload, limits)
-        if found is not None:
-            table, held = found
-            if len(payload) > ON_LOOP_BYTES:  # admission finds that out of a short one
+        plain = ipc.plain_batch(payload, limits)
+        if plain is not None:
+            table, held = plain
+            if len(payload) > ON_LOOP_BYTES:  # admission checks a short one
                 positions(spec.schema, table.schema.names)
             needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
             place = await self._reserve(COMMAND_BYTES + max(needed, held, len(payload)), patience=self._patience)
@@ -81,7 +81,7 @@ class Decoding:
     async def parameters(self, payload: bytes, text: int, sender: Sender, check_rows: Callable[[int], None]) -> Decoded:
         """The rows of values of a registration, each for a query whose statement takes `text` bytes.
 
-        `check_rows` is asked about their number before anything is decoded.
+        `check_rows` gets their number before anything is decoded, and may raise.
         """
         outline = await self._outline(payload, sender)
         check_rows(outline.rows)
@@ -89,27 +89,27 @@ class Decoding:
         return await self._decode(payload, outline, size, sender, digest=False)
 
     async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
-        """What `work` makes on a thread, of about `size` bytes that have their room already."""
+        """The result of `work` on a thread, with about `size` bytes that have their room already."""
         return await self._decoders.run(sender(), size, work)
 
     async def finish(self, decoded: Decoded, sender: Sender, work: Callable[[pa.Table | pa.RecordBatch], T]) -> T:
-        """What `work` makes of the rows, on a thread; their room is given back when it has."""
+        """The result of `work` with the rows, on a thread; their room is given back afterwards."""
         size = max(decoded.place.size, decoded.table.nbytes)
-        done = await self._decoders.run(sender(), size, lambda: work(decoded.table), dropped=decoded.place.release)
+        result = await self._decoders.run(sender(), size, lambda: work(decoded.table), dropped=decoded.place.release)
         decoded.place.release()
-        return done
+        return result
 
     async def _digest(self, payload: bytes, place: TakenRoom, sender: Sender) -> bytes:
-        """What identifies the bytes: 50 us for those that are looked at on the loop."""
+        """The digest of the bytes; on the loop it takes 50 us at most."""
         if len(payload) <= ON_LOOP_BYTES:
             return ipc.digest(payload)
         return await self._decoders.run(sender(), len(payload), lambda: ipc.digest(payload), dropped=place.release)
 
     async def _outline(self, payload: bytes, sender: Sender) -> Outline:
-        """What it declares, at once or after a look at all of its messages."""
-        found = ipc.outlined(payload, self._limits)
-        if found is not None:
-            return found
+        """The outline of a payload, at once or after a look at all of its messages."""
+        outline = ipc.outlined(payload, self._limits)
+        if outline is not None:
+            return outline
         return await self._decoders.run(sender(), len(payload), lambda: ipc.measured(payload, self._limits))
 
     async def _decode(self, payload: bytes, outline: Outline, size: int, sender: Sender, *, digest: bool) -> Decoded:
@@ -131,7 +131,7 @@ class Decoding:
 
 
 def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int:
-    """`needed`; refuses a batch of few bytes that would fill wide columns: bits, or NULLs for columns it lacks."""
+    """Return `needed`, or refuse few bytes that would fill wide columns: bits, or NULLs in missing columns."""
     if needed > limits.batch_decoded_bytes:
         raise InvalidBatch(
             f"{counted(rows, 'row')} {verb(rows, 'takes', 'take')} {needed:,} bytes in the"

@@ -1,12 +1,12 @@
-"""What an Arrow IPC stream says of itself: its messages, rows, and bytes once decoded, before anything is decoded.
+"""The envelope of an Arrow IPC stream: its messages, rows, and bytes once decoded, before anything is decoded.
 
     [prefix | header | body] [prefix | header | body] … [end]
        │         └─ rows, where each buffer lies; compressed ones begin with the length that they decode to
        └─ length of the header
 
-`outline` reads the lengths alone, on whichever thread, and gives up on what is long or odd; `check` reads all of it as
-Arrow does, for the thread that decodes. What a declared length is worth: Arrow allocates that much and refuses a buffer
-which decodes to more or less, so a lie costs what was declared and no more.
+`outline` reads the lengths alone, on any thread, and gives up on long or odd streams; `check` reads all of it as Arrow
+does, for the thread that decodes. Arrow allocates the declared length and refuses a buffer which decodes to more or
+less, so a lie costs the declared bytes and no more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psoup.errors import InvalidBatch
 from psoup_service.wire.limits import Limits
 
 FAILURES = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, struct.error, OverflowError, IndexError)
-"""What reading garbage can raise."""
+"""Errors that reading garbage can raise."""
 
 PREFIX = struct.Struct("<ii")
 MARK = -1
@@ -31,14 +31,14 @@ _LENGTH = struct.Struct("<q")
 Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 _FEW_MESSAGES, SHORT_HEADER = 8, 16 * 1024
-"""What `outline` reads: some 10 us a message, and a header of as many buffers as a thousand columns have."""
+"""The most that `outline` reads: some 10 us a message, and a header with the buffers of a thousand columns."""
 
 _FEW_BUFFERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a stream declares: schema, rows, bytes once decompressed (dictionaries and views not written out)."""
+    """The declared schema, rows, and bytes once decompressed (dictionaries and views not written out)."""
 
     schema: pa.Schema
     rows: int
@@ -48,7 +48,7 @@ class Outline:
 def outline(payload: bytes, schema: pa.Schema, start: int) -> Outline | None:
     """The outline of a stream whose messages after the schema begin at `start`; None if it takes a closer look.
 
-    Reads lengths only: O(columns). May be wrong about what Arrow would not read either.
+    Reads lengths only: O(columns). It may be wrong about streams that Arrow cannot read either.
     """
     rows = size = 0
     view = memoryview(payload)
@@ -114,7 +114,7 @@ def check_sizes(rows: int, size: int, limits: Limits) -> None:
 
 
 def too_large(what: str, found: int, limit: int) -> InvalidBatch:
-    """A batch that has to be cut."""
+    """The error for a batch that has to be cut."""
     return InvalidBatch(
         f"the batch has {found:,} {what}; {limit:,} is the most in one push, send it in parts",
         reason="BATCH_TOO_LARGE",
@@ -137,7 +137,7 @@ def batch_of(header: memoryview) -> tuple[Flat | None, bool]:
 def declared_sizes(batch: Flat, body: pa.Buffer | memoryview | None) -> tuple[int, int]:
     """(rows, bytes of the decompressed buffers), as declared. Without compression not less than the body.
 
-    Buffers may share a place in the body: each counts, as each is copied by whoever takes its column.
+    Buffers may share a place in the body: each counts, as each is copied with its column.
     """
     place = batch.place(0)
     rows = _LENGTH.unpack_from(batch.raw, place)[0] if place is not None else 0
@@ -154,7 +154,7 @@ def declared_sizes(batch: Flat, body: pa.Buffer | memoryview | None) -> tuple[in
 
 
 def _decompressed(places: Places, content: memoryview) -> int:
-    """Bytes that compressed buffers say they decode to; `places`: int64[n, 2], where each lies, and its length."""
+    """The declared bytes of compressed buffers; `places`: int64[n, 2], the place of each, and its length."""
     if not len(places):
         return 0
     offsets, lengths = places[:, 0], places[:, 1]

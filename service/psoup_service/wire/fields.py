@@ -1,4 +1,4 @@
-"""How many fields a message off the wire has, before it is parsed.
+"""The number of fields of a message off the wire, before it is parsed.
 
 A parser keeps the interpreter for as long as a message has fields, and 16 MiB can be eight million of them. Messages of
 this contract have a few; lists of statements or IDs some thousands.
@@ -7,21 +7,21 @@ this contract have a few; lists of statements or IDs some thousands.
 from __future__ import annotations
 
 FEW = 64
-"""What is counted on an event loop: some 30 us."""
+"""The most fields that are counted on an event loop: some 30 us."""
 
 MOST = 131_072
-"""Top-level fields that a request may have."""
+"""The most top-level fields of a request."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def count(raw: bytes, most: int) -> int:
-    """Top-level fields of a protobuf message, up to `most` + 1; as many for what is none. O(fields)."""
-    at, found, end = 0, 0, len(raw)
+    """The top-level fields of a protobuf message, up to `most` + 1, which is also the count for garbage. O(fields)."""
+    at, fields, end = 0, 0, len(raw)
     try:
-        while at < end and found <= most:
+        while at < end and fields <= most:
             tag, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
-            found += 1
+            fields += 1
             kind = tag & 7
             if kind == _BYTES:
                 size, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
@@ -34,7 +34,7 @@ def count(raw: bytes, most: int) -> int:
                 return most + 1
     except IndexError:
         return most + 1
-    return found
+    return fields
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:

@@ -1,14 +1,14 @@
-"""Arrow IPC off the wire: a push's bytes as a table, or InvalidBatch. Nothing that a client sends gets further.
+"""Arrow IPC off the wire: a push's bytes become a table, or InvalidBatch. No other input of a client gets further.
 
-    bytes ── outline: schema, rows, declared bytes ──> who sent it is asked to wait, or refused (`decoding`)
+    bytes ── outline: schema, rows, declared bytes ──> the sender has to wait, or is refused (`decoding`)
       │
       ├───── envelope: messages, declared sizes ──> pa.ipc ──> types, view and dictionary sizes ──> pa.Table
       │      (before anything is decompressed)                 (before anything is expanded)
       └───── one plain batch, of a schema seen before ──────────────────────────────> pa.RecordBatch
 
 A few bytes can stand for many: compressed buffers, a dictionary or a view that names one long text a million times, a
-column of type null with a billion rows. So every size is computed before it is allocated. Whether offsets and UTF-8
-are sound is checked by the admission, when it reads the columns; here only where sizes are computed from them.
+column of type null with a billion rows. So every size is computed before it is allocated. Admission checks offsets and
+UTF-8 when it reads the columns; they are checked here only where sizes are computed from them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from psoup_service.wire.limits import Limits
 
 _ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 _END = PREFIX.pack(MARK, 0)
-"""What begins a message, before the length of its header; without a header it is the end of a stream."""
+"""The prefix of a message without a header, which ends a stream."""
 
 _REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
-"""Schemas that are remembered, and the most bytes of one."""
+"""The most schemas that are remembered, and the most bytes of one."""
 
 
 def digest(payload: bytes) -> bytes:
@@ -53,18 +53,18 @@ def digest(payload: bytes) -> bytes:
 
 
 def decode_push(payload: bytes, limits: Limits) -> pa.Table | pa.RecordBatch:
-    """As `decode`; a stream of one batch of plain columns is given as that, in a fifth of the time if it is small."""
-    with suppress(*FAILURES, EOFError):  # what is wrong is found, and said, by the general way
-        found = _plain(payload, limits)
-        if found is not None:
-            return found[0]
+    """Decode as `decode` does; a small stream of one plain batch takes a fifth of the time, and stays a batch."""
+    with suppress(*FAILURES, EOFError):  # the general way finds and says what is wrong
+        plain = _plain(payload, limits)
+        if plain is not None:
+            return plain[0]
     return decode(payload, limits)
 
 
 def decode(payload: bytes, limits: Limits) -> pa.Table:
     """The table in an Arrow IPC stream, sharing memory with `payload` where it is not compressed.
 
-    Raises InvalidBatch for anything else: what is wrong, and what to send instead. O(messages) when not compressed.
+    Raises InvalidBatch for other bytes, with the fault and what to send instead. O(messages) when not compressed.
     """
     with _explained():
         _check_some(payload)
@@ -81,7 +81,7 @@ def decode(payload: bytes, limits: Limits) -> pa.Table:
 def plain_batch(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
     """The batch of a stream of one plain batch, sharing its memory, and the bytes of its buffers; None for any other.
 
-    Some 10 us, however long it is: for an event loop too.
+    Some 10 us for any length, so an event loop may call it too.
     """
     if not _is_short(payload):
         return None
@@ -91,7 +91,7 @@ def plain_batch(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | 
 
 
 def outlined(payload: bytes, limits: Limits) -> Outline | None:
-    """What a stream declares, if that is quickly told; None if `measured` has to look. Some 30 us.
+    """The outline of a stream, if it is quickly read; None if `measured` has to look. Some 30 us.
 
     Raises InvalidBatch for a schema that no stream has, and for sizes over the limits.
     """
@@ -99,15 +99,15 @@ def outlined(payload: bytes, limits: Limits) -> Outline | None:
         return None
     with suppress(*FAILURES, EOFError):
         head, start = _head(payload, limits)
-        found = outline(payload, head.schema, start)
-        if found is not None:
-            check_sizes(found.rows, found.size, limits)
-        return found
+        declared = outline(payload, head.schema, start)
+        if declared is not None:
+            check_sizes(declared.rows, declared.size, limits)
+        return declared
     return None
 
 
 def measured(payload: bytes, limits: Limits) -> Outline:
-    """What a stream declares, however long that is; raises InvalidBatch as `decode` does. O(messages, columns)."""
+    """The outline of a stream of any length; raises InvalidBatch as `decode` does. O(messages, columns)."""
     with _explained():
         _check_some(payload)
         rows, size = check(payload, limits)
@@ -125,7 +125,7 @@ def written_out(table: pa.Table | pa.RecordBatch) -> int:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Whatever reading garbage raises, as InvalidBatch."""
+    """Turn the errors that reading garbage raises into InvalidBatch."""
     try:
         yield
     except InvalidBatch:
@@ -133,9 +133,9 @@ def _explained() -> Iterator[None]:
     except MemoryError as problem:
         raise InvalidBatch("the batch asks for more memory than there is; send smaller batches") from problem
     except FAILURES as problem:
-        said = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
+        why = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
         raise InvalidBatch(
-            f"arrow_ipc is no Arrow IPC stream: {said}; send a schema message, then record batches",
+            f"arrow_ipc is no Arrow IPC stream: {why}; send a schema message, then record batches",
             reason="NOT_ARROW",
         ) from problem
 
@@ -153,8 +153,8 @@ def _is_short(payload: bytes) -> bool:
 def _plain(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
     """The batch of a stream that has just one, if nothing in it grows: no compression, no dictionary, no view.
 
-    With it the bytes of its buffers: more than the payload has if they share places in it. None, or a failure, for any
-    other stream. O(columns).
+    The second value is the bytes of its buffers: more than the payload has if they share places in it. None, or a
+    failure, for any other stream. O(columns).
     """
     head, start = _head(payload, limits)
     if not head.plain:
@@ -182,14 +182,14 @@ def _plain(payload: bytes, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A schema message, read. `plain`: all values of its columns are as long as their buffers say."""
+    """A schema message that was read. `plain`: all values of its columns are as long as their buffers say."""
 
     schema: pa.Schema
     plain: bool
 
 
 def _head(payload: bytes, limits: Limits) -> tuple[_Head, int]:
-    """The schema message and where it ends; fails for what is none, InvalidBatch for columns that no stream has."""
+    """The schema message and its end; raises a failure for garbage, InvalidBatch for columns that no stream has."""
     _, size = PREFIX.unpack_from(payload)
     start = PREFIX.size + size
     raw = payload[:start]
@@ -205,12 +205,12 @@ def _head(payload: bytes, limits: Limits) -> tuple[_Head, int]:
 
 def _read_head(raw: bytes, limits: Limits) -> _Head:
     message = pa.ipc.read_message(pa.py_buffer(raw))
-    found = Flat.root(memoryview(message.metadata)).table(2)
-    if message.type != "schema" or found is None:
+    table = Flat.root(memoryview(message.metadata)).table(2)
+    if message.type != "schema" or table is None:
         raise ValueError(f"it begins with a {message.type}")
     schema = pa.ipc.read_schema(message)
     _check_schema(schema, limits)
-    plain = found.place(0) is None  # else it is in the order of another machine
+    plain = table.place(0) is None  # else it is in the order of another machine
     for kind in schema.types:
         if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
             plain = False
@@ -218,11 +218,11 @@ def _read_head(raw: bytes, limits: Limits) -> _Head:
 
 
 _heads: dict[bytes, _Head] = {}
-"""By their bytes. Callers send the same ones again and again."""
+"""Schema messages by their bytes. Clients send the same ones again and again."""
 
 
 def _check_end(left: int) -> None:
-    """A second stream behind the first would be acknowledged and lost."""
+    """Refuse bytes behind the stream: a second stream would be acknowledged and lost."""
     if left:
         raise InvalidBatch(
             f"arrow_ipc goes on for {left:,} bytes after the end of the Arrow IPC stream; send one stream in a push",
@@ -239,7 +239,7 @@ def _check_schema(schema: pa.Schema, limits: Limits) -> None:
             found=len(schema),
             limit=limits.batch_columns,
         )
-    for name, field in zip(schema.names, schema, strict=True):  # names that are no UTF-8 fail here
+    for name, field in zip(schema.names, schema, strict=True):  # names that are not UTF-8 fail here
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if isinstance(kind, pa.ExtensionType) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
             raise InvalidBatch(
@@ -249,7 +249,7 @@ def _check_schema(schema: pa.Schema, limits: Limits) -> None:
 
 
 def _check_expansion(table: pa.Table, limits: Limits) -> None:
-    """Bytes of dictionary and view columns once they are laid out."""
+    """Refuse dictionary and view columns that take too many bytes once they are laid out."""
     size = _expansion(table)
     if size > limits.batch_decoded_bytes:
         raise too_large("bytes once decoded", size, limits.batch_decoded_bytes)

@@ -1,4 +1,4 @@
-"""What a caller must keep to, in one place: sizes, numbers and times of calls.
+"""The limits of calls, in one place: sizes, numbers and times.
 
 The transport enforces the message and metadata sizes that hold for all calls (`channel_options`); the rest is
 enforced where a call begins (`psoup_service.wire.calls`) and where a batch is decoded (`psoup_service.wire.ipc`).
@@ -18,7 +18,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Read once at the composition root. A zero refuses everything; negative values are refused by the settings."""
+    """The limits, read once at the composition root. A zero refuses everything; the settings refuse negative values."""
 
     ingest_message_bytes: int = 16 * _MIB
     """Bytes of a request that carries tuples."""
@@ -96,7 +96,7 @@ class Limits:
     """Deadline of a unary call that comes with a longer one."""
 
     def channel_options(self) -> list[tuple[str, int]]:
-        """The part that gRPC itself enforces."""
+        """The limits that gRPC itself enforces."""
         age = int(self.stream_age_s * 1_000)
         return [
             ("grpc.max_receive_message_length", self.ingest_message_bytes),
@@ -104,7 +104,7 @@ class Limits:
             ("grpc.max_metadata_size", self.metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
-            # What is not read must not grow: a probe of the bandwidth would open the window of every stream.
+            # Unread data must not grow: a probe of the bandwidth would open the window of every stream.
             ("grpc.http2.bdp_probe", 0),
             ("grpc.http2.lookahead_bytes", self.receive_window_bytes),
             ("grpc.max_connection_idle_ms", int(self.connection_idle_s * 1_000)),
@@ -120,7 +120,7 @@ class Limits:
         ]
 
     def to_proto(self) -> server_pb2.Limits:
-        """The part that a client should know."""
+        """The limits that a client should know."""
         return server_pb2.Limits(
             ingest_message_bytes=self.ingest_message_bytes,
             control_message_bytes=self.control_message_bytes,

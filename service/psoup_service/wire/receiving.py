@@ -1,16 +1,16 @@
-"""Requests on their way in: each is read after the call was checked, within a time, and what may come is counted.
+"""Requests on their way in: each is read after the call was checked, within a time, and its bytes are charged.
 
     call ── what it names (metadata) ── refused: its body is never read
       └──> charge ──> read ── GRACE_S ──> charged in full, or ended ── deadline ──> ended
-                       └── came: charged what it has, until it is handled
+                       └── came: charged its bytes, until it is handled
 
-gRPC tells nothing of a message before all of it is there, and a message that never ends takes as much as was sent of
-it. What is known is who is being waited for. So a call is charged what it names; one that names nothing, the most its
-method takes; and what was named is believed for `GRACE_S`, in which nearly all requests come: after that the most is
-charged, and who finds no room is ended. What was not read takes the receive window (64 KiB) a call.
+gRPC tells nothing of a message before all of it is there, and a message that never ends takes the bytes that were sent.
+Only the calls that wait are known. So a call is charged the size that it names, or without a name the most that its
+method takes. The name is believed for `GRACE_S`, in which nearly all requests come: after that the most is charged, and
+a call without room is ended. A request that is not read takes the receive window (64 KiB) a call.
 
-A stream between two messages looks like one in the middle of a message. It is charged too while it waits, and makes
-way for others when room is short, the one that waited longest first: its client goes on with another stream.
+A stream between two messages looks like a stream in the middle of a message. It is charged too while it waits, and
+makes way for others when room is short, the longest waiting first: its client goes on with another stream.
 
 Deadlines of calls share one timer, as nearly every call ends long before its own:
 
@@ -36,7 +36,7 @@ TICK_S = 0.05
 
 
 class Deadline:
-    """As `asyncio.timeout`: a context in which the task is cancelled when `end` has passed, and TimeoutError raised."""
+    """A context like `asyncio.timeout`: the task is cancelled when `end` has passed, and TimeoutError is raised."""
 
     __slots__ = ("_cancelling", "_others", "_task", "end", "expired")
 
@@ -44,7 +44,7 @@ class Deadline:
         self.end = end
         self._others = others
         self.expired = False
-        """Whether it was this one that has passed."""
+        """Whether this deadline has passed."""
         task = asyncio.current_task()
         assert task is not None, "a call is a task"
         self._task = task
@@ -84,7 +84,7 @@ class Deadlines:
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for late in [one for one in self._open if one.end <= now]:
+        for late in [deadline for deadline in self._open if deadline.end <= now]:
             late.expire()
         self._ticking = bool(self._open)
         if self._ticking:
@@ -96,7 +96,7 @@ STREAM_KEY, SIZE_KEY = "psoup-stream-bin", "psoup-size"
 
 GRACE_S, TICK_S = 0.25, 0.05
 SMALL_BYTES = 64 * 1024
-"""A request of this size is not charged: the transport holds as much for a call that is not read."""
+"""Requests up to this size are not charged: the transport holds as much for a call that is not read."""
 
 SLOWEST = 256 * 1024
 """Bytes a second: the least at which a request that names its size has to come."""
@@ -104,13 +104,13 @@ SLOWEST = 256 * 1024
 _UNCOUNTED = 2**62
 
 _MESSAGE_BYTES = 16 * 1024 * 1024
-"""Memory that is touched ahead: the longest message. gRPC holds it twice for a moment."""
+"""Memory to touch ahead: the longest message. gRPC holds it twice for a moment."""
 _KEPT_BYTES = 31 * 1024 * 1024
 """The C library keeps blocks of up to the largest size that was ever given back, if that is below 32 MiB."""
 
 
 def touch_memory() -> None:
-    """Have some memory for long messages ready on this thread, the loop's: gRPC copies a message on it.
+    """Prepare memory for long messages on this thread, the loop's: gRPC copies a message on it.
 
     To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 6 ms more on an idle machine, and far
     more where others keep the system busy. Half of that is spared here, once; later messages take what others left.
@@ -121,7 +121,7 @@ def touch_memory() -> None:
 
 
 class Waiting:
-    """One message that is waited for; a context that ends the task when its time, or its room, is over."""
+    """A context that waits for one message, and ends the task when its time, or its room, is over."""
 
     __slots__ = ("_cancelling", "_task", "_waits", "charged", "cut", "ends", "idle", "most", "started")
 
@@ -148,7 +148,7 @@ class Waiting:
             raise self.cut from problem
 
     def end(self, error: PSoupError) -> None:
-        """Have the task raise `error`, if it still waits."""
+        """Make the task raise `error`, if it still waits."""
         if self.cut is None:
             self.cut = error
             self._waits.pop(self, None)
@@ -156,7 +156,7 @@ class Waiting:
 
 
 class Receiving:
-    """The budget, and all messages that are waited for. Of one event loop."""
+    """The budget, and all calls that wait for messages. For one event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -166,20 +166,20 @@ class Receiving:
 
     @property
     def bytes(self) -> int:
-        """What is charged for requests that are being received or handled."""
+        """Bytes that are charged for requests that are being received or handled."""
         return self._room.bytes
 
     def charge(self) -> Charge:
-        """What one call is charged; to be given back at its end."""
+        """The charge of a call, to be given back at its end."""
         return Charge(self)
 
     def drain(self, error: PSoupError) -> None:
         """End the waits of streams between messages: they may never end by themselves."""
-        for waiting in [one for one in self._waits if one.idle]:
+        for waiting in [waiting for waiting in self._waits if waiting.idle]:
             waiting.end(error)
 
     def wait(self, seconds: float, most: int, *, idle: bool = False) -> Waiting:
-        """A context in which one message of up to `most` bytes is waited for. O(1)."""
+        """A context that waits for one message of up to `most` bytes. O(1)."""
         loop = asyncio.get_running_loop()
         if not self._ticking:
             self._ticking = True
@@ -197,15 +197,15 @@ class Receiving:
             raise self.full() from None
 
     def try_take(self, size: int) -> bool:
-        """Take room if it is there."""
+        """Take room if there is some; returns whether it was taken."""
         return self._room.try_enter(size)
 
     def give_back(self, size: int) -> None:
-        """Of what was taken."""
+        """Give back room that was taken."""
         self._room.leave(1, size)
 
     def full(self) -> ResourceExhausted:
-        """What a call is told for which there is no room."""
+        """The error for a call without room."""
         limit = self._limits.receive_bytes
         return ResourceExhausted(
             f"requests that are being received take {self._room.bytes:,} of {limit:,} bytes; try again in a moment, and"
@@ -231,7 +231,7 @@ class Receiving:
             loop.call_later(TICK_S, self._tick, loop)
 
     def _make_way(self) -> bool:
-        """End the stream that has waited longest among those that are charged; whether there was one."""
+        """End the charged stream that has waited longest; returns whether there was one."""
         for waiting in self._waits:
             if waiting.idle and waiting.charged:
                 waiting.end(_idle("others need the room"))
@@ -289,7 +289,7 @@ class Charge:
         return None if raw is grpc.aio.EOF else bytes(raw)
 
     def give_back(self) -> None:
-        """All of it; harmless if that has happened."""
+        """Give all of it back; harmless if that has happened."""
         held, self.held = self.held, 0
         if held:
             self._receiving.give_back(held)
@@ -305,7 +305,7 @@ class Charge:
         return raw
 
     def _keep(self, size: int) -> None:
-        """Charge what came, and no longer what might have come."""
+        """Charge the bytes that came, and no longer those that might have come."""
         size = 0 if size <= SMALL_BYTES else size
         if size == self.held:
             return
@@ -316,7 +316,7 @@ class Charge:
 
 
 def named(metadata: Any) -> tuple[str | None, int | None]:
-    """(stream, size) as the metadata of a call name them; raises InvalidInput for what is no size."""
+    """(stream, size) as the metadata of a call name them; raises InvalidInput for a wrong size."""
     stream: str | None = None
     size: int | None = None
     for key, value in metadata:

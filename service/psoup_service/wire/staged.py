@@ -1,13 +1,13 @@
-"""Batches in the making: the parts that came, until they are committed, aborted or forgotten.
+"""Staged batches: the parts that came, until they are committed, aborted or forgotten.
 
     open ──> Stage ──put, put, put──> chosen ──> one table        a stage on which nothing happens is dropped
              by its token                                         a producer's next stage drops the one before
 
-Nothing is free: a part is charged for what holds it beside its values, so that parts without rows fill the room as
-others do. One stage takes at most three quarters of it. Where there is no room for a part, or no place for a stage,
-silent stages make way: the largest of those that hold more than their share, the one that has been silent longest.
+A part is charged for the objects that hold it, too, so that parts without rows also fill the room. One stage takes at
+most three quarters of it. If a part finds no room, silent stages that hold more than their share make way, the largest
+first; if a stage finds no place, the stage that has been silent longest makes way.
 
-Of one event loop, and O(1) a call there. Knows nothing of streams, nor of what commits.
+For one event loop, and O(1) a call there. It knows nothing of streams and of commits.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExh
 from psoup.invariants import ensure
 
 RETRY_AFTER_MS = 500
-"""What a sender is told to wait when other stages hold the room; a commit takes about that."""
+"""The wait that a sender is told when other stages hold the room; a commit takes about that."""
 
 MOST_STAGES = 64
-"""Stages that a tenant may have open."""
+"""The most open stages of a tenant."""
 MOST_PARTS = 4_096
-"""Parts of a stage: more cost more to put together than to send."""
+"""The most parts of a stage: more would cost more to put together than to send."""
 PART_BYTES, COLUMN_BYTES = 4_096, 1_100
-"""What a part is charged beside its values, and each of its columns: the objects of an Arrow table, as measured."""
+"""The charge of a part beside its values, and of each of its columns: the objects of an Arrow table, as measured."""
 MAKE_WAY_AFTER_S = 60.0
-"""How long a stage must have been silent to make way for another sender."""
+"""Seconds after which a silent stage may make way for another sender."""
 
 _SALT_BYTES = 9
 _log = logging.getLogger(__name__)
@@ -54,20 +54,20 @@ class BatchKey:
 
     @property
     def sender(self) -> tuple[str, str, str]:
-        """Who has at most one stage: a producer of a stream."""
+        """The producer of a stream, who has at most one stage."""
         return self.tenant, self.stream.lower(), self.producer
 
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """Rows of a part in the stream's columns, and what they are charged."""
+    """Rows of a part in the stream's columns, and their charge in bytes."""
 
     table: pa.Table
     nbytes: int
 
     @staticmethod
     def of(table: pa.Table, sent: int) -> StagedPart:
-        """`sent`: bytes of the message, which the table may keep in memory whole. O(columns)."""
+        """The part of a table. `sent`: bytes of the message, which the table may keep in memory whole. O(columns)."""
         return StagedPart(table, PART_BYTES + COLUMN_BYTES * table.num_columns + max(table.nbytes, sent))
 
 
@@ -89,7 +89,7 @@ class StagedBatch:
     expiry: asyncio.TimerHandle | None = None
 
     def chosen(self, names: Sequence[str]) -> list[pa.Table]:
-        """The parts of these names, by default all in the order of their names. O(parts).
+        """The parts of these names, by default all parts in the order of their names. O(parts).
 
         Raises FailedPrecondition that names a part which is not there, InvalidInput for one that is named twice.
         """
@@ -119,7 +119,7 @@ def one_table(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 class Stages:
     """All open stages. `limit`: bytes of all parts together. `idle`: seconds until a silent stage is dropped.
 
-    `make_way_after`: seconds until it may be dropped because another sender has no room.
+    `make_way_after`: seconds until a silent stage may be dropped for another sender.
     """
 
     def __init__(self, limit: int, idle: float, make_way_after: float = MAKE_WAY_AFTER_S) -> None:
@@ -135,9 +135,9 @@ class Stages:
         return len(self._open)
 
     def open(self, batch: BatchKey, stream_id: int) -> StagedBatch:
-        """A new stage for `batch`; one that its sender has open is dropped, unless its commit is under way.
+        """Open a stage for `batch`; the open stage of its sender is dropped, unless its commit is under way.
 
-        Raises ResourceExhausted if the tenant has too many, and none of them is silent.
+        Raises ResourceExhausted if the tenant has too many stages, and none of them is silent.
         """
         before = self._of_sender.get(batch.sender)
         if before is not None:
@@ -163,7 +163,7 @@ class Stages:
         return stage
 
     def check_open(self, stage: StagedBatch, name: str) -> None:
-        """Raise what `put` would raise for a part of this name, whatever its size: before it is read."""
+        """Raise the errors of `put` that do not depend on the size of the part, before it is read."""
         if self._open.get(stage.token) is not stage:
             raise NotFound("the stage was dropped while the part was read; begin again", reason="UNKNOWN_STAGE")
         self._check_still(stage)
@@ -178,10 +178,10 @@ class Stages:
         """Add or replace a part; raises ResourceExhausted if it does not fit, and keeps what was there."""
         self.check_open(stage, name)
         replaced = stage.parts.get(name, _NO_PART)
-        own = stage.nbytes - replaced.nbytes + part.nbytes
-        if own > self._limit_of_one:
+        size = stage.nbytes - replaced.nbytes + part.nbytes
+        if size > self._limit_of_one:
             raise ResourceExhausted(
-                f"with part {name!r} the stage would hold {own:,} bytes, and one stage may hold"
+                f"with part {name!r} the stage would hold {size:,} bytes, and one stage may hold"
                 f" {self._limit_of_one:,}, three quarters of all; commit smaller batches, or serve with a greater"
                 " staged_mib",
                 reason="STAGES_FULL",
@@ -230,11 +230,11 @@ class Stages:
         ensure(known, self, "stages by sender and by token differ", open=len(self._open))
 
     def _find_place(self, tenant: str) -> None:
-        """See that the tenant may have one stage more: its longest silent one ends if it has all."""
-        own = [stage for stage in self._open.values() if stage.batch.tenant == tenant]
-        if len(own) < MOST_STAGES:
+        """Make a place for one stage more: the tenant's stage that has been silent longest makes way."""
+        stages = [stage for stage in self._open.values() if stage.batch.tenant == tenant]
+        if len(stages) < MOST_STAGES:
             return
-        silent = self._silent(own)
+        silent = self._silent(stages)
         if not silent:
             raise ResourceExhausted(
                 f"{MOST_STAGES} stages are open, the most there may be; commit or abort some, or try again later",
@@ -254,7 +254,7 @@ class Stages:
             self._make_way(max(others, key=lambda other: other.nbytes))
 
     def _silent(self, stages: Iterable[StagedBatch]) -> list[StagedBatch]:
-        """Those that another sender's may take the place of."""
+        """The stages that may make way for another sender."""
         before = asyncio.get_running_loop().time() - self._make_way_after
         return [stage for stage in stages if not stage.committing and stage.touched <= before]
 
@@ -288,14 +288,14 @@ class Stages:
 
 
 def _token(batch: BatchKey) -> str:
-    """Names a stage, and says which batch it is for even when the stage is gone."""
+    """A name for a stage that tells its batch even when the stage is gone."""
     numbers = (batch.epoch, batch.number, batch.since)
-    said = json.dumps([secrets.token_urlsafe(_SALT_BYTES), batch.stream, batch.producer, *numbers])
-    return base64.urlsafe_b64encode(said.encode("utf-8")).decode("ascii")
+    text = json.dumps([secrets.token_urlsafe(_SALT_BYTES), batch.stream, batch.producer, *numbers])
+    return base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii")
 
 
 def read_token(token: str, tenant: str) -> BatchKey:
-    """The batch that a stage of this name was for; raises InvalidInput for what is no such name."""
+    """The batch of a stage of this name; raises InvalidInput if `token` is not such a name."""
     try:
         _, stream, producer, *numbers = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
         epoch, number, since = numbers if len(numbers) == 3 else (*numbers, 0)  # of before there was a `since`

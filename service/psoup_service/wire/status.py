@@ -20,7 +20,7 @@ from google.rpc import error_details_pb2, status_pb2
 from psoup import errors
 
 DOMAIN = "psoup"
-"""Who defines the reasons."""
+"""The domain that defines the reasons."""
 
 CODES: dict[type[errors.PSoupError], grpc.StatusCode] = {
     errors.InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
@@ -58,7 +58,7 @@ def code_of(error: errors.PSoupError) -> grpc.StatusCode:
 
 
 def status_of(error: errors.PSoupError) -> status_pb2.Status:
-    """The error as `google.rpc.Status`. What is long is cut: a client may refuse more than 8 KiB of metadata."""
+    """The error as `google.rpc.Status`. Long texts are cut: a client may refuse more than 8 KiB of metadata."""
     status = status_pb2.Status(code=code_of(error).value[0], message=_cut(error.message, _MESSAGE_BYTES))
     facts = {name: _cut(value, _FACT_CHARS) for name, value in list(error.facts.items())[:_FACTS]}
     parts: list[message.Message] = [error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=facts)]
@@ -77,14 +77,14 @@ def status_of(error: errors.PSoupError) -> status_pb2.Status:
 
 
 async def abort(context: grpc.aio.ServicerContext[Any, Any], error: errors.PSoupError) -> NoReturn:
-    """End the call with the error's status: raises what gRPC expects of a handler."""
+    """End the call with the error's status, by the exception that gRPC expects of a handler."""
     status = status_of(error)
     await context.abort(code_of(error), status.message, ((_DETAILS_KEY, status.SerializeToString()),))
     raise AssertionError("abort returned")
 
 
 def _retry_ms(error: errors.PSoupError) -> int | None:
-    """How long to wait before the same call may succeed, if it may."""
+    """Milliseconds after which the same call may succeed; None if it cannot."""
     if "retry_after_ms" in error.facts:
         return int(error.facts["retry_after_ms"])
     return _RETRY_MS if isinstance(error, errors.Unavailable) else None
@@ -101,7 +101,7 @@ def _bad_request(error: errors.InvalidInput) -> error_details_pb2.BadRequest:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8; what UTF-8 cannot say (a lone surrogate) is written as an escape."""
+    """At most `limit` bytes of UTF-8; a lone surrogate, which UTF-8 cannot encode, is written as an escape."""
     raw = text.encode("utf-8", "backslashreplace")
     if len(raw) <= limit:
         return raw.decode()
