@@ -325,3 +325,20 @@ def test_columns_that_a_stream_was_given_are_looked_at(tmp_path: Path, monkeypat
     report = examine(soup.path)
     assert report.well and report.figures["streams"] == 1
     assert looked == [2, 2]
+
+
+def test_a_first_chunk_whose_time_began_in_an_expired_one_is_sound(tmp_path: Path) -> None:
+    soup = RestartingPSoup(EngineConfig(chunk_rows=64), VirtualClock(END), tmp_path)
+    soup.execute("CREATE STREAM s (a BIGINT) RETENTION 200 ROWS")
+    soup.push("s", pa.table({"a": range(300)}))
+    soup.maintain()
+    soup.push("s", pa.table({"a": range(100)}))
+    soup.maintain()
+    soup.store.close()
+    database = apsw.Connection(str(tmp_path / "psoup.db"))
+    number, rows, ties = database.execute("SELECT number, rows, ties FROM chunks").fetchone() or (0, 0, 0)
+    database.close()
+    assert number > 0 and ties > rows, "the time of the first chunk that is left is that of expired tuples, too"
+    assert examine(tmp_path).findings == []
+    change(tmp_path, f"UPDATE chunks SET ties = {rows - 1} WHERE number = {number}")
+    assert "wrongly" in damage(tmp_path)[0].what
