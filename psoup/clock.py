@@ -1,6 +1,6 @@
-"""Where time comes from: one protocol, so that a test can run on a clock of its own.
+"""The source of time: one protocol, so that a test can run on a clock of its own.
 
-The engine itself never asks for the time; whoever calls it passes `now` as an argument.
+The engine itself never asks for the time; its caller passes `now` as an argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved; it may be moved backwards, as real ones are.
+    """A clock that stands still until it is moved; it may be moved backwards, as real clocks are.
 
     >>> clock = VirtualClock(1_000_000)
     >>> clock.advance(seconds=2)

@@ -35,8 +35,8 @@ _LINE = 64
 
 
 def new_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """`size` elements of arbitrary content that begin with a line of cache, as NumPy's own do not: a vector that lies
-    in two lines takes twice the time."""
+    """An array of `size` arbitrary elements that begins with a line of cache, as NumPy's own do not: a vector
+    that lies in two lines takes twice the time."""
     whole: Array = np.empty(size * np.dtype(dtype).itemsize + _LINE, np.uint8)
     first = -whole.ctypes.data % _LINE
     return whole[first : len(whole) - _LINE + first].view(dtype)
@@ -122,13 +122,13 @@ class Column:
         return pa.Array.from_buffers(arrow_type(self.type), rows, [null_mask, values])
 
     def to_list(self) -> list[Any]:
-        """Python values: Decimal, datetime and date for those kinds; None for NULL."""
+        """The values as Python's: Decimal, datetime and date for those kinds; None for NULL."""
         values: list[Any] = self.to_arrow().to_pylist()
         return values
 
 
 def float_keys(values: Array) -> Array:
-    """int64 order keys of float64 values: -0.0 equals 0.0, every NaN is the same and greatest. O(n)."""
+    """Order keys of float64 values, int64: -0.0 equals 0.0, every NaN is the same and greatest. O(n)."""
     clean = values + 0.0
     clean[np.isnan(clean)] = np.nan
     bits = clean.view(np.int64)
@@ -224,10 +224,10 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
     Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing.
     Raises InvalidBatch that names the column, and the first bad row where there is one.
     """
-    found = positions(schema, table.schema.names)
+    places = positions(schema, table.schema.names)
     columns = []
     for attribute in schema.attributes:
-        at = found.get(attribute.name.lower(), -1)
+        at = places.get(attribute.name.lower(), -1)
         source = pa.nulls(table.num_rows) if at < 0 else table.column(at)
         column = column_from_arrow(attribute.name, attribute.type, source)
         if not attribute.nullable and column.valid is not None:
@@ -269,7 +269,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
     dtype = TYPES[data_type.kind].dtype
-    # With a count: a buffer off the wire may be longer than its values, and no multiple of their size.
+    # With a count: a buffer off the wire may be longer than its values, and not a multiple of their size.
     values = np.frombuffer(array.buffers()[1], dtype, rows, dtype.itemsize * array.offset)
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, dtype))
@@ -277,15 +277,15 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
 
 
 def _clear_null_text(column: Column) -> Column:
-    """NULL rows may have bytes in Arrow; here they are empty."""
+    """Empty the texts of NULL rows, which may have bytes in Arrow."""
     if not np.diff(column.values)[~column.valid].any():  # type: ignore[operator]
         return column
-    kept = Column(column.type, column.values, None, column.data)
+    full = Column(column.type, column.values, None, column.data)
     lengths = np.where(column.valid, np.diff(column.values), 0)  # type: ignore[arg-type]
     offsets = np.zeros(len(column) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     rows = np.flatnonzero(column.valid)  # type: ignore[arg-type]
-    return Column(column.type, offsets, column.valid, kept.take(rows).data)
+    return Column(column.type, offsets, column.valid, full.take(rows).data)
 
 
 def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
@@ -295,7 +295,7 @@ def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
 
 
 def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataType) -> pa.Array:
-    """`source` in the Arrow type that mirrors the engine's memory."""
+    """Convert `source` to the Arrow type that mirrors the engine's memory."""
     if pa.types.is_dictionary(source.type):
         source = source.dictionary_decode()
     try:
@@ -314,7 +314,7 @@ def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataTy
 def _written(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
-    except (ValueError, OverflowError, KeyError):  # a year that Python's datetime has not, a zone nobody knows
+    except (ValueError, OverflowError, KeyError):  # a year that Python's datetime has not, an unknown zone
         return "the value"
 
 

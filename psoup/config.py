@@ -11,20 +11,19 @@ from psoup.model import SECOND
 from psoup.reading import NO_LIMIT
 
 CHUNK_ROWS = 65_536
-"""The most tuples of a chunk, and as many as it has by default: an offset in it has 16 bits."""
+"""The most tuples of a chunk, and its default: an offset in it has 16 bits."""
 _WORD = 64
 
 COLUMNAR_QUERIES = 256
-"""Queries of a block from which on they go by columns (`psoup.sql.templates.ladder`), in logs that do not say it, too.
-"""
+"""Queries of a block from which on they go by columns (`psoup.sql.templates.ladder`), also in logs that do not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What is remembered of producers: by admission, and by the log, which must forget nothing that admission needs."""
+    """Memory of producers: admission's, and the log's, which must forget nothing that admission needs."""
 
     acknowledgements: int = 1_024
-    """Of each producer, so that its retries are recognised."""
+    """Batches of each producer that are remembered, so that its retries are recognised."""
 
     idle: int = 7 * 86_400 * SECOND
     """Microseconds after which a silent producer is forgotten."""
@@ -35,9 +34,9 @@ REMEMBERED = Remembered()
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """How large the texts may become that expressions make.
+    """Limits of the texts that expressions make.
 
-    `value`: UTF-8 bytes of one; a result of more is an error of its row. `together`: bytes of all that one expression
+    `value`: UTF-8 bytes of a text; a longer result is an error of its row. `together`: bytes of all that one expression
     makes on its way over some rows; beyond that it is evaluated over fewer rows at a time. `parts`: into how many parts
     rows may be cut for that, at most; None: as many as it takes.
     """
@@ -55,13 +54,13 @@ def _texts(value: int, together: int) -> TextLimits:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of the engine's structures that nobody sets in production. Tests shrink them, to meet many pages and packs.
+    """Sizes of the engine's structures, not set in production. Tests shrink them, to meet many pages and packs.
 
     Each is at least 1.
     """
 
     page: int = 512
-    """Records in a page of the published maps (`psoup.published.paged`); one is copied for a change."""
+    """Records in a page of the published maps (`psoup.published.paged`); a page is copied for a change."""
 
     owner_page: int = 4_096
     """Queries in a page of admission's map from queries to streams."""
@@ -77,7 +76,7 @@ class Shape:
 
     large_run: int = 4_096
     """Pairs of a run from which on twice as many are kept side by side: shards make two or more of a piece, and all
-    runs of a chunk are merged at once when it is sealed, by whoever does that."""
+    runs of a chunk are merged at once by the task that seals it."""
 
     merge_ratio: int = 8
     """A part of the predicate index takes part in a merge when it is at most this many times larger than the later
@@ -96,7 +95,7 @@ class Shape:
     """Clauses that must have gone since a chunk was last compacted; an eighth of the live ones, if these are many."""
 
     tidy_from: int = 64
-    """Dead slots that are worth rebuilding the open results, if they are also more than the live clauses."""
+    """Dead slots that are worth rebuilding the open results for, if they are also more than the live clauses."""
 
     cover_at_once: int = 8_192
     """Clauses covered by one task: a row of bits for each, 64 MiB, is the most it holds for a chunk."""
@@ -113,7 +112,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Read once, when the engine is made."""
+    """Settings of the engine, read once, when it is made."""
 
     chunk_rows: int = CHUNK_ROWS
     """Tuples in a chunk; a multiple of 64, at most 65,536 (offsets are uint16)."""
@@ -135,10 +134,10 @@ class EngineConfig:
     """A query is emitted as a bitmap when its most selective factor passes more than 1 in this many tuples."""
 
     sparse_floor: int = 8
-    """Tuples of a piece that are looked at one by one whatever their share: a bitmap row for a few is a waste."""
+    """Tuples of a piece that are looked at one by one whatever their share: a bitmap row for so few is a waste."""
 
     generous_rows: int = 8_192
-    """Bitmap rows of an open chunk up to which an eighth of `dense_share` is enough for one (8 KiB each): faster."""
+    """Bitmap rows of an open chunk up to which an eighth of `dense_share` is enough for a row (8 KiB each): faster."""
 
     delta_queries: int = 1_024
     """Recent queries that the second predicate index may hold before maintenance merges it into the first."""
@@ -162,7 +161,7 @@ class EngineConfig:
     tuples further ahead are refused one by one."""
 
     max_ahead: int = 86_400 * SECOND
-    """The most for any stream, whatever its AHEAD; what streams have that are older than AHEAD."""
+    """The most that AHEAD may be in any stream; it also holds for streams that are older than AHEAD."""
 
     kept_acknowledgements: int = REMEMBERED.acknowledgements
     """Acknowledgements remembered for each producer; see `remembered`."""
@@ -211,17 +210,17 @@ class EngineConfig:
 
     @property
     def block_words(self) -> int:
-        """Words of bits in a block: fewer than of `block_rows` if a chunk is no multiple of that."""
+        """Words of bits in a block: fewer than of `block_rows` if a chunk is not a multiple of that."""
         return gcd(self.chunk_rows, self.block_rows) // _WORD
 
     @property
     def texts(self) -> TextLimits:
-        """What the evaluation of expressions must know of this."""
+        """The limits that the evaluation of expressions must know."""
         return _texts(self.text_bytes, self.evaluation_bytes)
 
     @property
     def remembered(self) -> Remembered:
-        """What is remembered of producers: for the store as well."""
+        """The memory of producers: for the store as well."""
         return Remembered(self.kept_acknowledgements, self.producer_idle)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong, one class for each thing the caller can do about it.
+"""All errors, one class for each thing the caller can do about it.
 
     PSoupError
     ├── InvalidInput            change the request and send it again
@@ -82,13 +82,13 @@ class InvalidBatch(InvalidInput):
 
 
 class NotFound(PSoupError):
-    """Nothing of that name or ID is known to this tenant."""
+    """No stream, query or tuple of that name or ID is known to this tenant."""
 
     reason = "NOT_FOUND"
 
 
 class AlreadyExists(PSoupError):
-    """The name is taken."""
+    """The name is in use."""
 
     reason = "ALREADY_EXISTS"
 
@@ -153,5 +153,5 @@ class Corrupt(Internal):
         self.structure, self.problem, self.dump, self.story = structure, problem, dump, story
 
     def after(self, story: tuple[str, ...]) -> Corrupt:
-        """The same, with the last events."""
+        """The same error, with the last events."""
         return Corrupt(self.structure, self.problem, self.dump, story)

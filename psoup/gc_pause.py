@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept out while many objects without cycles are made: it would look at all of them.
+"""Pause the cyclic garbage collector while millions of acyclic objects are made: it would walk all of them.
 
 A million queries are tens of millions of objects; walking them again and again took half the time of a registration.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """No automatic collection inside, in any thread; it is on again afterwards if it was before."""
+    """Have no automatic collection inside, in any thread; it is on again afterwards if it was before."""
     on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Invariants: what must hold of a structure whatever came before, and the one way to fail if it does not.
+"""Invariants: statements that must hold of a structure at all times, and the one way to fail if one does not.
 
     ensure(len(ids) == len(slots), self, "each clause has a slot", ids=ids, slots=slots)
         └─ no ─> Corrupt: the structure's name, the problem, and the facts as a dump of at most 4 KiB
@@ -18,7 +18,7 @@ import numpy as np
 from psoup.errors import Corrupt
 
 Verify = Literal["off", "cheap", "all"]
-"""How much an engine checks by itself: nothing; counts of what a run of events has touched, after the run; every
+"""How much an engine checks by itself: nothing; counts that a run of events has touched, after the run; every
 structure of the streams that were touched, after each event and each piece of maintenance."""
 
 _SHOWN = 16
@@ -40,7 +40,7 @@ def corrupt(structure: object, problem: str, **facts: object) -> Corrupt:
 
 
 def shown(value: object) -> str:
-    """A value in a dump: numbers and collections of numbers, the first few; of all else the type."""
+    """The text of a value in a dump: numbers and collections of numbers, the first few; of all else the type."""
     if value is None or isinstance(value, bool | int | np.bool_ | np.integer | range):
         return str(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "iub":

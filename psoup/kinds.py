@@ -1,4 +1,4 @@
-"""What each kind of value is, in one table: in memory, in Arrow, in files, in order.
+"""The kinds of value in one table: in memory, in Arrow, in files, in order.
 
     kind       values                     order key (int64 unless said)
     BOOLEAN    bool[n]                    0, 1
@@ -9,7 +9,7 @@
     TIMESTAMP  int64[n] microseconds      itself
     DATE       int32[n] days              itself
 
-A new kind begins with a row here. What it means (its names, conversions, arithmetic, its text) is the business of
+A new kind begins with a row here. Its meaning (its names, conversions, arithmetic, its text) is the business of
 expressions.
 """
 
@@ -48,26 +48,26 @@ class KindFacts:
 
     family: Family
     dtype: np.dtype[Any]
-    """Of `Column.values`; of TEXT, that of the offsets."""
+    """The dtype of `Column.values`; for TEXT, that of the offsets."""
     arrow: pa.DataType | None
     """The type in which values leave the engine; times are in UTC. None: each DECIMAL has one of its own."""
     memory: pa.DataType | None
     """Arrow's type whose memory is that of the engine."""
     accepted: tuple[Callable[[pa.DataType], bool], ...]
-    """Which of Arrow's types may be pushed for it."""
+    """Arrow's types that may be pushed for it."""
     layout: int
     """How `kernels.gather` lays values out in a message."""
     sample: object
     """A value that any statement takes in the place of a constant."""
     encoding: str | None
-    """How chunks on disk have it; None: by the library's own choice. Eight columns of random integers as differences
+    """Its encoding in chunks on disk; None: the library's own choice. Eight columns of random integers as differences
     take half the bytes of dictionaries, a fifth of the time to write and a third to read."""
     first: int | bytes = LEAST
     """The least order key."""
     beyond: int | bytes | None = BEYOND
     """The first key past the greatest; None: there is no greatest."""
     infinite: int | None = None
-    """What is infinite in other systems (negative: minus infinity), and would be an ordinary value here."""
+    """The value that is infinite in other systems (negative: minus infinity), and would be an ordinary one here."""
 
 
 def _float_key(value: float) -> int:

@@ -96,7 +96,7 @@ class LocalPSoup:
         return prepared.acknowledgement
 
     def _prepare(self, command: Command) -> Prepared:
-        """With the memory full, tuples past their retention leave first."""
+        """Prepare a command. If the memory is full, tuples past their retention leave first."""
         now = self.clock.now()
         try:
             return self.admission.prepare(command, now)
@@ -131,9 +131,9 @@ class LocalPSoup:
         self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
     ) -> PushAcknowledgement:
         """Push tuples; late ones are refused alone and counted in the acknowledgement."""
-        done = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
-        assert isinstance(done, PushAcknowledgement)
-        return done
+        answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
+        assert isinstance(answer, PushAcknowledgement)
+        return answer
 
     def heartbeat(self, stream: str, time: int) -> None:
         """Promise that no tuple with a time below `time` (microseconds) will come."""
@@ -143,9 +143,9 @@ class LocalPSoup:
         self, sql: str, request_id: str = "", *, key: str = "", labels: Mapping[str, str] | None = None
     ) -> int:
         """Register a query, under a key and with labels of the caller's own; returns its ID."""
-        done = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels)))
-        assert isinstance(done, QueryAcknowledgement)
-        return done.query_id
+        answer = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels)))
+        assert isinstance(answer, QueryAcknowledgement)
+        return answer.query_id
 
     def register_many(
         self,
@@ -164,9 +164,9 @@ class LocalPSoup:
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
         command = RegisterMany(statements, rows, request_id, self.tenant, names, key=key, labels=tuple(labels))
-        done = self.submit(command)
-        assert isinstance(done, QueriesAcknowledgement)
-        return range(done.first_id, done.first_id + done.count)
+        answer = self.submit(command)
+        assert isinstance(answer, QueriesAcknowledgement)
+        return range(answer.first_id, answer.first_id + answer.count)
 
     def query(self, key: str) -> int:
         """The ID of the query with that key; raises NotFound."""
@@ -186,7 +186,7 @@ class LocalPSoup:
     def invoke(
         self, query_id: int, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False
     ) -> Answer:
-        """The current answer; `window` is the text of another BEGIN … END …"""
+        """Return the current answer; `window` is the text of another BEGIN … END …"""
         return invoke(
             self.engine.snapshot(),
             query_id,
@@ -200,7 +200,7 @@ class LocalPSoup:
     def ask(
         self, sql: str, as_of: int | None = None, window: str | None = None, accept_truncation: bool = False
     ) -> Answer:
-        """The answer of a SELECT that is not registered; the arguments are those of `invoke`."""
+        """Answer a SELECT that is not registered; the arguments are those of `invoke`."""
         snapshot = self.engine.snapshot()
         return ask(
             snapshot,
@@ -220,26 +220,26 @@ class LocalPSoup:
         return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
 
     def matches(self, stream: str, tuple_id: int) -> list[int]:
-        """IDs of the queries whose WHERE the tuple satisfies."""
+        """Return the IDs of the queries whose WHERE the tuple satisfies."""
         return matches(self.engine.snapshot(), stream, tuple_id, tenant=self.tenant, now=self.clock.now())
 
     def matches_many(self, stream: str, tuple_ids: Sequence[int]) -> list[list[int]]:
-        """`matches` of some tuples."""
+        """Return what `matches` does, for each of some tuples."""
         return matches_many(self.engine.snapshot(), stream, tuple_ids, tenant=self.tenant, now=self.clock.now())
 
     def explain(self, query_id: int) -> Explanation:
-        """How a query is evaluated and kept."""
+        """Explain how a query is evaluated and kept."""
         return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
 
     def maintain(self) -> int:
         """Do all maintenance there is; returns the number of tasks done."""
-        done = 0
+        tasks = 0
         while (task := self.engine.maintenance(everything=True)) is not None:
             self.admission.give_back(self.engine.install(task.compute()))
-            done += 1
-        return done
+            tasks += 1
+        return tasks
 
     def check(self) -> None:
-        """Every invariant of every structure."""
+        """Check every invariant of every structure."""
         self.engine.check()
         self.admission.check()

@@ -16,7 +16,7 @@ from psoup.errors import InvalidBatch
 
 
 def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
-    """Where each attribute is among the `names` of a batch's columns (any case), by its name in lower case.
+    """The place of each attribute among the `names` of a batch's columns (any case), by its name in lower case.
 
     Raises InvalidBatch for a name that comes twice or that the schema does not have, and for one that is NOT NULL and
     missing. O(columns): asked before the values are decoded.
@@ -26,27 +26,27 @@ def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
         if name.lower() in by_name:
             raise InvalidBatch(f"column {name!r} comes twice in the batch; send it once", column=name)
         by_name[name.lower()] = position
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for attribute in schema.attributes:
         name = attribute.name.lower()
         if name in by_name:
-            found[name] = by_name.pop(name)
+            places[name] = by_name.pop(name)
         elif not attribute.nullable:
             raise InvalidBatch(f"column {attribute.name!r} is missing and is NOT NULL", column=attribute.name)
     if by_name:
         extra = ", ".join(repr(names[p]) for p in by_name.values())
         raise InvalidBatch(f"the stream has no column {extra}; its columns are {', '.join(schema.names)}", column=extra)
-    return found
+    return places
 
 
 SECOND = 1_000_000
 """Microseconds in a second; times are int64 microseconds since 1970 UTC."""
 
 EXACT_DOUBLE = 2**53
-"""Integers up to this one, on both sides of 0, are DOUBLE values, each another one."""
+"""Integers up to this one, on both sides of 0, are DOUBLE values, all different."""
 
 EPOCH = datetime(1970, 1, 1)
-"""From where times (in UTC) and days are counted."""
+"""The moment from which times (in UTC) and days are counted."""
 
 DEFAULT_TENANT = "default"
 MAX_DECIMAL_PRECISION = 18
@@ -127,9 +127,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much of a stream is kept: the last `duration` microseconds, or the last `rows`, or (neither) all.
+    """The part of a stream that is kept: the last `duration` microseconds, or the last `rows`, or (neither) all.
 
-    `archive`: how much of that, in the same unit, is its older part, on disk; the rest is in memory.
+    `archive`: the share of that, in the same unit, that is its older part, on disk; the rest is in memory.
     """
 
     duration: int | None = None
@@ -139,7 +139,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """What CREATE STREAM says. `time_attribute` is None in the system time domain.
+    """The stream that CREATE STREAM describes. `time_attribute` is None in the system time domain.
 
     `ahead`: microseconds that a tuple's time may lie past the clock; None for a stream that is older than this word.
     """
@@ -153,7 +153,7 @@ class StreamSpec:
     ahead: int | None = None
 
     def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
-        """This stream with more columns at the end."""
+        """The stream with more columns at the end."""
         return replace(self, schema=Schema((*self.schema.attributes, *added)))
 
     @property
@@ -163,7 +163,7 @@ class StreamSpec:
 
 
 class Anchor(enum.Enum):
-    """What a window bound is counted from."""
+    """The point from which a window bound is counted."""
 
     START = "START"
     NOW = "NOW"

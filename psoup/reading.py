@@ -1,4 +1,4 @@
-"""What one read may spend, and whether anybody still waits for it: asked wherever a read has done a chunk's work.
+"""The budget of one read, and whether its caller still waits: asked wherever a read has done a chunk's work.
 
     read ──check──> ask()  the host's: raises if the caller has left, or the processor time is used up
          ──examine(65,536 tuples)──> counted, and checked
@@ -22,7 +22,7 @@ _RETRY_AFTER_MS = 1_000
 
 
 class ReadEnded(Exception):
-    """The caller has left: the work is dropped where it is. Raised by `ask`; whatever catches errors lets it pass."""
+    """Raised by `ask` when the caller has left: the work is dropped where it is. Handlers of errors let it pass."""
 
 
 class Shared(Protocol):
@@ -35,12 +35,12 @@ class Shared(Protocol):
         ...
 
     def give_back(self, size: int) -> None:
-        """Return what was taken."""
+        """Return bytes that were taken."""
         ...
 
 
 class Archive(Protocol):
-    """How fast tuples on disk are evaluated, by kind of clause, and for how long one read may. Any thread."""
+    """The speed of evaluating tuples on disk, by kind of clause, and the time that one read may take. Any thread."""
 
     seconds: float
 
@@ -54,7 +54,7 @@ class Archive(Protocol):
 
 
 class ReadBudget:
-    """Of one read. `ask` raises what ends it; `rows`: tuples it may look at; `sort_bytes`: that its sorts may hold.
+    """The budget of one read. `ask` raises what ends it; `rows`: tuples it may look at; `sort_bytes`: for its sorts.
 
     One read may be at work on several threads: `check` and `examine` may be called from any of them.
     """
@@ -88,7 +88,7 @@ class ReadBudget:
             self.ask()
 
     def examine(self, rows: int) -> None:
-        """`rows` tuples are about to be looked at: raise what ends the read, or ResourceExhausted (ROWS_EXAMINED)."""
+        """Count `rows` tuples to be looked at next: raises what ends the read, or ResourceExhausted (ROWS_EXAMINED)."""
         self.examined += rows
         self.check()
         if self.examined > self.rows:
@@ -128,9 +128,9 @@ class ReadBudget:
             self._shared.give_back(size)
 
     def close(self) -> None:
-        """The read is over: what it holds is given back. Idempotent."""
+        """End the read: what it holds is given back. Idempotent."""
         self.give_back(self.held)
 
 
 UNBOUNDED = ReadBudget()
-"""For callers that nobody waits for. Its counts mean nothing."""
+"""The budget of reads without a waiting caller. Its counts mean nothing."""

@@ -1,4 +1,4 @@
-"""Runners: how independent tasks are run, one after the other or on threads that the host lends."""
+"""Runners: functions that run independent tasks, one after the other or on threads that the host lends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Task = Callable[[], None]
 Runner = Callable[[Sequence[Task]], None]
 """Runs all tasks and returns when all are done, in any order, on any threads; the tasks write disjoint ranges.
 
-A runner may have an attribute `threads`: into how many tasks a probe may be cut (default 1), and another, `handover`:
-nanoseconds of work that a task should have at least, so that it is worth another thread (default 150,000)."""
+A runner may have an attribute `threads`: the number of tasks into which a probe may be cut (default 1), and another,
+`handover`: nanoseconds of work that a task should have at least, to be worth another thread (default 150,000)."""
 
 _HANDOVER_NS = 150_000
 """Sharing 0.2 ms of work between two threads was found to save nothing: waking the other one takes half of it."""

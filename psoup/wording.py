@@ -1,4 +1,4 @@
-"""How messages say counts, and how SQL quotes: so that all texts read as a person writes.
+"""Counts in messages, and quotes in SQL: so that all texts read as a person writes.
 
 >>> counted(1, "row"), counted(70_000, "row"), counted(0, "query"), counted(2, "match")
 ('1 row', '70,000 rows', '0 queries', '2 matches')

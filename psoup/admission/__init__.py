@@ -1,4 +1,4 @@
-"""prepare: what is accepted, stamped so that applying it is a function of the event alone. See `admission`."""
+"""Prepare: commands are accepted and stamped so that applying an event depends on nothing else. See `admission`."""
 
 from psoup.admission.admission import Admission
 

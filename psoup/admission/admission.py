@@ -4,8 +4,8 @@
                (looks only, may raise)             (changes only, cannot raise)
     logged event ──────────────────────────────────adopt──> the same state: replay is half of prepare
 
-So a refusal leaves no trace, and what is decided depends on the events alone. Admission runs ahead of the engine: it
-knows schemas, watermarks, producers, request IDs, who uses which stream, and bytes reserved, all as of the last
+So a refusal leaves no trace, and each decision depends on the events alone. Admission runs ahead of the engine: it
+knows schemas, watermarks, producers, request IDs, the queries of each stream, and bytes reserved, all as of the last
 prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns it.
 """
 
@@ -69,7 +69,7 @@ def _anything(event: Event) -> None:
 class Admission:
     """Validates, stamps and numbers commands: the first step of prepare, log, apply.
 
-    `sequence` is that of the last prepared event; the first one is `sequence + 1`. `archive`: whether the engine's
+    `sequence` is that of the last prepared event; the first event is `sequence + 1`. `archive`: whether the engine's
     closed chunks are stored where they can be read again.
     """
 
@@ -116,12 +116,12 @@ class Admission:
 
     @property
     def producer_bytes(self) -> int:
-        """Bytes that what is remembered of producers is charged."""
+        """Bytes charged for the memory of producers."""
         return self._budget.producers
 
     @property
     def next_query(self) -> int:
-        """The ID of the next query; all that were given out are below it."""
+        """The ID of the next query; all IDs given out are below it."""
         return self._next_query
 
     def has_query(self, query_id: int) -> bool:
@@ -129,7 +129,7 @@ class Admission:
         return self._queries.get(query_id) is not None
 
     def binding(self, command: Command) -> Binding | None:
-        """What of a command should be done before it is prepared, on any one thread; None if that is not worth it.
+        """The part of a command that is worth doing before it is prepared, on any one thread; None if there is none.
 
         Raises InvalidInput for a block that will be refused whatever it says. Called as `prepare` is.
         """
@@ -141,7 +141,7 @@ class Admission:
         return Binding(self._tenant(command.tenant), command, self._config, self._budget, beside=True)
 
     def stands(self, binding: Binding) -> bool:
-        """Whether what was bound may still be used; else it is to be bound anew. O(streams of the command)."""
+        """Whether a binding may still be used; else the command is bound anew. O(streams of the command)."""
         return binding.stands(self._tenant(binding.command.tenant))
 
     def prepare(
@@ -155,8 +155,8 @@ class Admission:
 
         Raises a PSoupError and leaves the state as it was, or returns what to log and what to answer. An event that is
         returned counts as having happened: it must be logged and applied, or the admission thrown away. Any other
-        exception means that the state is broken. `ready` is shown the event before it counts: what it raises is a
-        refusal like any other (a log that cannot hold the event). `binding`: of this command, if there is one.
+        exception means that the state is broken. `ready` is shown the event before it counts: its exceptions are
+        refusals like any other (a log that cannot hold the event). `binding`: of this command, if there is one.
         """
         try:
             prepared = self._decide(command, now, binding)
@@ -171,7 +171,7 @@ class Admission:
         return prepared
 
     def replay(self, event: Event) -> None:
-        """Adopt an event from the log, as the `prepare` that made it did; raises Internal if it is not a later one."""
+        """Adopt an event from the log, as the `prepare` that made it did; raises Internal if it is not later."""
         if event.sequence <= self._sequence:
             raise Internal(f"event {event.sequence} is replayed after event {self._sequence}")
         self._adopt(event)
@@ -181,7 +181,7 @@ class Admission:
         self._budget.tuples -= size
 
     def state(self) -> dict[str, object]:
-        """Everything that future decisions depend on, as plain values that compare equal. O(all of it)."""
+        """All that future decisions depend on, as plain values that compare equal. O(all of it)."""
         return {
             "sequence": self._sequence,
             "next": (self._next_stream, self._next_query),
@@ -316,7 +316,7 @@ class Admission:
         return Prepared(QueryAcknowledgement(event.sequence, query_id=command.query_id), event)
 
     def _tenant(self, name: str) -> Tenant:
-        """The tenant, or one that knows nothing: a tenant begins with its first stream."""
+        """The tenant, or a new empty tenant: a tenant begins with its first stream."""
         return self._tenants.get(name) or Tenant()
 
     # Adopting: changes, cannot raise ---------------------------------------------------------------------------

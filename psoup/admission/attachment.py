@@ -1,11 +1,11 @@
-"""Whether history or a batch may be attached, and what is known of a stream's past for that.
+"""Decisions about attaching history or a batch, and the past of a stream as far as they need it.
 
     history      |------------|
     there is                   |---- tuples, of which the first has the bound as its time
     retention           |edge                    what begins before it would be gone at once: refused
     a batch                         |---- begins at or after the watermark; nothing was pushed
 
-Looks only; `Past` is changed when events are adopted.
+Functions here change nothing; `Past` changes when events are adopted.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MAX_JOB_BYTES = 256
 
 @dataclass(slots=True)
 class Past:
-    """What was there first. `tuples`: live ones taken so far; `chunks`, `rows`: of history; `jobs`: their sequences.
+    """The first tuples of a stream. `tuples`: live ones so far; `chunks`, `rows`: of history; `jobs`: their sequences.
 
-    `batches`: of each job that feeds the stream the number and the sequence of its last one; `next_chunk`: what the
-    first chunk of the next one is.
+    `batches`: for each job that feeds the stream, number and sequence of its last batch; `next_chunk`: the number of
+    the first chunk of the next batch.
     """
 
     first_time: int | None = None
@@ -44,7 +44,7 @@ class Past:
     """Whether no tuple before `first_time` can come any more."""
 
     def restored(self, stored: Stored | None) -> None:
-        """What a store gives back of the stream."""
+        """Take over the part of the stream that a store gives back."""
         if stored is None:
             return
         self.first_time = stored.first_time
@@ -53,7 +53,7 @@ class Past:
         self.next_chunk = max([0, *(chunk.number + 1 for chunk in stored.archive[-1:])])
 
     def pushed(self, event: Pushed) -> None:
-        """Tuples were taken. O(1) once none can come before the first."""
+        """Note a push. O(1) once no tuple can come before the first."""
         self.tuples += len(event.batch)
         if self.settled or not len(event.batch):
             return
@@ -62,7 +62,7 @@ class Past:
         self.settled = event.watermark is not None and event.watermark >= self.first_time
 
     def attached(self, event: Attached) -> None:
-        """History, or a batch, was taken."""
+        """Note history, or a batch, that was attached."""
         if event.batch is not None:
             self.batches[event.job] = event.batch, event.sequence
             self.tuples += sum(len(chunk) for chunk in event.chunks)  # those of a replay were there before it
@@ -77,7 +77,7 @@ class Past:
         self.jobs[event.job] = event.sequence
 
     def state(self) -> tuple[object, ...]:
-        """What future decisions depend on, as plain values."""
+        """All that future decisions depend on, as plain values."""
         fed = self.next_chunk if self.batches else 0, dict(self.batches)
         return self.first_time, self.tuples, self.chunks, self.rows, dict(self.jobs), fed
 
@@ -96,7 +96,7 @@ class AttachTarget:
 
 
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
-    """Take the history, or say that it was taken before.
+    """Accept the history, or answer that it was accepted before.
 
     Raises NotFound (another stream has the name), OutOfRange with the bound to use, InvalidInput.
     """
@@ -149,7 +149,7 @@ def check_stored(spec: StreamSpec, stored: bool) -> None:
 
 
 def check_push(spec: StreamSpec, past: Past) -> None:
-    """Raise FailedPrecondition if a job feeds the stream: what is pushed would be in its way. O(1)."""
+    """Raise FailedPrecondition if a job feeds the stream: a push would be in its way. O(1)."""
     if past.batches:
         raise _fed(spec, past, "push to another stream, or add these rows to the job's source")
 
@@ -181,7 +181,7 @@ def _earlier(command: Attach, past: Past) -> int | None:
 
 
 def _place(command: Attach, past: Past) -> tuple[int, int]:
-    """The number of the first chunk, and its first tuple ID: below all that there are, or behind them."""
+    """The number of the first chunk, and its first tuple ID: below all others, or behind them."""
     if command.batch is not None:
         return past.next_chunk, past.tuples
     assert command.extent is not None
@@ -189,7 +189,7 @@ def _place(command: Attach, past: Past) -> tuple[int, int]:
 
 
 def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
-    """The chunk as one that follows chunk `number` and tuple `first_id`."""
+    """The chunk moved to follow chunk `number` and tuple `first_id`."""
     first = chunk.first_id + first_id
     zones = {**chunk.zones, ID_INDEX: Zone(first, first + chunk.rows - 1, False)}
     return replace(chunk, number=chunk.number + number, first_id=first, zones=zones)
@@ -246,9 +246,9 @@ def _check_ahead(extent: Extent, target: AttachTarget) -> None:
 
 
 def _check_retention(extent: Extent, target: AttachTarget, now: int) -> None:
-    kept, past, name = target.spec.retention, target.past, target.spec.name
-    if kept.duration is not None and extent.first_time < now - kept.duration:
-        edge = now - kept.duration
+    retention, past, name = target.spec.retention, target.past, target.spec.name
+    if retention.duration is not None and extent.first_time < now - retention.duration:
+        edge = now - retention.duration
         raise OutOfRange(
             f"stream {name!r} keeps nothing before {time_text(edge)}, and this history begins at"
             f" {time_text(extent.first_time)}: leave out what is older (--since {time_text(edge)}), or create the"
@@ -257,10 +257,10 @@ def _check_retention(extent: Extent, target: AttachTarget, now: int) -> None:
             stream=name,
             bound=edge,
         )
-    if kept.rows is not None and past.tuples + past.rows + extent.rows > kept.rows:
-        room = max(0, kept.rows - past.tuples - past.rows)
+    if retention.rows is not None and past.tuples + past.rows + extent.rows > retention.rows:
+        room = max(0, retention.rows - past.tuples - past.rows)
         raise OutOfRange(
-            f"stream {name!r} keeps {counted(kept.rows, 'tuple')}, so there is room for {room:,} of history,"
+            f"stream {name!r} keeps {counted(retention.rows, 'tuple')}, so there is room for {room:,} of history,"
             f" and this has"
             f" {extent.rows:,}; attach the newest of them, or create the stream with a longer RETENTION",
             reason="HISTORY_BEYOND_RETENTION",

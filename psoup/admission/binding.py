@@ -1,11 +1,11 @@
-"""Statements and values to bound queries, in steps: what of a registration takes long, and needs nobody else's turn.
+"""Binding of statements and values to queries, in steps: the slow part of a registration, which needs no turn.
 
     RegisterMany(statements)          each parsed: a step each
     RegisterMany([template], rows)    parsed once, then only values are put in: columns at once, or a step for each row
                     └─ the first that is wrong refuses the block, and says which it is
 
-A binding looks only: at what the names of streams mean, which may change before the queries are registered. So it says
-whether it still `stands`. It may be made on another thread than admission's, while that one goes on.
+A binding reads only the meaning of the names of streams, which may change before the queries are registered. So it says
+whether it still `stands`. It may be made on another thread than admission's, while that thread goes on.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
 from psoup.sql.templates.values import column_bytes, columns_of_table, rows_of_columns
 
 LONG_TEXT = 256
-"""Characters of statements from which on binding them takes longer than giving them to another thread: a form that was
-not seen before takes 10 microseconds a character."""
+"""Characters of statements from which on binding them takes longer than giving them to another thread: a form not
+seen before takes 10 microseconds a character."""
 LONG_BLOCK = 256
-"""Queries of a block of one statement from which on the same holds."""
+"""Queries in a block of one statement from which on the same holds."""
 
 _TEMPLATES = 16
 """Prepared statements that are kept for a tenant."""
@@ -58,8 +58,8 @@ def takes_long(command: Command) -> bool:
 class Binding:
     """The queries of one command, in the making. One thread at a time.
 
-    `beside`: on another thread than admission's, which has memories of its own of statements; then what the engine
-    needs of many queries is prepared as well. `budget`: looked at on the way, so that what finds no room ends early.
+    `beside`: on another thread than admission's, which has statement caches of its own; then what the engine
+    needs of many queries is prepared as well. `budget`: checked on the way, so that a block without room ends early.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Binding:
         self.command = command
         self.queries: Sequence[StandingQuery] = ()
         self.rows: Rows = ()
-        """What the queries of a template were made of, as tuples; () if these are a `BoundBlock`."""
+        """The values that the queries of a template were made of, as tuples; () if the queries are a `BoundBlock`."""
         self.charge = 0
         """Bytes that the queries are charged."""
         self._digest = b""
@@ -85,14 +85,14 @@ class Binding:
         self._beside = beside
         self._statements = tenant.statements_beside if beside else tenant.statements
         self._specs: dict[str, StreamSpec | None] = {}
-        """What the names of streams meant."""
+        """The stream that each name meant."""
         self._problem: PSoupError | None = None
         self._done = self._tagged = False
         self._values = isinstance(command, RegisterMany) and command.rows is not None
         self._steps = self._work()
 
     def advance(self, go_on: Callable[[], bool] = lambda: True) -> bool:
-        """Take steps while `go_on` says so; whether nothing is left to be done. Raises nothing: `check` does."""
+        """Take steps while `go_on` says so; returns whether nothing is left to do. Raises nothing: `check` does."""
         try:
             # Values leave no cycles; syntax trees do, and collected in bulk they would hold all threads for 20 ms.
             with without_collector() if self._values else nullcontext():
@@ -108,7 +108,7 @@ class Binding:
         return True
 
     def check(self) -> None:
-        """Raise what was wrong with the command."""
+        """Raise the error of the command, if it had one."""
         ensure(self._done, self, "it is asked before it has ended")
         if self._problem is not None:
             raise self._problem
@@ -129,7 +129,7 @@ class Binding:
         return self._tags
 
     def stands(self, tenant: Tenant) -> bool:
-        """Whether the names of streams still mean what they did; nothing is known of a command that was repeated."""
+        """Whether the names of streams mean what they did; True for a repeated command, which was not bound."""
         if self._problem is not None:
             return True
         return bool(len(self.queries)) and all(_spec(tenant, name) is spec for name, spec in self._specs.items())
@@ -221,19 +221,19 @@ class Binding:
         self.queries, self.rows = queries if made is None else made.done(queries), taken
 
     def _template(self, sql: str) -> Template:
-        """The statement, prepared now or by an earlier call: blocks of one statement share what they have in common."""
+        """The prepared statement, made now or by an earlier call: blocks of one statement share it."""
         templates = self._statements.templates
-        known = templates.pop(sql, None)
-        if known is None or self._lookup(known[0].stream) is not known[1]:
+        entry = templates.pop(sql, None)
+        if entry is None or self._lookup(entry[0].stream) is not entry[1]:
             check_budget(sql)
             template = prepare(sql, self._lookup, self._tenant.names())
             spec = self._tenant.stream(template.stream).spec
             check_window(template.window, spec)
-            known = (template, spec)
-        templates[sql] = known
+            entry = (template, spec)
+        templates[sql] = entry
         while len(templates) > _TEMPLATES:
             del templates[next(iter(templates))]
-        return known[0]
+        return entry[0]
 
     def _count(self, charge: int, count: int) -> None:
         self.charge += charge
@@ -241,8 +241,8 @@ class Binding:
 
 
 def _spec(tenant: Tenant, name: str) -> StreamSpec | None:
-    found = tenant.find(name)
-    return None if found is None else found.spec
+    stream = tenant.find(name)
+    return None if stream is None else stream.spec
 
 
 def _values_of(template: Template, command: RegisterMany, rows: pa.Table) -> Values:

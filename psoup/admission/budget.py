@@ -1,11 +1,11 @@
-"""The memory that has been promised: tuples by their bytes, queries and producers by what one is expected to take.
+"""The memory that is promised: tuples by their bytes, queries and producers by what each is expected to take.
 
     push      tuples + queries + producers + the batch      over the budget: refused, and says what would be needed
     register  tuples + queries + producers + the block      the same
     results   take what is left, and give way   (the engine evicts them: an answer is evaluated when asked for)
 
 A charge is known before there is anything to measure, and is given back as it was taken. The bill
-(`psoup.answer.bill`) says what is really there.
+(`psoup.answer.bill`) measures the memory itself.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from psoup.plan.standing import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 
 ROW_BYTES = 400
-"""A query made of a template and a row of short values: its columns, its part of the index and of the names."""
+"""Bytes of a query made of a template and a row of short values: its columns, its part of index and names."""
 
 FREE_VALUES, VALUES_TIMES = 64, 2
-"""Bytes of values of a row that are among these, and how often what is more is kept: as a value, and in the index."""
+"""Bytes of values of a row that are included, and how often each further byte is kept: as a value, and in the index."""
 
 RETRY_AFTER_MS = 100
-"""What a producer is told to wait when the memory is full of tuples that are not on disk yet."""
+"""Milliseconds that a producer is told to wait when the memory is full of tuples that are not on disk yet."""
 
 TEXT_BYTES = 3_000
-"""A query registered by a text, beside the text itself."""
+"""Bytes of a query registered by a text, beside the text itself."""
 
 FREE_INTERVALS, INTERVAL_BYTES = 16, 256
-"""Intervals of its WHERE that are among these bytes, and what each further one takes: a list after IN has thousands."""
+"""Intervals of its WHERE that are included, and bytes of each further interval: a list after IN has thousands."""
 
 ROW_INTERVAL_BYTES = 64
-"""What such an interval takes in a block, whose intervals are columns of the index."""
+"""Bytes of such an interval in a block, whose intervals are columns of the index."""
 
 TAG_BYTES = 64
 """What a key takes beside its text, and a label: the runs that find it."""
 
 STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
-"""A stream without a tuple, and each of its columns: buffers of the open chunk, the index of its queries."""
+"""Bytes of a stream without a tuple, and of each of its columns: buffers of the open chunk, its index of queries."""
 
 _STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
 
@@ -59,7 +59,7 @@ class _BlockCharge:
 
 
 class Budget:
-    """What is promised. `limit`: bytes; one owner, no threads."""
+    """The promises. `limit`: bytes; one owner, no threads."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -68,13 +68,13 @@ class Budget:
         self.producers = 0
         self.streams = 0
         self._charges: dict[int, int] = {}
-        """Of queries that were registered by a text, by query ID."""
+        """Charges of queries that were registered by a text, by query ID."""
         self._blocks: SortedDict = SortedDict()
-        """Blocks by their first query ID: only those whose queries are charged otherwise than ROW_BYTES."""
+        """Blocks by their first query ID: only those whose queries are not charged ROW_BYTES."""
 
     @property
     def used(self) -> int:
-        """Bytes of it that are promised."""
+        """Bytes of the budget that are promised."""
         return self.tuples + self.queries + self.producers
 
     def check_batch(self, spec: StreamSpec, needed: int) -> None:
@@ -106,7 +106,7 @@ class Budget:
             )
 
     def adopt(self, event: Registered | RegisteredMany) -> None:
-        """The queries of an event are promised."""
+        """Charge the queries of an event."""
         if isinstance(event, Registered):
             self._charges[event.query_id] = size = text_charge(event.query) + tag_charge(event.tag)
         elif isinstance(event.queries, BoundBlock):
@@ -122,12 +122,12 @@ class Budget:
         self.queries += size
 
     def give_back_query(self, query_id: int) -> None:
-        """A query is gone. O(log blocks)."""
+        """Give back the charge of a query that is gone. O(log blocks)."""
         charge = self._charges.pop(query_id, None)
         self.queries -= self._of_block(query_id) if charge is None else charge
 
     def _of_block(self, query_id: int) -> int:
-        """What a query of a block was charged; a block of which none is left is forgotten."""
+        """The charge of a query of a block; a block without queries is forgotten."""
         place = self._blocks.bisect_right(query_id) - 1
         if place < 0:
             return ROW_BYTES

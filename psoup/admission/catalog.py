@@ -1,4 +1,4 @@
-"""The names and IDs that admission knows: tenants, their streams, queries and request IDs.
+"""The catalog: names and IDs that admission knows, of tenants, their streams, queries and request IDs.
 
     tenant ── name (any case) ── StreamState ── how many queries use it, watermark, producers
        └──── request ID ──────── what it registered (`requests`)
@@ -20,12 +20,12 @@ from psoup.sql import Template
 from psoup.sql.templates.forms import Forms
 
 _NAMES_COMPARED = 256
-"""Names looked at for a suggestion: a tenant with many streams must not make a misspelling dear."""
+"""Names looked at for a suggestion: a tenant with many streams must not make a misspelling slow."""
 
 
 @dataclass(slots=True)
 class KnownStream:
-    """What the next event of a stream is judged by. `watermark`: see `psoup.events.Pushed`."""
+    """The state of a stream by which its next event is judged. `watermark`: see `psoup.events.Pushed`."""
 
     tenant: str
     stream_id: int
@@ -38,7 +38,7 @@ class KnownStream:
 
 @dataclass(slots=True)
 class Statements:
-    """What a thread remembers of the statements of a tenant."""
+    """The statements of a tenant that one thread remembers."""
 
     templates: dict[str, tuple[Template, StreamSpec]] = field(default_factory=dict)
     """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
@@ -53,7 +53,7 @@ class Tenant:
     requests: KnownRequests = field(default_factory=KnownRequests)
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
-    """Of the thread that binds what takes long."""
+    """Those of the thread that binds slow commands."""
 
     def find(self, name: str) -> KnownStream | None:
         """The stream of that name, in any case. O(1)."""

@@ -1,6 +1,6 @@
-"""What streams are: CREATE STREAM, ALTER STREAM and DROP STREAM, judged against the streams of the tenant.
+"""Definitions of streams: CREATE STREAM, ALTER STREAM and DROP STREAM, judged against the streams of the tenant.
 
-Looks only; the events that are returned have changed nothing yet.
+Functions here change nothing; their events have changed nothing yet.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _EXAMPLES = 3
 def decide_create(
     tenant: Tenant, command: CreateStream, stream_id: int, sequence: int, now: int, config: EngineConfig
 ) -> StreamCreated:
-    """A new stream; raises AlreadyExists, with the fact whether the one that exists is the same.
+    """Decide on a new stream; raises AlreadyExists, with the fact whether the existing stream is the same.
 
-    The statement that is kept says AHEAD, as one without it is older than that word, and means another bound.
+    The statement in the event says AHEAD: a statement without it is older than that word, and means another bound.
     """
     spec, text = create_stream(command.sql, new=True), command.sql
-    known = tenant.find(spec.name)
-    if known is not None:
+    stream = tenant.find(spec.name)
+    if stream is not None:
         if spec.ahead is None:
-            spec = replace(spec, ahead=known.spec.ahead)
+            spec = replace(spec, ahead=stream.spec.ahead)
         raise AlreadyExists(
-            f"stream {known.spec.name!r} exists; drop it first or choose another name",
+            f"stream {stream.spec.name!r} exists; drop it first or choose another name",
             reason="STREAM_EXISTS",
-            stream=known.spec.name,
-            stream_id=known.stream_id,
-            identical="true" if known.spec == spec else "false",
+            stream=stream.spec.name,
+            stream_id=stream.stream_id,
+            identical="true" if stream.spec == spec else "false",
         )
     if spec.event_time and spec.ahead is None:
         spec = replace(spec, ahead=min(config.ahead, config.max_ahead))
@@ -57,7 +57,7 @@ def decide_create(
 def decide_alter(
     tenant: Tenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
 ) -> tuple[int, StreamAltered | None]:
-    """(stream ID, what changes): None if all columns are there already, and may be; or if AHEAD is that already.
+    """Return (stream ID, what changes): None if all columns are there already, and may be; or if AHEAD is that already.
 
     Raises NotFound; AlreadyExists that names a column which is there, or is there with another type.
     """
@@ -76,15 +76,16 @@ def decide_alter(
         if position is None:
             added.append(attribute)
             continue
-        known = schema.attributes[position]
-        if attribute.name in asked.lenient and known.type == attribute.type:
+        column = schema.attributes[position]
+        if attribute.name in asked.lenient and column.type == attribute.type:
             continue
         raise AlreadyExists(
-            f"stream {stream.spec.name!r} has a column {known.name!r} of type {known.type} already; choose another name"
+            f"stream {stream.spec.name!r} has a column {column.name!r} of type {column.type} already; "
+            + "choose another name"
             + ("" if attribute.name in asked.lenient else ", or say IF NOT EXISTS"),
             reason="COLUMN_EXISTS",
             stream=stream.spec.name,
-            column=known.name,
+            column=column.name,
         )
     if not added:
         return stream.stream_id, None

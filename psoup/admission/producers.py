@@ -1,4 +1,4 @@
-"""Exactly once for each (producer, epoch, number): who sent what last, and what was answered.
+"""Exactly once for each (producer, epoch, number): the last batches of each producer, and their acknowledgements.
 
     epoch 7:   0 1 2 3 4 5 | 6 = expected next           a greater epoch starts again at 0 and fences 7 off
                    '-----'
@@ -7,13 +7,13 @@
     event  … 40 … 52 … 61 … 70 …        producers by their last batches, the longest silent first
            a     b | c     d            a and b made way for others: the horizon is 52
 
-A producer is forgotten after it was idle for long, or early, when more come than are remembered. What it sent may come
-again, so behind the horizon a name that nobody knows is believed to be new only if its sender says so: by an event
-after the horizon that had happened before its number 0 was first sent (`since`). Whatever a forgotten one had sent is
+A producer is forgotten after it was idle for long, or early, when more come than are remembered. Its batches may come
+again, so behind the horizon an unknown name is believed to be new only if its sender says so: by an event
+after the horizon that had happened before its number 0 was first sent (`since`). Batches of forgotten producers are
 not after the horizon, so no number 0 is taken twice.
 
-Kept for one stream. `admit` and `making_way` only look, `record` only changes; the state after `record` depends on the
-events alone, and those of which a log needs to have only what is remembered, and the last one that moved the horizon.
+Kept for one stream. `admit` and `making_way` change nothing, `record` alone does; the state after `record` depends on
+the events alone, and a log needs to have only those that are remembered, and the last one that moved the horizon.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from psoup.invariants import ensure
 
 MAX_NAME_BYTES = 256
 PRODUCER_BYTES, ACKNOWLEDGEMENT_BYTES = 1_000, 300
-"""What a producer takes in memory, and each of its acknowledgements, as measured."""
+"""Bytes of a producer in memory, and of each of its acknowledgements, as measured."""
 _MAX_INT64 = 2**63 - 1
 
 
@@ -38,7 +38,7 @@ _MAX_INT64 = 2**63 - 1
 class _KnownProducer:
     """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`.
 
-    `last`: the time of its last batch, `sequence` the event.
+    `last`: the time of its last batch, `sequence`: the event of it.
     """
 
     epoch: int
@@ -61,10 +61,10 @@ class Producers:
         self._known: OrderedDict[str, _KnownProducer] = OrderedDict()
         self._horizon = 0
         self._moved = 0
-        """When the horizon was moved: what it is for is too old once a producer would be forgotten as idle."""
+        """The time when the horizon moved: once a producer would be idle that long, it is too old to matter."""
 
     def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
-        """None: the batch is next in line. An acknowledgement: it was taken before, and this was the answer.
+        """Return None if the batch is next in line; its acknowledgement if it was taken before.
 
         `sequence`: the last event there is. Raises FailedPrecondition for a gap, a fenced epoch, a repeat too old to be
         recognised, or a producer that may be a forgotten one; Conflict for a repeat with another digest;
@@ -99,7 +99,7 @@ class Producers:
         return self._remembered(command, digest, producer)
 
     def making_way(self, command: Push | Recall, now: int) -> int:
-        """Up to which event producers are to be forgotten so that this one can be remembered; 0 if it can be.
+        """The event up to which producers are to be forgotten so that this one can be remembered; 0 if it can be.
 
         Raises ResourceExhausted if there is no place, as no producer has been silent for long enough.
         """
@@ -140,12 +140,12 @@ class Producers:
         self._forget_idle(event.time)
 
     def state(self) -> dict[str, object]:
-        """Everything that decides, as plain values."""
-        known = {name: (p.epoch, p.expected, p.last, p.sequence, dict(p.kept)) for name, p in self._known.items()}
-        return {"horizon": (self._horizon, self._moved), "known": known}
+        """All that decisions depend on, as plain values."""
+        producers = {name: (p.epoch, p.expected, p.last, p.sequence, dict(p.kept)) for name, p in self._known.items()}
+        return {"horizon": (self._horizon, self._moved), "known": producers}
 
     def check(self) -> None:
-        """Remembered numbers are contiguous, end at the expected one and are not more than allowed."""
+        """Check that remembered numbers are contiguous, end at the expected one and are not more than allowed."""
         held = sum(producer.nbytes for producer in self._known.values())
         ensure(self.nbytes == held, self, "it is charged otherwise than it holds", charged=self.nbytes, held=held)
         last = self._horizon
@@ -168,7 +168,7 @@ class Producers:
         return None if producer is None or now - producer.last > self._config.producer_idle else producer
 
     def _check_not_forgotten(self, command: Push | Recall, now: int, sequence: int) -> None:
-        """Raise FailedPrecondition if a producer that is not known may have been, and would send twice."""
+        """Raise FailedPrecondition if an unknown producer may have been forgotten, and would send twice."""
         if command.since > sequence:
             raise FailedPrecondition(
                 f"producer {command.producer!r} is new since event {command.since}, and the last event is {sequence}:"
@@ -192,8 +192,8 @@ class Producers:
         )
 
     def _remembered(self, command: Push | Recall, digest: bytes, producer: _KnownProducer) -> PushAcknowledgement:
-        kept = producer.kept.get(command.number)
-        if kept is None:
+        record = producer.kept.get(command.number)
+        if record is None:
             raise FailedPrecondition(
                 f"producer {command.producer!r}, epoch {command.epoch}: number {command.number} was taken long ago, and"
                 f" only the last {self._config.kept_acknowledgements} are remembered; the next is {producer.expected}",
@@ -202,8 +202,8 @@ class Producers:
                 epoch=command.epoch,
                 expected=producer.expected,
             )
-        known, sequence, accepted, late, ahead, watermark = kept
-        if known != digest:
+        digest_then, sequence, accepted, late, ahead, watermark = record
+        if digest_then != digest:
             raise Conflict(
                 f"producer {command.producer!r}, epoch {command.epoch}: number {command.number} was used for another"
                 " payload; nothing was taken, send new rows under a new number",
@@ -230,7 +230,7 @@ class Producers:
         producer.last, producer.sequence = event.time, event.sequence
 
     def _move_horizon(self, event: Pushed) -> None:
-        """The producers that made way for this one."""
+        """Forget the producers that made way for this one."""
         if not event.forgotten:
             return
         self._horizon, self._moved = event.forgotten, event.time

@@ -1,4 +1,4 @@
-"""Pushes and heartbeats: what a batch needs to be taken, which of its rows are, and with which physical IDs.
+"""Pushes and heartbeats: the conditions of a batch, which of its rows are taken, and with which physical IDs.
 
     event time                                            watermark W, bound = clock + max_ahead
       time:   ... late ... | W ... accepted ... bound | ... ahead ...
@@ -8,7 +8,7 @@
       every row of the batch gets max(clock, last physical ID)
 
 A batch must be its producer's next, and there must be room for it. Rows stay in the order they were sent; ordering by
-time is the release's work. Functions here look only; the state changes when the event is adopted.
+time is the release's work. Functions here change nothing; the state changes when the event is adopted.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
 def in_event_time(
     spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, *, whole: bool = False
 ) -> tuple[Batch, RefusedTuples, int | None]:
-    """The accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
+    """Find the accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
 
     Raises InvalidBatch for a NULL time; FailedPrecondition if it is to be taken `whole` and a row would be refused,
     were it to come after the rows before it. No late and no ahead row: no copy.
@@ -188,7 +188,7 @@ def in_event_time(
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
-    """The rows, all with one physical ID that is not below the last one's, and that ID as the watermark."""
+    """Return the rows, all with one physical ID not below the last one's, and that ID as the watermark."""
     if not rows:
         return Batch(columns, _NO_TIMES), watermark
     physical = now if watermark is None else max(now, watermark)
@@ -238,7 +238,7 @@ def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
 def decide_heartbeat(
     stream: KnownStream, command: Heartbeat, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
-    """The event of a heartbeat, or that it was known. `sequence`: that of the event.
+    """Return the event of a heartbeat, or that it was known. `sequence`: that of the event.
 
     Raises FailedPrecondition for a stream in system time or one that a job feeds, InvalidInput, OutOfRange.
     """
@@ -271,7 +271,7 @@ def decide_heartbeat(
 def decide_push(
     stream: KnownStream, command: Push, budget: Budget, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
-    """What becomes of a push behind event `sequence`; raises what a refusal is. Changes nothing. O(bytes)."""
+    """Decide on a push behind event `sequence`; raises if it is refused. Changes nothing. O(bytes)."""
     check_push(stream.spec, stream.past)
     check_identity(command)
     columns, digest = None, command.digest
@@ -311,7 +311,7 @@ def decide_push(
 def _taken(
     stream: KnownStream, command: Push, columns: tuple[Column, ...], config: EngineConfig, now: int
 ) -> tuple[Batch, RefusedTuples, int | None]:
-    """The rows that are taken, the times of those that are not, and the watermark after them."""
+    """Split the rows: those that are taken, the times of the others, and the watermark after them."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
         return in_event_time(stream.spec, columns, stream.watermark, bound, whole=command.whole)

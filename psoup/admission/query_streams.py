@@ -1,6 +1,6 @@
-"""Which stream each standing query is on, as arrays: 8 bytes a query, whoever registered it and how.
+"""The stream ID of every standing query, as arrays: 8 bytes a query.
 
-    page 0   query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : no such query, or none any more
+    page 0   query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : no such query, or it is gone
     page 2   query IDs 8,192 to 12,287  [ 7  7  … ]                   a page goes with its last query
 
 IDs are given out in order and never again, so pages are filled one after the other.
@@ -56,15 +56,15 @@ class Owners:
         return found
 
     def standing(self, first_id: int, count: int) -> int:
-        """How many of the queries first_id, first_id + 1, ... stand. O(count), in pages."""
+        """The number of queries among first_id, first_id + 1, ... that stand. O(count), in pages."""
         return sum(int((part != _NOBODY).sum()) for part in self._parts(first_id, count))
 
     def stands_any(self, first_id: int, count: int) -> bool:
-        """Whether one of them stands."""
+        """Whether any of them stands."""
         return any(bool((part != _NOBODY).any()) for part in self._parts(first_id, count))
 
     def _parts(self, first_id: int, count: int) -> Iterator[Array]:
-        """What the pages that are there say of these queries."""
+        """The entries of these queries on the pages that exist."""
         for number in range(first_id // self._page, (first_id + count - 1) // self._page + 1):
             page = self._pages.get(number)
             if page is not None:
@@ -75,7 +75,7 @@ class Owners:
         return self._streams.get(stream_id, 0)
 
     def add(self, first_id: int, count: int, stream_id: int) -> None:
-        """The queries first_id, first_id + 1, ... are on one stream. O(count), in pages."""
+        """Add the queries first_id, first_id + 1, ... of one stream. O(count), in pages."""
         self._streams[stream_id] = self.count(stream_id) + count
         end = first_id + count
         while first_id < end:
@@ -89,15 +89,15 @@ class Owners:
             first_id += stop - start
 
     def add_block(self, first_id: int, count: int, stream_ids: Sequence[int]) -> None:
-        """`add` for queries of which each has a stream, or all the same. O(count) bytes, and a step for each change."""
-        own = np.array(stream_ids, np.int64)
-        starts = np.flatnonzero(np.diff(own, prepend=own[:1] - 1))
+        """Add queries that have a stream each, or all the same. O(count) bytes, and a step for each change."""
+        ids = np.array(stream_ids, np.int64)
+        starts = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
         ends = [*starts[1:].tolist(), count]
         for start, end in zip(starts.tolist(), ends, strict=True):
-            self.add(first_id + start, end - start, int(own[start]))
+            self.add(first_id + start, end - start, int(ids[start]))
 
     def remove(self, query_id: int) -> None:
-        """A query is gone; it must be there. O(1)."""
+        """Remove a query that is gone; it must be there. O(1)."""
         number, at = divmod(query_id, self._page)
         page = self._pages[number]
         stream_id = int(page[at])
@@ -123,9 +123,9 @@ class Owners:
                 yield number * self._page + at, int(page[at])
 
     def check(self) -> None:
-        """The counts are those of the pages."""
-        found = {number: int((page != _NOBODY).sum()) for number, page in self._pages.items()}
-        ensure(found == self._counts, self, "queries of a page are miscounted", found=found, counted=self._counts)
+        """Check the counts against the pages."""
+        counts = {number: int((page != _NOBODY).sum()) for number, page in self._pages.items()}
+        ensure(counts == self._counts, self, "queries of a page are miscounted", found=counts, counted=self._counts)
         streams: dict[int, int] = {}
         for _, stream_id in self.items():
             streams[stream_id] = streams.get(stream_id, 0) + 1

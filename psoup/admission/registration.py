@@ -1,9 +1,9 @@
-"""Registration: whether queries may stand, and the event that says so.
+"""Registration: the decision whether queries may stand, and the event of it.
 
-    command ──repeated?──> the answer of before
+    command ──repeated?──> the same answer as before
        └──bind (`binding`), now or beside──> does it fit, do its streams still mean the same? ──> event
 
-Looks only: what is returned has changed nothing that a decision depends on.
+Functions here change nothing that a decision depends on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup.sql.templates.block import BoundBlock
 
 
 class EventPlace(NamedTuple):
-    """What the next event would be: its sequence, the ID of its first query, the clock."""
+    """Stamps of the next event: its sequence, the ID of its first query, the clock."""
 
     sequence: int
     query_id: int
@@ -46,7 +46,7 @@ class Standing(NamedTuple):
 def decide_register(
     binding: Binding, command: Register, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
-    """One query. Raises what binding raises, Conflict, ResourceExhausted."""
+    """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
     same, tag = partial(is_call, command.sql, command.tag), command.tag
     check_tag(tag)
     if tag.key:
@@ -66,7 +66,7 @@ def decide_register(
 def decide_register_many(
     binding: Binding, command: RegisterMany, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
-    """A block, all of it or nothing. Raises as `decide_register`."""
+    """Decide on a block, all of it or nothing. Raises as `decide_register`."""
     tags, keyed = binding.tags(), command.keyed
     if tags is not None and keyed:
         known = standing.tags.earlier_block(command.tenant, tags, binding.is_digest, standing.owners)
@@ -97,7 +97,7 @@ def decide_register_many(
 
 
 def _finish(binding: Binding, tenant: Tenant, budget: Budget) -> None:
-    """Bind what is left, and hold it against what is true now."""
+    """Bind the rest, and check it against the present state."""
     binding.advance()
     binding.check()
     if not binding.stands(tenant):
@@ -126,7 +126,7 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
 
 
 def check_count(queries: int, config: EngineConfig) -> None:
-    """Raise InvalidInput for a block of no queries, or of too many: asked before its values are decoded, too."""
+    """Raise InvalidInput for a block of no queries, or of too many: called before its values are decoded, too."""
     if not queries:
         raise InvalidInput("the block holds no queries; give at least one", reason="BLOCK")
     if queries > config.block_queries:

@@ -1,10 +1,10 @@
-"""Registrations by the request IDs of their callers, so that a call that is repeated is answered as it was.
+"""Registrations by the request IDs of their callers, so that a repeated call gets the same answer.
 
     request ID ──> digest of what was asked for, its queries, the event          the latest `kept_requests`
     query ID   ──> request ID                                                    while one of its queries stands
 
 A request ID is forgotten with its last query: a call with it then registers anew, and is not given queries that are
-gone. Nothing here depends on anything but the events that were adopted, so a replay ends with the same.
+gone. The state depends only on the adopted events, so a replay ends with the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_REQUEST_ID_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What became of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
+    """The outcome of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
 
     digest: bytes
     first_id: int
@@ -49,11 +49,11 @@ class KnownRequests:
         yield from self._asked.items()
 
     def knows(self, request_id: str) -> bool:
-        """Whether there was a call with this ID of which something stands; from any thread."""
+        """Whether a call with this ID registered queries that still stand; from any thread."""
         return request_id in self._asked
 
     def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> Asked | None:
-        """What an earlier call with this ID registered, all of which stands; None if there was none, or it is gone.
+        """The outcome of an earlier call with this ID, all of which stands; None if there was none, or it is gone.
 
         Raises Conflict if it asked for something else (`same` is asked about its digest), FailedPrecondition if some of
         its queries are gone and others stand: neither the old IDs nor new queries would be what the caller wants.
@@ -100,7 +100,7 @@ class KnownRequests:
             self._forget(next(iter(self._asked)))
 
     def unregistered(self, query_id: int, owners: Owners) -> None:
-        """A query is gone from `owners`: with the last one of its call, the request ID is forgotten. O(log n)."""
+        """Note that a query is gone from `owners`: with the last one of its call, the ID is forgotten. O(log n)."""
         at = self._names.bisect_right(query_id) - 1
         if at < 0:
             return
@@ -115,7 +115,7 @@ class KnownRequests:
             del self._names[asked.first_id]
 
     def check(self, owners: Owners) -> None:
-        """Each request ID has a query that stands, and both maps are the same."""
+        """Check that each request ID has a query that stands, and that both maps agree."""
         named = {asked.first_id: name for name, asked in self._asked.items()}
         ensure(named == dict(self._names), self, "both maps differ", first_ids=[*named], named=[*self._names])
         for asked in self._asked.values():

@@ -4,8 +4,8 @@
     push  2 rows├──> push of 4 rows, whole ──> one event, one sequence ──> each caller is told of its own rows
     push  1 row ┘
 
-Each must be what it would be alone: pushes of producers have numbers of their own and are left out, and where a row
-would be refused, or a column has an error, nothing is joined and each push is prepared alone.
+Each must have the outcome it would have alone: pushes of producers have numbers of their own and are left out, and if a
+row would be refused, or a column has an error, nothing is joined and each push is prepared alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import Command, Push
 
 SMALL_ROWS = 64
-"""Rows of a push up to which it is worth joining: from about here on preparing a row takes longer than copying it."""
+"""Rows of a push up to which joining is worth it: from about here on preparing a row takes longer than copying it."""
 
 MOST, MOST_BYTES = 256, 4 * 1024 * 1024
 """Pushes in one event, and their bytes: few rows may hold long texts, and an event is one row of the log."""
@@ -55,7 +55,7 @@ def join(pushes: Sequence[Push]) -> Push:
 
 
 def share(answer: PushAcknowledgement, pushes: Sequence[Push]) -> list[PushAcknowledgement]:
-    """What each of `pushes` is told, of the answer to all."""
+    """Make the answer to each of `pushes` from the answer to all."""
     return [
         PushAcknowledgement(answer.sequence, False, push.table.num_rows, watermark=answer.watermark) for push in pushes
     ]

@@ -1,4 +1,4 @@
-"""Acknowledgements: what the caller is told of a command, and what the host is told of an event."""
+"""Acknowledgements: answers to the caller of a command, and to the host about an event."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class StreamAcknowledgement(Acknowledgement):
-    """Of CreateStream, AlterStream and DropStream."""
+    """The outcome of CreateStream, AlterStream and DropStream."""
 
     stream_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PushAcknowledgement(Acknowledgement):
-    """Of Push: how many tuples were taken, and how many were refused as late or too far ahead."""
+    """The outcome of Push: how many tuples were taken, and how many were refused as late or too far ahead."""
 
     accepted: int = 0
     late: int = 0
@@ -34,7 +34,7 @@ class PushAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class AttachAcknowledgement(Acknowledgement):
-    """Of Attach: the least time there is, at or before which more history must end; None if there is no tuple.
+    """The outcome of Attach: the least time there is, at or before which more history must end; None without a tuple.
 
     `batch`: the number of the job's last batch before it, None without one.
     """
@@ -46,21 +46,21 @@ class AttachAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAcknowledgement(Acknowledgement):
-    """Of Heartbeat: where the watermark is now."""
+    """The outcome of Heartbeat: the watermark after it."""
 
     watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QueryAcknowledgement(Acknowledgement):
-    """Of Register and Unregister."""
+    """The outcome of Register and Unregister."""
 
     query_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class QueriesAcknowledgement(Acknowledgement):
-    """Of RegisterMany: `count` queries with IDs from `first_id` on."""
+    """The outcome of RegisterMany: `count` queries with IDs from `first_id` on."""
 
     first_id: int = 0
     count: int = 0
@@ -68,7 +68,7 @@ class QueriesAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What prepare returns: the acknowledgement to give once `event` is logged; no event, nothing to log."""
+    """The result of prepare: the acknowledgement to give once `event` is logged; no event, nothing to log."""
 
     acknowledgement: Acknowledgement
     event: Event | None = None
@@ -76,7 +76,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What apply did: the last sequence applied, and bytes of tuples given back to the memory budget."""
+    """The result of apply: the last sequence applied, and bytes of tuples given back to the memory budget."""
 
     sequence: int
     freed_bytes: int = 0

@@ -1,12 +1,12 @@
-"""What an event changes of what stands, for those who keep account of events and do not apply them.
+"""The change that an event makes, for those who keep account of events and do not apply them.
 
     event ──change_of──> rows 3             tuples that it brings
                          stream 2, spec …   a stream's definition from here on
                          dropped 2          a stream that is gone
                          queries, ended     queries that begin to stand, IDs of those that are gone
 
-The doctor counts with it, the log learns what it may forget, a rehearsed start learns names. It is the one place that
-has to know each kind of event for that: the type checker fails if one is forgotten.
+The doctor counts with it, the log learns what it may forget, a rehearsed start learns names. No other place has
+to know each kind of event for that: the type checker fails if one is forgotten.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from psoup.plan.standing import StandingQuery
 
 
 class Change(NamedTuple):
-    """See the module. `rows`: without those that are stored in chunks."""
+    """The change of one event. `rows`: without those that are stored in chunks."""
 
     rows: int = 0
     stream: int = 0
@@ -48,7 +48,7 @@ _NOTHING = Change()
 
 
 def change_of(event: Event) -> Change:
-    """What `event` changes. O(1), or O(queries of a block that are gone)."""
+    """The change that `event` makes. O(1), or O(queries of a block that are gone)."""
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
@@ -70,5 +70,5 @@ def change_of(event: Event) -> Change:
 
 
 def rows_of(event: Event) -> int:
-    """Tuples that an event brings: what a run of events is limited by."""
+    """Tuples that an event brings; runs of events are limited by them."""
     return len(event.batch) if isinstance(event, Pushed) else 0

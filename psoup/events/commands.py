@@ -1,4 +1,4 @@
-"""Commands: what a client asks for. Admission turns each into an event, or refuses it."""
+"""Commands: requests of clients. Admission turns each into an event, or refuses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from psoup.plan.standing import Parameter
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is attached: chunks, tuples, and the times of the first and the last of them (microseconds)."""
+    """The extent of what is attached: chunks, tuples, and the times of the first and the last tuple (microseconds)."""
 
     chunks: int
     rows: int
@@ -25,7 +25,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
-    """CREATE STREAM …"""
+    """The statement CREATE STREAM …"""
 
     sql: str
     tenant: str = DEFAULT_TENANT
@@ -33,7 +33,7 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class AlterStream:
-    """ALTER STREAM … ADD COLUMN …"""
+    """The statement ALTER STREAM … ADD COLUMN …"""
 
     sql: str
     tenant: str = DEFAULT_TENANT
@@ -43,7 +43,7 @@ class AlterStream:
 class DropStream:
     """Forget a stream and its tuples; refused while queries use it.
 
-    With a `stream_id`, only if the name still means that stream: a repeated call drops no other one.
+    With a `stream_id`, only if the name still means that stream: a repeated call drops no other stream.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Push:
 
     `digest` identifies the payload, so that the same number with other rows is found to be a conflict; `STAGED` is
     that of all batches that came in parts, whose rows are not compared and may be more than of a push. `whole`: no
-    row is refused alone (`psoup.admission.together`). `since`: an event of before number 0 was first sent, or 0.
+    row is refused alone (`psoup.admission.together`). `since`: an event before number 0 was first sent, or 0.
     """
 
     stream: str
@@ -77,7 +77,7 @@ STAGED = b"staged batch"
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Asks whether a batch was taken, as its Push would find out."""
+    """Ask whether a batch was taken, as its Push would find out."""
 
     stream: str
     producer: str
@@ -90,7 +90,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """History for a stream; once for each `job`, whatever it holds when it is asked for again.
+    """History for a stream; once for each `job`, whatever it holds when the job asks again.
 
     With a number `batch`, tuples that come after all others; once for each job and number, and numbers ascend.
 
@@ -131,7 +131,7 @@ class RegisterMany:
     """Some queries at once, all or none: `statements`; or one statement with parameters and `rows` of their values.
 
     `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
-    the parameters by name. A `request_id` covers the whole call. `number` is what errors call the first of the queries.
+    the parameters by name. A `request_id` covers the whole call. `number`: that of the first query in errors.
     `key`, `labels`: names of columns of that table with keys, which go before the request ID, and with labels; or
     `tags`, which are these columns.
     """

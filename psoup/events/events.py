@@ -19,7 +19,7 @@ from psoup.plan.standing import Parameter, StandingQuery
 
 @dataclass(frozen=True, slots=True)
 class StreamCreated:
-    """A stream exists from here on; in a replay with what is stored of it."""
+    """A stream exists from here on; in a replay with its stored part."""
 
     sequence: int
     tenant: str
@@ -32,7 +32,7 @@ class StreamCreated:
 
 @dataclass(frozen=True, slots=True)
 class StreamAltered:
-    """A stream has more columns from here on, NULL in the tuples of before; or another AHEAD.
+    """A stream has more columns from here on, NULL in its old tuples; or another AHEAD.
 
     `spec` and `sql` are the stream's as a whole, `added` is the statement that says just what is new.
     """
@@ -64,7 +64,7 @@ class RefusedTuples:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """How many tuples were refused."""
         return len(self.late) + len(self.ahead)
 
 
