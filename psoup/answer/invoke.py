@@ -61,7 +61,10 @@ class Answer:
 
     @property
     def select_errors(self) -> int:
-        """Values of the SELECT list, and keys of ORDER BY, that are NULL as they cannot be computed, in rows so far."""
+        """Values of the SELECT list, and keys of ORDER BY, that are NULL as they cannot be computed.
+
+        Of the rows that the latest reading has taken so far.
+        """
         return self._reading.errors
 
     @property
@@ -105,6 +108,7 @@ class Answer:
 
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
+        self._reading.errors = 0
         select = self._select
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(select)), 1))
         rows, form = rows_of(self._plan, self._reading), form_of(select)

@@ -37,7 +37,7 @@ class Tags:
             assert event.tags is not None
             keys, labels = key_run(event.tenant, event.tags), label_run(event.tenant, event.tags)
             first, count = event.first_id, len(event.tags)
-            event.tags.made.clear()
+            event.tags.let_go()
             self._gone += [first + place for place in event.gone]
         self._keys = with_run(self._keys, keys.at(first, event.sequence))
         self._labels = with_run(self._labels, labels.at(first, event.sequence))

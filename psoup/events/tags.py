@@ -69,6 +69,10 @@ class TagColumns:
         """The names of the labels."""
         return tuple(name for name, _ in self.labels)
 
+    def let_go(self) -> None:
+        """Forget what was made of the columns: the writer has taken it."""
+        self.made.clear()
+
     def tag(self, row: int) -> Tag:
         """The tag of one of the queries."""
         values = ((name, column[row].as_py()) for name, column in self.labels)

@@ -43,7 +43,7 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
     [
         ("Order ID,naïve\n1,x\n".encode("latin-1"), "not UTF-8"),
         (b"Order ID,price\n1,NA\n", "line 2, column 'price', 'NA': The string 'NA'.*--null"),
-        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, .*: it has more digits than DECIMAL\(9,2\) holds; round$"),
+        (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, .*: it has more digits than DECIMAL.*; round it$"),
         (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901': it has more digits"),
         (
             b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000,

@@ -43,6 +43,9 @@ def test_the_value_that_raises_is_an_error_and_others_are_there(soup: RecordingP
     assert table.column("a").to_pylist() == VALUES
     assert table.column("b").to_pylist() == [absolute(value) for value in VALUES]
     assert found.select_errors == 2
+    with raising({"abs": poison(13)}):
+        assert found.to_table() == table
+    assert found.select_errors == 2, "a second reading counts anew"
 
 
 def test_texts_that_raise_are_errors_of_their_rows(soup: RecordingPSoup) -> None:
