@@ -26,6 +26,7 @@ from psoup.answer.by_tuple import matches, matches_many
 from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.reasons import Row, Why, why
 from psoup.answer.would_match import Matched, match
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
@@ -218,6 +219,15 @@ class LocalPSoup:
         view = snapshot.stream(stream, self.tenant)
         offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
         return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
+
+    def why(self, query_id: int, of: int | pa.Table, as_of: int | None = None) -> Why:
+        """Why a tuple (its ID, or a table of one row that is not pushed) is in the answer of a query, or why not."""
+        snapshot, now, asked = self.engine.snapshot(), self.clock.now(), of
+        if not isinstance(of, int):
+            view = snapshot.by_id[snapshot.query(query_id, self.tenant).stream_id]
+            offer = offered(view.spec, of, view.watermark, view.last_time, snapshot.config, now)
+            asked = Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
+        return why(snapshot, query_id, asked, tenant=self.tenant, now=now, as_of=as_of)
 
     def matches(self, stream: str, tuple_id: int) -> list[int]:
         """Return the IDs of the queries whose WHERE the tuple satisfies."""

@@ -14,7 +14,7 @@ from psoup_client.calls.attach import AttachResult, AttachSite
 from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSite
 from psoup_client.calls.dump import DumpInfo
-from psoup_client.calls.matching import MatchResult
+from psoup_client.calls.matching import MatchResult, Why, WhyStep
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
@@ -67,6 +67,8 @@ __all__ = [
     "ServerInfo",
     "ColumnInfo",
     "MatchResult",
+    "Why",
+    "WhyStep",
     "QueryCost",
     "MemoryBill",
     "MemoryItem",

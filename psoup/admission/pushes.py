@@ -200,10 +200,19 @@ class Offered:
     """What a push of some rows would take. `rows`, `late`, `ahead`: the numbers of those that it would take, and of
     those that it would not, int64, ascending."""
 
+    columns: tuple[Column, ...]
+    times: Array
+    """Those of all rows."""
     batch: Batch
     rows: Array
     late: Array
     ahead: Array
+
+    def refused_for(self) -> str:
+        """What a push would refuse the only row for; empty if it would take it."""
+        if len(self.late):
+            return "it is too late: its time is below the watermark"
+        return "it is too far ahead of the clock" if len(self.ahead) else ""
 
 
 def offered(
@@ -218,16 +227,18 @@ def offered(
     columns = read_columns(spec, table, config)
     rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
     if not spec.event_time:
-        return Offered(in_system_time(columns, len(rows), last_time, now)[0], rows, none, none)
+        batch, _ = in_system_time(columns, len(rows), last_time, now)
+        return Offered(columns, batch.times, batch, rows, none, none)
     bound = latest_time(spec, config, now)
     batch, refused, _ = in_event_time(spec, columns, watermark, bound)
-    if not refused.count:
-        return Offered(batch, rows, none, none)
     assert spec.time_attribute is not None
     times = columns[spec.time_attribute].values
+    if not refused.count:
+        return Offered(columns, times, batch, rows, none, none)
     late = times < (_LEAST if watermark is None else watermark)
     ahead = (times > bound) & ~late
-    return Offered(batch, np.flatnonzero(~(late | ahead)), np.flatnonzero(late), np.flatnonzero(ahead))
+    taken = np.flatnonzero(~(late | ahead))
+    return Offered(columns, times, batch, taken, np.flatnonzero(late), np.flatnonzero(ahead))
 
 
 def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:

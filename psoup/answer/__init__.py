@@ -17,6 +17,7 @@ from psoup.answer.explain import Explanation, FactorExplanation, PlanStep, expla
 from psoup.answer.flat import Flat
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.message import Message
+from psoup.answer.reasons import Row, Step, Why, why
 from psoup.answer.window import in_memory
 from psoup.answer.would_match import Matched, match
 from psoup.published.records import QueryRecord
@@ -37,8 +38,11 @@ __all__ = [
     "QueryCost",
     "Questions",
     "QueryRecord",
+    "Row",
     "Snapshot",
+    "Step",
     "StreamDescription",
+    "Why",
     "ask",
     "bill",
     "describe_stream",
@@ -55,4 +59,5 @@ __all__ = [
     "memory_bill",
     "query_cost",
     "top_queries",
+    "why",
 ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from psoup_client import Client, InvalidData, NotFound
+from psoup_client import Client, InvalidData, NotFound, OutOfRange
 from psoup_testing.serving import Serving, serving
 
 QUERIES = 300
@@ -74,3 +74,22 @@ def test_what_a_push_refuses_is_refused_with_the_same_words(client: Client) -> N
             client.push("m", wrong)
         assert matched.value.reason == pushed.value.reason
     assert client.match("m", {"a": [], "t": []}).query_ids() == []
+
+
+def test_why_through_the_service(client: Client, queries: list[str]) -> None:
+    client.push("m", {"a": [5], "t": ["x'y"]})
+    found = client.why(queries[0], 0)
+    assert found.kept_out is None
+    assert [step.kind for step in found.steps] == ["factor", "window", "retention", "arrival"]
+    assert found.steps[0].values == {"t": "'x'"}
+    kept = client.why(queries[1], {"a": 0, "t": "x"}).kept_out
+    assert kept is not None
+    assert (kept.kind, kept.text, kept.values) == ("factor", "a >= 1", {"a": "0"})
+    assert str(kept) == "no   factor     a >= 1    (a is 0)"
+    for wrong in ({"a": None}, [{"a": 1}, {"a": 2}], {"nothing": 1}):
+        with pytest.raises(InvalidData):
+            client.why(queries[0], wrong)
+    with pytest.raises(NotFound, match="q-00000000-1"):
+        client.why("q-00000000-1", 0)
+    with pytest.raises(OutOfRange):
+        client.why(queries[0], 10**9)

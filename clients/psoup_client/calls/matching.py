@@ -1,4 +1,4 @@
-"""Calls of the MatchingService: which queries rows would match, without storing them.
+"""Calls of the MatchingService: which queries rows would match, without storing them; why a tuple is in an answer.
 
 rows ── messages ──> Match ──> the first k rows with their queries ──> a table of pairs
                        ^                        |
@@ -7,7 +7,7 @@ rows ── messages ──> Match ──> the first k rows with their queries �
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup_client.connection import naming
+from psoup_client.errors import InvalidData
 from psoup_client.payload import read, split
-from psoup_client.query import ONE_MESSAGE_BYTES
+from psoup_client.query import ONE_MESSAGE_BYTES, Query
 from psoup_client.session import Session
 from psoup_client.text import refusing_surrogates
-from psoup_proto.v1 import matching_pb2
+from psoup_client.times import Instant, to_proto
+from psoup_proto.v1 import matching_pb2, queries_pb2
 
 _ROWS = 16_384
 """Rows of a message: those that do not fit a reply are sent again."""
@@ -47,9 +49,72 @@ class MatchResult:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class WhyStep:
+    """A condition on a tuple: `text` as SQL, `values` what it reads, `passed` whether it is true of the tuple.
+
+    `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival": whether a push takes the row.
+    """
+
+    kind: str
+    text: str
+    passed: bool
+    values: dict[str, str]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{text} is {value}" for text, value in self.values.items())
+        return f"{'yes' if self.passed else 'no '}  {self.kind:9}  {self.text}{f'    ({shown})' if shown else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """All conditions between a tuple and the answer of a query, in order. Printed, a condition is a line."""
+
+    steps: list[WhyStep]
+    sequence: int
+
+    @property
+    def kept_out(self) -> WhyStep | None:
+        """The first condition that the tuple does not meet; None if it meets all."""
+        return next((step for step in self.steps if not step.passed), None)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+
 @refusing_surrogates
 class MatchingCalls(Session):
     """Calls that hold tuples and queries against each other."""
+
+    def why(
+        self,
+        query: Query | str,
+        tuple: Any,
+        *,
+        as_of: Instant | None = None,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> Why:
+        """Explain why a tuple is in the answer of a query, or why not: each condition with its values and verdict.
+
+        `tuple` is the ID of one, or a row that is not pushed (a dict). ORDER BY, DISTINCT and LIMIT are not asked.
+        Raises OutOfRange for a tuple that never was, or waits for the watermark.
+        """
+        query_id = query.id if isinstance(query, Query) else query
+        request = matching_pb2.WhyRequest(query_id=query_id)
+        if as_of is not None:
+            request.as_of.CopyFrom(to_proto(as_of))
+        if isinstance(tuple, int):
+            request.tuple_id = tuple
+        else:
+            asked = queries_pb2.GetQueryRequest(query_id=query_id)
+            stream = self.connection.call(self.connection.queries.GetQuery, asked, timeout).query.stream
+            table = self.convert(stream, [tuple] if isinstance(tuple, Mapping) else tuple)
+            if table.num_rows != 1:
+                raise InvalidData(f"these are {table.num_rows} rows; why is asked of one")
+            request.arrow_ipc = next(split(table)).data
+        reply = self._read(self.connection.matching.Why, request, wait_for, timeout)
+        return Why([_step(step) for step in reply.steps], int(reply.sequence))
 
     def match(
         self, stream: str, data: Any, *, wait_for: int | None = None, timeout: float | None = None
@@ -99,6 +164,11 @@ class MatchingCalls(Session):
             yield MatchResult(pairs, first + done, reply.late, reply.ahead, reply.sequence)
             if done < sent.num_rows:
                 data = next(split(sent.slice(done))).data
+
+
+def _step(step: Any) -> WhyStep:
+    kind = matching_pb2.WhyKind.Name(step.kind).removeprefix("WHY_KIND_").lower()
+    return WhyStep(kind, step.text, step.passed, {value.text: value.value for value in step.values})
 
 
 _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.int64())})

@@ -3,8 +3,12 @@
 isort:skip_file
 Tuples and standing queries held against each other, without a window."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -15,6 +19,170 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _WhyKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WhyKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WhyKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WHY_KIND_UNSPECIFIED: _WhyKind.ValueType  # 0
+    """Not set."""
+    WHY_KIND_FACTOR: _WhyKind.ValueType  # 1
+    """A part of WHERE: these are joined by AND."""
+    WHY_KIND_WINDOW: _WhyKind.ValueType  # 2
+    """The window of the query, or that at `as_of`."""
+    WHY_KIND_RETENTION: _WhyKind.ValueType  # 3
+    """What the stream keeps."""
+    WHY_KIND_ARRIVAL: _WhyKind.ValueType  # 4
+    """Whether a push takes the row, or would: it is not too late, and not too far ahead of the clock."""
+
+class WhyKind(_WhyKind, metaclass=_WhyKindEnumTypeWrapper):
+    """What a condition looks at."""
+
+WHY_KIND_UNSPECIFIED: WhyKind.ValueType  # 0
+"""Not set."""
+WHY_KIND_FACTOR: WhyKind.ValueType  # 1
+"""A part of WHERE: these are joined by AND."""
+WHY_KIND_WINDOW: WhyKind.ValueType  # 2
+"""The window of the query, or that at `as_of`."""
+WHY_KIND_RETENTION: WhyKind.ValueType  # 3
+"""What the stream keeps."""
+WHY_KIND_ARRIVAL: WhyKind.ValueType  # 4
+"""Whether a push takes the row, or would: it is not too late, and not too far ahead of the clock."""
+Global___WhyKind: _TypeAlias = WhyKind  # noqa: Y015
+
+@_typing.final
+class WhyRequest(_message.Message):
+    """Of Why."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    TUPLE_ID_FIELD_NUMBER: _builtins.int
+    ARROW_IPC_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    query_id: _builtins.str
+    """The query."""
+    tuple_id: _builtins.int
+    """The tuple's ID, as the pseudo-column _id shows it."""
+    arrow_ipc: _builtins.bytes
+    """Instead of a tuple one row that is not pushed, as in PushRequest. Empty: the tuple."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """As in InvokeRequest."""
+
+    def __init__(
+        self,
+        *,
+        query_id: _builtins.str = ...,
+        tuple_id: _builtins.int = ...,
+        arrow_ipc: _builtins.bytes = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
+        min_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "as_of", b"as_of", "min_sequence", b"min_sequence", "query_id", b"query_id", "tuple_id", b"tuple_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhyRequest: _TypeAlias = WhyRequest  # noqa: Y015
+
+@_typing.final
+class WhyValue(_message.Message):
+    """Something that a condition reads."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """An expression over the columns of the stream."""
+    value: _builtins.str
+    """Its value as SQL; "error" if it could not be computed."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhyValue: _TypeAlias = WhyValue  # noqa: Y015
+
+@_typing.final
+class WhyStep(_message.Message):
+    """A condition on a tuple."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    kind: Global___WhyKind.ValueType
+    """What it looks at."""
+    text: _builtins.str
+    """The condition as SQL over the columns, _id and _time; of WHY_KIND_ARRIVAL a sentence."""
+    passed: _builtins.bool
+    """Whether it is TRUE of the tuple."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___WhyValue]:
+        """What it reads."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___WhyKind.ValueType = ...,
+        text: _builtins.str = ...,
+        passed: _builtins.bool = ...,
+        values: _abc.Iterable[Global___WhyValue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "passed", b"passed", "text", b"text", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhyStep: _TypeAlias = WhyStep  # noqa: Y015
+
+@_typing.final
+class WhyResponse(_message.Message):
+    """Of Why."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The last event that this reflects."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___WhyStep]:
+        """All conditions, in order: the first that is not passed keeps the tuple out. Of a tuple that is not kept any more only
+        that condition is known.
+        """
+
+    def __init__(
+        self,
+        *,
+        steps: _abc.Iterable[Global___WhyStep] | None = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhyResponse: _TypeAlias = WhyResponse  # noqa: Y015
 
 @_typing.final
 class MatchRequest(_message.Message):

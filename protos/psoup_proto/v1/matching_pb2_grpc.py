@@ -42,6 +42,11 @@ class MatchingServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchResponse.FromString,
                 _registered_method=True)
+        self.Why = channel.unary_unary(
+                '/psoup.v1.MatchingService/Why',
+                request_serializer=psoup__proto_dot_v1_dot_matching__pb2.WhyRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_matching__pb2.WhyResponse.FromString,
+                _registered_method=True)
 
 
 class MatchingServiceServicer(object):
@@ -63,6 +68,17 @@ class MatchingServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Why(self, request, context):
+        """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
+        are not asked, as they look at other tuples.
+
+        NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
+        NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MatchingServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -70,6 +86,11 @@ def add_MatchingServiceServicer_to_server(servicer, server):
                     servicer.Match,
                     request_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchResponse.SerializeToString,
+            ),
+            'Why': grpc.unary_unary_rpc_method_handler(
+                    servicer.Why,
+                    request_deserializer=psoup__proto_dot_v1_dot_matching__pb2.WhyRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_matching__pb2.WhyResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -102,6 +123,33 @@ class MatchingService(object):
             '/psoup.v1.MatchingService/Match',
             psoup__proto_dot_v1_dot_matching__pb2.MatchRequest.SerializeToString,
             psoup__proto_dot_v1_dot_matching__pb2.MatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Why(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.MatchingService/Why',
+            psoup__proto_dot_v1_dot_matching__pb2.WhyRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_matching__pb2.WhyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,13 @@ class MatchingServiceStub:
 
     INVALID_ARGUMENT, NOT_FOUND and RESOURCE_EXHAUSTED: as Push. Metadata may name the request as there.
     """
+    Why: _grpc.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]
+    """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
+    are not asked, as they look at other tuples.
+
+    NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
+    NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
+    """
 
 @_typing.type_check_only
 class MatchingServiceAsyncStub(MatchingServiceStub):
@@ -62,6 +69,13 @@ class MatchingServiceAsyncStub(MatchingServiceStub):
     The reply is of the first rows, as many as fit `max_bytes` with their queries: send the others again.
 
     INVALID_ARGUMENT, NOT_FOUND and RESOURCE_EXHAUSTED: as Push. Metadata may name the request as there.
+    """
+    Why: _aio.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]  # type: ignore[assignment]
+    """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
+    are not asked, as they look at other tuples.
+
+    NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
+    NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
     """
 
 class MatchingServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -83,6 +97,19 @@ class MatchingServiceServicer(metaclass=_abc_1.ABCMeta):
         The reply is of the first rows, as many as fit `max_bytes` with their queries: send the others again.
 
         INVALID_ARGUMENT, NOT_FOUND and RESOURCE_EXHAUSTED: as Push. Metadata may name the request as there.
+        """
+
+    @_abc_1.abstractmethod
+    def Why(
+        self,
+        request: _matching_pb2.WhyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_matching_pb2.WhyResponse, _abc.Awaitable[_matching_pb2.WhyResponse]]:
+        """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
+        are not asked, as they look at other tuples.
+
+        NOT_FOUND: no such query. OUT_OF_RANGE: the tuple never was, or still waits for the watermark; or `as_of` lies after
+        NOW. INVALID_ARGUMENT: a row that does not fit the stream, as in Push, or more than one.
         """
 
 def add_MatchingServiceServicer_to_server(servicer: MatchingServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

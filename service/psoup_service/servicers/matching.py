@@ -6,11 +6,15 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered
-from psoup.answer import Matched, Snapshot, match
+from psoup.answer import Matched, Row, Snapshot, Step, match, why
 from psoup.errors import InvalidInput
+from psoup.published.snapshot import StreamView
 from psoup.reading import ReadBudget
+from psoup.wording import counted
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
+from psoup_service.servicers.queries import naming
+from psoup_service.wire import convert
 
 _BYTES, _PAIR_BYTES, _ENVELOPE = 1024 * 1024, 16, 1024
 """Bytes of a reply by default, of a pair in it, and of what surrounds the pairs."""
@@ -53,6 +57,47 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             return await backend.host.evaluate(read, tenant=tenant)
         finally:
             decoded.place.release()
+
+    async def Why(self, request: matching_pb2.WhyRequest, context: Context) -> matching_pb2.WhyResponse:
+        """Every condition between a tuple and an answer."""
+        backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
+        query_id = backend.ids.read_query(request.query_id)
+        as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
+        snapshot = await backend.reflecting(request.min_sequence)
+        decoded = None
+        if payload:
+            with naming(request.query_id):
+                spec = snapshot.by_id[snapshot.query(query_id, tenant).stream_id].spec
+            decoded = await backend.decoding.batch(spec, payload, context.peer)
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.WhyResponse:
+            of: int | Row = request.tuple_id
+            if decoded is not None:
+                view = snapshot.by_id[snapshot.query(query_id, tenant).stream_id]
+                of = _row(view, decoded.table, snapshot, backend.now())
+            found = why(snapshot, query_id, of, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
+            return matching_pb2.WhyResponse(steps=map(_step, found.steps), sequence=snapshot.sequence)
+
+        try:
+            with naming(request.query_id):
+                return await backend.host.evaluate(read, tenant=tenant)
+        finally:
+            if decoded is not None:
+                decoded.place.release()
+
+
+def _row(view: StreamView, table: pa.Table | pa.RecordBatch, snapshot: Snapshot, now: int) -> Row:
+    """The only row of a request."""
+    if table.num_rows != 1:
+        raise InvalidInput(f"arrow_ipc has {counted(table.num_rows, 'row')}; give one", field="arrow_ipc")
+    offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
+    return Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
+
+
+def _step(step: Step) -> matching_pb2.WhyStep:
+    values = [matching_pb2.WhyValue(text=text, value=value) for text, value in step.values]
+    kind = matching_pb2.WhyKind.Value(f"WHY_KIND_{step.kind.upper()}")
+    return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values)
 
 
 def _pairs(found: Matched) -> bytes:

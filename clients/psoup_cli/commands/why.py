@@ -1,0 +1,60 @@
+"""psoup why: why a tuple is in the answer of a query, or why not."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.commands.invoke import AsOf, instant_of
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
+from psoup_cli.output import print_json
+
+
+def why(
+    query_id: Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query.", show_default=False)],
+    asked: Annotated[
+        str,
+        typer.Argument(
+            metavar="TUPLE",
+            help="The ID of a tuple, as the pseudo-column _id shows it; or a row that is not pushed, as JSON.",
+            show_default=False,
+        ),
+    ],
+    as_of: AsOf = None,
+    wait_for: WaitFor = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup why q-7f3a91c2-1 123456
+      psoup why q-7f3a91c2-1 '{"symbol": "ACME", "price": "99.5", "at": "2026-07-01T12:05:00Z"}'
+
+    Print each condition between a tuple and the answer of a query with its verdict: the parts of WHERE and what they
+    read, the window, what the stream keeps, and whether a push takes the row. The first that says no is what keeps the
+    tuple out. ORDER BY, DISTINCT and LIMIT look at other tuples, and are not asked.
+    """
+    with connect(address, timeout) as client:
+        found = client.why(query_id, _tuple(asked), as_of=instant_of(as_of), wait_for=wait_for)
+    for step in found.steps:
+        if as_json:
+            print_json({"kind": step.kind, "text": step.text, "passed": step.passed, "values": step.values})
+        else:
+            print(step)
+    if not as_json:
+        kept = found.kept_out
+        message("The tuple is in the answer." if kept is None else f"Kept out by: {kept.text}")
+
+
+def _tuple(text: str) -> int | dict[str, Any]:
+    """Read the ID of a tuple, or a row; raises BadParameter."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) or (type(value) is int and -(2**63) <= value < 2**63):
+        return value
+    raise typer.BadParameter(f"{text[:60]!r} is neither the ID of a tuple, which has 64 bits, nor a row as JSON")
