@@ -29,7 +29,7 @@ import pyarrow as pa
 from benchmarks.measure import Row, Sample, Target, beside, seconds
 from benchmarks.run import Run
 from psoup.admission import Admission
-from psoup.answer import invoke
+from psoup.answer.invoke import invoke
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView

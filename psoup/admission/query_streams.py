@@ -16,7 +16,7 @@ from psoup.columns import Array
 from psoup.config import Shape
 from psoup.invariants import ensure
 
-_NOBODY = -1
+_NO_STREAM = -1
 
 
 class Owners:
@@ -41,8 +41,8 @@ class Owners:
     def get(self, query_id: int) -> int | None:
         """The stream ID of a query that stands, or None. O(1)."""
         page = self._pages.get(query_id // self._page)
-        stream_id = _NOBODY if page is None else int(page[query_id % self._page])
-        return None if stream_id == _NOBODY else stream_id
+        stream_id = _NO_STREAM if page is None else int(page[query_id % self._page])
+        return None if stream_id == _NO_STREAM else stream_id
 
     def stand(self, query_ids: Array) -> Array:
         """Which of some queries stand: bool[n]. O(n), in pages."""
@@ -52,16 +52,16 @@ class Owners:
             page = self._pages.get(number)
             if page is not None:
                 own = np.flatnonzero(numbers == number)
-                found[own] = page[query_ids[own] - number * self._page] != _NOBODY
+                found[own] = page[query_ids[own] - number * self._page] != _NO_STREAM
         return found
 
     def standing(self, first_id: int, count: int) -> int:
         """The number of queries among first_id, first_id + 1, ... that stand. O(count), in pages."""
-        return sum(int((part != _NOBODY).sum()) for part in self._parts(first_id, count))
+        return sum(int((part != _NO_STREAM).sum()) for part in self._parts(first_id, count))
 
     def stands_any(self, first_id: int, count: int) -> bool:
         """Whether any of them stands."""
-        return any(bool((part != _NOBODY).any()) for part in self._parts(first_id, count))
+        return any(bool((part != _NO_STREAM).any()) for part in self._parts(first_id, count))
 
     def _parts(self, first_id: int, count: int) -> Iterator[Array]:
         """The entries of these queries on the pages that exist."""
@@ -83,7 +83,7 @@ class Owners:
             stop = min(start + end - first_id, self._page)
             page = self._pages.get(number)
             if page is None:
-                page = self._pages[number] = np.full(self._page, _NOBODY, np.int64)
+                page = self._pages[number] = np.full(self._page, _NO_STREAM, np.int64)
             page[start:stop] = stream_id
             self._counts[number] = self._counts.get(number, 0) + stop - start
             first_id += stop - start
@@ -101,8 +101,8 @@ class Owners:
         number, at = divmod(query_id, self._page)
         page = self._pages[number]
         stream_id = int(page[at])
-        ensure(stream_id != _NOBODY, self, "a query is removed that is not there", query=query_id)
-        page[at] = _NOBODY
+        ensure(stream_id != _NO_STREAM, self, "a query is removed that is not there", query=query_id)
+        page[at] = _NO_STREAM
         self._streams[stream_id] -= 1
         self._counts[number] -= 1
         if not self._counts[number]:
@@ -119,12 +119,12 @@ class Owners:
         """(query ID, stream ID) of all queries, ascending."""
         for number in sorted(self._pages):
             page = self._pages[number]
-            for at in np.flatnonzero(page != _NOBODY).tolist():
+            for at in np.flatnonzero(page != _NO_STREAM).tolist():
                 yield number * self._page + at, int(page[at])
 
     def check(self) -> None:
         """Check the counts against the pages."""
-        counts = {number: int((page != _NOBODY).sum()) for number, page in self._pages.items()}
+        counts = {number: int((page != _NO_STREAM).sum()) for number, page in self._pages.items()}
         ensure(counts == self._counts, self, "queries of a page are miscounted", found=counts, counted=self._counts)
         streams: dict[int, int] = {}
         for _, stream_id in self.items():

@@ -1,10 +1,10 @@
-"""What an invocation would evaluate on disk, what that would take, and the refusal if it is too much.
+"""The work of an invocation on disk: what it would evaluate, what that takes, and the refusal if it is too much.
 
     1,200,000,000 tuples in 18,311 chunks, of a clause over 1 column   about 41 s, and 10 s is the most   refused
        10,000,000 tuples in    153 chunks                              about 0.4 s                        evaluated
 
-The engine has no clock: how fast tuples on disk are evaluated is measured by the host (`psoup.reading.Archive`), and so
-is the read itself, which is refused as soon as it shows that it would take too long.
+The engine has no clock: the host measures how fast tuples on disk are evaluated (`psoup.reading.Archive`), and also
+the read itself, which is refused as soon as it shows that it would take too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psoup.reading import ReadBudget
 from psoup.wording import counted
 
 COVER = "`psoup spark cover ID`"
-"""In messages: whoever knows the query by another name says so instead."""
+"""The way out in messages; a client that knows the query by another name says that instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class ArchiveWork:
     chunks: int
 
     def expected(self, budget: ReadBudget) -> float | None:
-        """Seconds that it will take; None if nobody knows."""
+        """Seconds that it will take; None if there is no measure."""
         return None if budget.archive is None else budget.archive.expected(self.kind, self.tuples)
 
     def problem(self, archive_rows: int, budget: ReadBudget) -> str:
-        """Why it is too much, as a clause of a sentence; empty if it is not."""
+        """The reason why it is too much, as a clause of a sentence; empty if it is not."""
         if self.tuples > archive_rows:
             return f"one invocation may evaluate {archive_rows:,} (archive_rows)"
         expected = self.expected(budget)
@@ -50,7 +50,7 @@ class ArchiveWork:
             raise self._refusal(problem, **_figures(self.expected(budget) or 0.0, budget.archive.seconds))
 
     def begin(self, budget: ReadBudget) -> Callable[[int], None] | None:
-        """It begins. The result, if there is one, is told of tuples that are done, and raises as `refuse`."""
+        """Begin to measure. The result, if there is one, is told of tuples that are done, and raises as `refuse`."""
         archive = budget.archive
         if archive is None or not self.tuples:
             return None

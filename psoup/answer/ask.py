@@ -29,7 +29,7 @@ from psoup.sql.templates.forms import Forms
 from psoup.sql.templates.ladder import Values, bind_text, bind_values, gathered
 
 NO_QUERY = -1
-"""In place of a query's ID."""
+"""The ID that stands in place of a query's."""
 
 _KEPT = 64
 """Statements that are remembered as they are bound."""
@@ -40,9 +40,9 @@ T = TypeVar("T", StandingQuery, Template)
 
 
 class Questions:
-    """What a thread remembers of statements that were asked: a repeated text is bound in some microseconds.
+    """Statements that a thread remembers once asked: a repeated text is bound in some microseconds.
 
-    One thread at a time; any tenants, as what is remembered holds for one definition of a stream only.
+    One thread at a time; any tenants, as an entry holds for one definition of a stream only.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ def _remembered(
     lookup: Callable[[str], StreamSpec | None],
     make: Callable[[], T],
 ) -> T:
-    """What was made of a text before, if its stream is still defined in the same way; else made now."""
+    """The outcome for a text as made before, if its stream is still defined in the same way; else made now."""
     found = known.get(sql)
     if found is not None and lookup(found[0].stream) is found[1]:
         known.move_to_end(sql)

@@ -1,13 +1,13 @@
-"""The bill: bytes of each structure, for what they are there, and what of them could be given back.
+"""The bill: bytes of each structure, the number of things they are for, and how many could be given back.
 
     structure             bytes of real buffers           per
-    tuples                columns and times of chunks     tuple      what waits for the watermark: as charged
+    tuples                columns and times of chunks     tuple      those that wait for the watermark: as charged
     search codes          columns in 8 or 16 bits         tuple      can be given up: made again when asked for
     open, sealed results  rows, runs, lists, bitmaps      match      columns of clauses that are gone are reclaimable
     predicate index       all arrays, scratch, counters   query      clauses that are gone are reclaimable
     query catalog         blocks; records by a sample     query      an estimate: Python's own objects
 
-What NumPy's buffers take is exact; the interpreter, the libraries and gRPC are not in it.
+The bytes of NumPy's buffers are exact; the interpreter, the libraries and gRPC are not in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAMPLE = 64
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Bytes of one structure, `reclaimable` ones among them; `count` of what they are for, and `per` what."""
+    """Bytes of one structure, `reclaimable` ones among them; `count`: how many things they are for, `per`: which."""
 
     structure: str
     bytes: int
@@ -47,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """All items, and the budget of the engine that their sum is held against."""
+    """All items, and the budget of the engine that their sum is compared with."""
 
     items: tuple[Item, ...]
     budget: int
@@ -143,17 +143,17 @@ def _index(views: list[StreamView]) -> Item:
 
 def _catalog(snapshot: Snapshot) -> Item:
     size = 0
-    for known in (snapshot.queries, snapshot.clauses):
-        blocks = getattr(known, "blocks", ())
+    for records in (snapshot.queries, snapshot.clauses):
+        blocks = getattr(records, "blocks", ())
         size += sum(block.nbytes for block in blocks)
-        single = len(known) - sum(map(len, blocks))
-        sample = list(islice((one for page in known.pages() for one in page.values()), _SAMPLE))
+        single = len(records) - sum(map(len, blocks))
+        sample = list(islice((one for page in records.pages() for one in page.values()), _SAMPLE))
         size += _deep(sample, set()) * single // max(len(sample), 1)
     return Item("query catalog", size, 0, len(snapshot.queries), "query")
 
 
 def _deep(value: Any, seen: set[int]) -> int:
-    """Bytes of an object and of what it holds, each once."""
+    """Bytes of an object and of the objects in it, each once."""
     if id(value) in seen or value is None or isinstance(value, type):
         return 0
     seen.add(id(value))

@@ -3,7 +3,7 @@
     tuple IDs ── by chunk ──> covered clauses: one pass over the Results Structure      (psoup.results.by_tuple)
                          └──> the others: an index of them, joined with just these tuples
 
-The windows of the queries are not applied. Nothing before the retention edge is shown, although it may still be there.
+The windows of the queries are not applied. No tuple before the retention edge is shown, even if it is still there.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 
 _TOGETHER, _LEAST = 4_194_304, 64
-"""Words of bits that are looked at together, and tuples whatever they are: some hundredths of a second."""
+"""Words of bits that are looked at together, and the least number of tuples: some hundredths of a second."""
 
 _CHECKED = 4_096
-"""Matches between two questions to the budget."""
+"""Matches between two checks of the budget."""
 
 _INDEXED_FROM = 8
 """Clauses from which on an index over them beats a scan for each."""
@@ -97,18 +97,18 @@ def matches_each(
 
 
 class _Reader:
-    """Clauses and queries of some tuples of one stream."""
+    """The clauses and queries of some tuples of one stream."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, budget: ReadBudget) -> None:
         self._snapshot = snapshot
         self._view = view
         self._budget = budget
         self._members: dict[int, Members] = {}
-        """By SQC ID; none if it is gone."""
+        """Queries by SQC ID; none if the clause is gone."""
 
     def clauses(self, tuple_ids: Sequence[int]) -> list[list[Array]]:
         """The SQC IDs that each tuple satisfies, each once, in some arrays; of clauses that are gone too."""
-        found: list[list[Array]] = [[] for _ in tuple_ids]
+        by_tuple: list[list[Array]] = [[] for _ in tuple_ids]
         by_chunk: dict[int, tuple[ChunkEntry, dict[int, list[int]]]] = {}
         for position, tuple_id in enumerate(tuple_ids):
             entry = self._view.chunk_of(tuple_id)
@@ -122,13 +122,13 @@ class _Reader:
                 ends = np.cumsum(np.bincount(which, minlength=len(offsets)))
                 for offset, part in zip(offsets.tolist(), np.split(ids[order], ends[:-1]), strict=True):
                     for position in wanted[offset]:
-                        found[position].append(part)
-        return found
+                        by_tuple[position].append(part)
+        return by_tuple
 
     def queries(self, clauses: Sequence[Array], after: int, limit: int) -> list[int]:
         """The queries of some clauses, ascending, greater than `after`, at most `limit`."""
         self._budget.check()
-        found: list[int] = []
+        query_ids: list[int] = []
         for ids in clauses:
             for start in range(0, len(ids), _CHECKED):
                 if start:
@@ -138,12 +138,12 @@ class _Reader:
                     if members is None:
                         clause = self._snapshot.clauses.get(sqc_id) if sqc_id >= 0 else None
                         members = self._members[sqc_id] = () if clause is None else clause.members
-                    found.extend(islice(since(members, after + 1), limit))
-        return sorted(found)[:limit]
+                    query_ids.extend(islice(since(members, after + 1), limit))
+        return sorted(query_ids)[:limit]
 
 
 def _bitmaps(results: ChunkResults) -> int:
-    """Columns of a chunk that are kept as bits: for each tuple a word of each is looked at."""
+    """The number of columns of a chunk kept as bits: for each tuple a word of each is looked at."""
     return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
 
 
@@ -151,9 +151,9 @@ def _check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: i
     first = retention_edge(view.timeline(), view.spec.retention, view.now(now))
     for tuple_id in tuple_ids:
         if not first <= tuple_id < view.next_id:
-            kept = f"{first} to {view.next_id - 1}" if view.next_id > first else "none"
+            ids = f"{first} to {view.next_id - 1}" if view.next_id > first else "none"
             raise OutOfRange(
-                f"tuple {tuple_id} is not in stream {stream!r}; tuple IDs kept: {kept}",
+                f"tuple {tuple_id} is not in stream {stream!r}; tuple IDs kept: {ids}",
                 reason="UNKNOWN_TUPLE",
                 stream=stream,
             )
@@ -162,7 +162,7 @@ def _check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: i
 def _satisfied(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
 ) -> Iterator[tuple[Array, Array]]:
-    """Pairs (SQC ID, position among `offsets`) of one chunk, int64: those that are covered, then the others."""
+    """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then the others."""
     results = entry.results
     ids, which = pairs_at(results, offsets)
     shown = ~np.isin(ids, results.gaps.ids)
@@ -182,9 +182,9 @@ def _satisfied(
 def _evaluated(
     view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
 ) -> tuple[Array, Array]:
-    """Pairs (number among `clauses`, position) of clauses that have not met the chunk, over just these tuples.
+    """Find pairs (number among `clauses`, position) of clauses that have not met the chunk, for these tuples only.
 
-    Set at a time where they are many.
+    Clauses are evaluated in sets where they are many.
     """
     if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
         at = int(offsets[0])

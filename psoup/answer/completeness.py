@@ -1,4 +1,4 @@
-"""What an answer does and does not contain, of each of its sources.
+"""Completeness: what an answer does and does not contain, of each of its sources.
 
 refused tuples of the stream   o  o  o     o          late, ahead: all of them, always
 waiting                                       w w     pending: all of them
@@ -19,7 +19,7 @@ from psoup.published.snapshot import StreamView
 
 
 class Part(NamedTuple):
-    """What an answer reflects of one source. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
+    """Completeness of one source. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
 
     `final`: no later tuple can change it. `late`, `ahead`: tuples of the stream refused so far; `late_inside`,
     `ahead_inside`: those whose times lie in the window, None if that is not known any more. `pending`: accepted, not
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 class Completeness(NamedTuple):
-    """What an answer reflects: all events up to `sequence`; of each source, in the order of FROM, a part.
+    """Completeness of an answer: all events up to `sequence`; for each source, in the order of FROM, a part.
 
     `errors`: values in WHERE that could not be computed, in the chunks of the windows.
     """
@@ -58,25 +58,25 @@ class Completeness(NamedTuple):
 
 
 def part_of(reach: Reach) -> Part:
-    """Of what an answer sees of one source."""
-    view, found = reach.view, reach.range
+    """The part for one source of an answer."""
+    view, extent = reach.view, reach.range
     watermark = view.watermark if view.spec.event_time else view.last_time
     late, ahead, pending = view.late, view.ahead, view.pending
     inside: tuple[int | None, int | None, int] = (0, 0, 0)
     if late.count or ahead.count or pending:
         begin = _begin(reach)
-        end = _end(view, reach.window, found)
+        end = _end(view, reach.window, extent)
         waiting = 0 if end is None else sum(_between(run, begin, end) for run in view.waiting)
         inside = (late.within(begin, end), ahead.within(begin, end), waiting)
     return Part(
         watermark=watermark,
-        begin=found.begin,
-        end=found.end,
-        final=found.end is not None and watermark is not None and found.end < watermark,
+        begin=extent.begin,
+        end=extent.end,
+        final=extent.end is not None and watermark is not None and extent.end < watermark,
         late=late.count,
         ahead=ahead.count,
         pending=pending,
-        truncated=found.truncated,
+        truncated=extent.truncated,
         window_kind=reach.window.kind,
         late_inside=inside[0],
         ahead_inside=inside[1],
@@ -86,13 +86,13 @@ def part_of(reach: Reach) -> Part:
 
 def _begin(reach: Reach) -> int | None:
     """The first time that a tuple of the window could have: that of its first tuple where rows are counted."""
-    view, window, found = reach.view, reach.window, reach.range
+    view, window, extent = reach.view, reach.window, reach.range
     retention = view.spec.retention
-    begin = found.begin
+    begin = extent.begin
     by_rows = window.by_rows and window.begin.anchor is Anchor.NOW
-    by_rows = by_rows or (retention.rows is not None and found.low == view.next_id - retention.rows)
-    if by_rows and found.low < found.high:
-        first = view.timeline().time_of(found.low)
+    by_rows = by_rows or (retention.rows is not None and extent.low == view.next_id - retention.rows)
+    if by_rows and extent.low < extent.high:
+        first = view.timeline().time_of(extent.low)
         begin = first if begin is None else max(begin, first)
     if retention.duration is not None and reach.current is not None:
         edge = reach.current - retention.duration
@@ -100,11 +100,11 @@ def _begin(reach: Reach) -> int | None:
     return begin
 
 
-def _end(view: StreamView, window: WindowClause, found: WindowRange) -> int | None:
-    """The last one: that of its last tuple where it leaves out the last rows."""
-    if window.by_rows and window.end.rows and found.low < found.high:
-        return view.timeline().time_of(found.high - 1)
-    return found.end
+def _end(view: StreamView, window: WindowClause, extent: WindowRange) -> int | None:
+    """The last time: that of its last tuple where the window leaves out the last rows."""
+    if window.by_rows and window.end.rows and extent.low < extent.high:
+        return view.timeline().time_of(extent.high - 1)
+    return extent.end
 
 
 def _between(times: Array, begin: int | None, end: int) -> int:

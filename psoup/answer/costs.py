@@ -1,4 +1,4 @@
-"""What a query costs: how much is looked at for it, how much of that matched, its share of the work, its bytes.
+"""Costs of a query: how much is looked at for it, how much of that matched, its share of the work, its bytes.
 
     tuples        came since its clause joined (or since the service started, if that was later)
     candidates    of these, looked at for the clause: one by one, as bits, or in a list of the index
@@ -31,15 +31,15 @@ from psoup.results.sizes import column_size, sizes_by_slot
 from psoup.wording import counted, verb
 
 ORDERS = ("cpu", "candidates", "matched", "bytes")
-"""By what `top_queries` may order."""
+"""The orders of `top_queries`."""
 
 _VAIN_FROM, _VAIN_SHARE = 10_000, 0.001
-"""From so many candidates on, with fewer matches than this share of them, a query is said to be tested in vain."""
+"""Candidates from which on, with fewer matches than this share of them, a query is said to be tested in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """See the module. `share`: 0 to 1, of all queries of the service."""
+    """Costs of one query; see the module. `share`: 0 to 1, of all queries of the service."""
 
     query_id: int
     tuples: int
@@ -55,7 +55,7 @@ class QueryCost:
         return self.matched_new / self.candidates if self.candidates else 0.0
 
     def lines(self) -> list[str]:
-        """Text for a terminal."""
+        """The costs as text for a terminal."""
         lines = [
             f"  cost     {self.candidates:,} of {counted(self.tuples, 'new tuple')} looked at,"
             f" {self.matched_new:,} matched; {self.share:.1%} of the work of all queries, {counted(self.bytes, 'byte')}"
@@ -81,7 +81,7 @@ class _Stream:
         self.counts: SlotCosts = view.index.costs.read(self.owners)
 
     def cost(self, clause: ClauseRecord, query_id: int, total: float) -> QueryCost:
-        """Of one query of a clause; `total`: units of all streams."""
+        """The costs of one query of a clause; `total`: units of all streams."""
         slot, users, counts = clause.slot, len(clause.members), self.counts
         covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
         sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
@@ -98,22 +98,22 @@ class _Stream:
         )
 
     def _new(self, clause: ClauseRecord, covered: list[ChunkEntry], matched: list[int]) -> int:
-        """How many of the matches are of tuples that came since the clause joined: those are its latest ones.
+        """The number of matches among tuples that came since the clause joined: those are its latest matches.
 
-        Of chunks that have left the memory all count as new, unless all tuples of before are gone by now.
+        Matches in chunks that have left the memory all count as new, unless all older tuples are gone by now.
         """
         born = self.view.next_id - int(self.counts.tuples[clause.slot])
-        found = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0
+        matches = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0
         for entry, count in zip(covered, matched, strict=True):
             first, rows = entry.data.first_id, len(entry.data)
             if born <= first:
-                found += count
+                matches += count
             elif born < first + rows:
-                found += len(chunk_matches(entry, clause, born - first, rows).offsets)
-        return found
+                matches += len(chunk_matches(entry, clause, born - first, rows).offsets)
+        return matches
 
     def by(self, order: str) -> Array:
-        """By slot, what clauses are ordered by, before it is divided among their queries."""
+        """The figure, by slot, that clauses are ordered by, before it is divided among their queries."""
         if order == "cpu":
             return self.counts.units
         if order == "candidates":
@@ -124,7 +124,7 @@ class _Stream:
 
 
 def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
-    """One query; NotFound if it does not stand. O(slots of all streams)."""
+    """The costs of one query; NotFound if it does not stand. O(slots of all streams)."""
     record = snapshot.query(query_id, tenant)
     clause = snapshot.clause(record.sqc_id)
     stream = _Stream(snapshot, snapshot.by_id[record.stream_id])
@@ -136,7 +136,7 @@ def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
 def top_queries(
     snapshot: Snapshot, *, tenant: str, by: str = "cpu", stream: str | None = None, limit: int = 20
 ) -> list[QueryCost]:
-    """The tenant's queries that cost most, at most `limit`, of one stream if named; the dearest first.
+    """The tenant's queries that cost most, at most `limit`, of one stream if named; the costliest first.
 
     `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. O(slots of all streams); by `matched` or
     `bytes` O(columns of all results) too.
@@ -145,44 +145,43 @@ def top_queries(
         raise InvalidInput(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}", field="by")
     wanted = None if stream is None else snapshot.stream(stream, tenant).stream_id
     streams = [_Stream(snapshot, view) for view in snapshot.by_id.values()]
-    total = sum(float(own.counts.units.sum()) for own in streams)
+    total = sum(float(entry.counts.units.sum()) for entry in streams)
     best: list[tuple[float, int, int, _Stream, ClauseRecord]] = []
-    for own in streams:
-        if wanted is not None and own.view.stream_id != wanted:
+    for entry in streams:
+        if wanted is not None and entry.view.stream_id != wanted:
             continue
-        for value, clause in _descending(own, by):
+        for value, clause in _descending(entry, by):
             if len(best) == limit and value <= best[0][0]:
                 break
-            _take(best, own, clause, value / len(clause.members) if by in ("cpu", "bytes") else value, tenant, limit)
-    found = [own.cost(clause, -query_id, total) for _, query_id, _, own, clause in sorted(best, reverse=True)]
-    return found
+            _take(best, entry, clause, value / len(clause.members) if by in ("cpu", "bytes") else value, tenant, limit)
+    return [entry.cost(clause, -query_id, total) for _, query_id, _, entry, clause in sorted(best, reverse=True)]
 
 
-def _descending(own: _Stream, by: str) -> Iterator[tuple[float, ClauseRecord]]:
-    """Clauses, those first that are ordered first if they have one query."""
-    values = own.by(by)
+def _descending(stream: _Stream, by: str) -> Iterator[tuple[float, ClauseRecord]]:
+    """Clauses in descending order of the figure that each would have with one query."""
+    values = stream.by(by)
     for slot in np.argsort(-values, kind="stable").tolist():
-        if slot >= len(own.owners) or own.owners[slot] < 0:
+        if slot >= len(stream.owners) or stream.owners[slot] < 0:
             continue
-        clause = own.snapshot.clauses.get(int(own.owners[slot]))
-        if clause is not None and clause.slot == slot and clause.stream_id == own.view.stream_id:
+        clause = stream.snapshot.clauses.get(int(stream.owners[slot]))
+        if clause is not None and clause.slot == slot and clause.stream_id == stream.view.stream_id:
             yield float(values[slot]), clause
 
 
 def _take(
     best: list[tuple[float, int, int, _Stream, ClauseRecord]],
-    own: _Stream,
+    stream: _Stream,
     clause: ClauseRecord,
     value: float,
     tenant: str,
     limit: int,
 ) -> None:
-    """Let the queries of a clause in, the older ones first where they are equal."""
+    """Let the queries of a clause in; older queries first where they are equal."""
     for query_id in islice(since(clause.members, 0), limit):
-        record = own.snapshot.queries.get(query_id)
+        record = stream.snapshot.queries.get(query_id)
         if record is None or record.tenant != tenant:
             continue
-        item = (value, -query_id, clause.sqc_id, own, clause)
+        item = (value, -query_id, clause.sqc_id, stream, clause)
         if len(best) < limit:
             heappush(best, item)
         elif item[:2] > best[0][:2]:

@@ -1,8 +1,8 @@
-"""Which chunks on disk were evaluated for a query, and which are still to be: the part of the past that it knows.
+"""Coverage of the past: which chunks on disk were evaluated for a query, and which are still to be.
 
     on disk   |covered|covered| not   | not   |covered|      Span(begin, end, 2 chunks, their tuples)
 
-Where nothing has been evaluated, whoever asks evaluates, within a budget; or a job does, once
+Chunks that were not evaluated are evaluated when a reader asks, within a budget; or by a job, once
 (`psoup.matching.outside`).
 """
 
@@ -37,7 +37,7 @@ class Span:
 
 
 def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
-    """How the matches of a clause in a chunk are kept; `on disk`: beside it; `all`: there is no WHERE.
+    """The form of a clause's matches in a chunk; `on disk`: beside the chunk; `all`: there is no WHERE.
 
     May wait for the disk.
     """
@@ -51,12 +51,12 @@ def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
 
 def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
     """Some chunks of one stream, in its order, as spans; there must be tuples in them."""
-    found: list[list[ChunkEntry]] = []
+    groups: list[list[ChunkEntry]] = []
     for entry in entries:
-        if found and found[-1][-1].data.number + 1 == entry.data.number:
-            found[-1].append(entry)
+        if groups and groups[-1][-1].data.number + 1 == entry.data.number:
+            groups[-1].append(entry)
         else:
-            found.append([entry])
+            groups.append([entry])
     return tuple(
         Span(
             time_text(part[0].data.first_time),
@@ -64,7 +64,7 @@ def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
             len(part),
             sum(len(entry.data) for entry in part),
         )
-        for part in found
+        for part in groups
     )
 
 
@@ -74,19 +74,19 @@ def lacking(view: StreamView, clauses: Sequence[ClauseRecord]) -> list[ArchivedC
     O(chunks), and O(queries of the clauses) for each set of queries that jobs evaluated.
     """
     members = [np.fromiter(since(clause.members, 0), np.int64) for clause in clauses]
-    known: dict[bytes, bool] = {}
-    found = []
+    verdicts: dict[bytes, bool] = {}
+    chunks = []
     for entry in view.chunks[: view.archived]:
         assert isinstance(entry.data, ArchivedChunk)
         ranges = entry.data.source.evaluated()
         name = ranges.tobytes()
-        if name not in known:
-            known[name] = all(_evaluated(ranges, ids) for ids in members)
-        if not known[name]:
-            found.append(entry.data)
-    return found
+        if name not in verdicts:
+            verdicts[name] = all(_evaluated(ranges, ids) for ids in members)
+        if not verdicts[name]:
+            chunks.append(entry.data)
+    return chunks
 
 
 def _evaluated(ranges: Array, ids: Array) -> bool:
-    """Whether one of the IDs is in one of the ranges."""
+    """Whether any of the IDs is in any of the ranges."""
     return any(np.searchsorted(ids, first) < np.searchsorted(ids, end) for first, end in ranges.tolist())

@@ -1,4 +1,4 @@
-"""What there is: streams, queries and the bill, from one snapshot. No tuples, no results."""
+"""Descriptions of streams, queries and the bill, from one snapshot. No tuples, no results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024
-"""Queries that are looked at between two questions to the budget."""
+"""Queries that are looked at between two checks of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDescription:
-    """A stream for people. Times in microseconds; `tuples` is how many are kept, `bytes` what those in memory take.
+    """A stream for people. Times in microseconds; `tuples`: how many are kept, `bytes`: of those in memory.
 
     The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`.
     """
@@ -43,7 +43,7 @@ class StreamDescription:
 
 
 def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> StreamDescription:
-    """One stream by name; NotFound names the nearest."""
+    """The stream of that name; NotFound names the nearest."""
     return _describe(snapshot.stream(name, tenant), now)
 
 
@@ -56,7 +56,7 @@ def list_streams(
 
 
 def get_query(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryRecord:
-    """One query; NotFound if it does not stand."""
+    """The query of that ID; NotFound if it does not stand."""
     return snapshot.query(query_id, tenant)
 
 
@@ -75,7 +75,7 @@ def list_queries(
     With `labels`, those that have all of them: O(log n + k).
     """
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
-    found: list[QueryRecord] = []
+    page: list[QueryRecord] = []
     if labels:
         named = map(snapshot.queries.get, snapshot.tags.queries_of(tenant, labels, after))
         records = (record for record in named if record is not None and set(labels) <= set(record.tag.labels))
@@ -85,10 +85,10 @@ def list_queries(
         if number % _CHECKED == 0:
             budget.check()
         if record.tenant == tenant and stream_id in (None, record.stream_id):
-            found.append(record)
-            if len(found) == limit:
+            page.append(record)
+            if len(page) == limit:
                 break
-    return found
+    return page
 
 
 def bill(snapshot: Snapshot) -> dict[str, int]:

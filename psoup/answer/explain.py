@@ -1,4 +1,4 @@
-"""How a query is evaluated and kept: its factors, its window now, and the form of its results chunk by chunk."""
+"""Explaining a query: its factors, its window now, and the form of its results chunk by chunk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FactorExplanation:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A node of the plan; its inputs are steps below it, one deeper. `pattern`: how its rows come and leave."""
+    """A node of the plan; its inputs are steps below it, one level deeper. `pattern`: how its rows come and leave."""
 
     depth: int
     text: str
@@ -54,12 +54,12 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """See the module. Times are text in UTC; counts are of tuples or chunks kept.
+    """The explanation of one query. Times are text in UTC; counts are of tuples or chunks kept.
 
-    `uncovered`: which chunks on disk nothing has evaluated for the query; `to_evaluate`: tuples of them that lie in the
+    `uncovered`: chunks on disk that were not evaluated for the query; `to_evaluate`: tuples of them that lie in the
     window and that an invocation would look at, in `chunks_to_evaluate`, which would take `expected_seconds` (None:
-    nobody has a clock here). `problem`: why an invocation is refused, if it is. What takes more than a moment is not
-    looked at (`counted` is false): then `matches_in_window` is what is known without it.
+    without a clock). `problem`: why an invocation is refused, if it is. Chunks that take longer than a moment are
+    not counted (`counted` is false): then `matches_in_window` is the number without them.
     """
 
     query_id: int
@@ -91,14 +91,14 @@ class Explanation:
     cost: QueryCost
     plan: tuple[PlanStep, ...]
     outside: tuple[str, ...] = ()
-    """Why the query is not in the index, if it is not: what it computes, and what that has done."""
+    """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The explanation as plain values, for JSON."""
         return asdict(self)
 
     def lines(self, name: str = "") -> list[str]:
-        """Text for a terminal; `name`: what the query is called there, if not its number."""
+        """The explanation as text for a terminal; `name`: that of the query there, if not its number."""
         name = name or str(self.query_id)
         forms = ", ".join(f"{count} {form}" for form, count in sorted(self.column_forms.items()))
         lines = [
@@ -155,7 +155,7 @@ class Explanation:
         return lines
 
     def _work(self, name: str) -> str:
-        """What an invocation evaluates on disk, and who could do that instead, if it is worth a job."""
+        """The work of an invocation on disk, and the job that could do it instead, if it is worth a job."""
         if not self.to_evaluate:
             return "an invocation evaluates none of these tuples"
         job = f"; psoup spark cover {name} has a job do it once"
@@ -170,16 +170,16 @@ class Explanation:
 
 
 _MOMENT_S = 0.5
-"""What counting matches on disk may take: the question is what an invocation would take."""
+"""Seconds that counting matches on disk may take: the question is what an invocation would take."""
 
 _WORTH_A_JOB_S = 0.1
-"""What takes less to evaluate is no reason to start Spark."""
+"""Seconds of evaluation below which Spark is not worth its start."""
 
 _STEP = 160
 """Characters of a step of the plan that are shown."""
 
 _SHOWN = 8
-"""Parts that are not covered of which the text tells."""
+"""Uncovered parts that the text lists."""
 
 
 def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget: ReadBudget = UNBOUNDED) -> Explanation:
@@ -189,14 +189,14 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
     clause = snapshot.clause(record.sqc_id)
     window = record.query.window
     current = view.now(now)
-    found = reach(view, window, current, instant((current,))).range
-    begin, end = _ends(window, view, found)
+    extent = reach(view, window, current, instant((current,))).range
+    begin, end = _ends(window, view, extent)
     forms = [form_of(entry, clause) for entry in view.chunks]
     unknown = [k for k in range(view.archived) if forms[k] == "uncovered"]
-    on_disk = _on_disk(_to_evaluate(view, clause, unknown, found), snapshot.config.archive_rows, budget)
+    on_disk = _on_disk(_to_evaluate(view, clause, unknown, extent), snapshot.config.archive_rows, budget)
     outside = view.outside.reasons(clause.sqc_id, clause.attributes)
     left_out = _not_counted(forms, outside) if on_disk["counted"] else set(unknown)
-    parts = _parts(view, clause, found, left_out, budget, snapshot.config.texts)
+    parts = _parts(view, clause, extent, left_out, budget, snapshot.config.texts)
     return Explanation(
         query_id=query_id,
         sql=record.query.text,
@@ -209,14 +209,14 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         begin=begin,
         end=end,
         factors=tuple(_factor(factor) for factor in record.query.factors),
-        tuples_in_window=found.high - found.low,
+        tuples_in_window=extent.high - extent.low,
         matches_in_window=sum(len(part.offsets) for part in parts),
         chunks=len(view.chunks),
         chunks_covered=len(view.chunks) - forms.count("uncovered"),
         chunks_archived=view.archived,
         column_forms=dict(Counter(forms)),
         errors=sum(part.errors for part in parts),
-        archived_in_window=max(0, min(found.high, view.hot_id) - found.low),
+        archived_in_window=max(0, min(extent.high, view.hot_id) - extent.low),
         archived_covered=view.archived - len(unknown),
         uncovered=spans(view.chunks[k] for k in unknown),
         **on_disk,
@@ -227,20 +227,20 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
 
 
 def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:
-    """Chunks whose matches are not counted: that would be to evaluate what cannot be evaluated."""
+    """Chunks whose matches are not counted, as that would evaluate expressions that cannot be evaluated."""
     return {k for k, form in enumerate(forms) if form == "uncovered"} if outside else set()
 
 
-def _rows(entry: ChunkEntry, found: WindowRange) -> tuple[int, int]:
-    """The rows of a chunk that are in the window: from, to; from >= to if none are."""
-    low, high = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (found.low, found.high))
+def _rows(entry: ChunkEntry, extent: WindowRange) -> tuple[int, int]:
+    """The rows of a chunk that are in the window: from, to; from >= to if there are none."""
+    low, high = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (extent.low, extent.high))
     return low, high
 
 
 def _parts(
     view: StreamView,
     clause: ClauseRecord,
-    found: WindowRange,
+    extent: WindowRange,
     left_out: set[int],
     budget: ReadBudget,
     texts: TextLimits,
@@ -249,24 +249,24 @@ def _parts(
     search = search_of(view, clause, texts)
     parts = []
     for k, entry in enumerate(view.chunks):
-        start, stop = _rows(entry, found)
+        start, stop = _rows(entry, extent)
         if start < stop and k not in left_out:
             parts.append(chunk_matches(entry, clause, start, stop, budget, search))
     return parts
 
 
-def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], found: WindowRange) -> ArchiveWork:
-    """What an invocation would look at on disk."""
+def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], extent: WindowRange) -> ArchiveWork:
+    """The tuples on disk that an invocation would look at."""
     search, sizes = Search(clause.factors), list[int]()
     for k in unknown:
-        start, stop = _rows(view.chunks[k], found)
+        start, stop = _rows(view.chunks[k], extent)
         if start < stop and search.reads(view.chunks[k].data):
             sizes.append(stop - start)
     return ArchiveWork(search.kind, sum(sizes), len(sizes))
 
 
 def _on_disk(work: ArchiveWork, archive_rows: int, budget: ReadBudget) -> dict[str, Any]:
-    """What is said of that, by the names of the fields."""
+    """The work on disk, by the names of the fields."""
     problem, seconds = work.problem(archive_rows, budget), work.expected(budget)
     return {
         "to_evaluate": work.tuples,
@@ -277,17 +277,17 @@ def _on_disk(work: ArchiveWork, archive_rows: int, budget: ReadBudget) -> dict[s
     }
 
 
-def _ends(window: WindowClause, view: StreamView, found: WindowRange) -> tuple[str, str]:
-    """Begin and end of the window now; those of a window of rows are its first and its last tuple."""
-    begin = "the oldest tuple kept" if found.begin is None else time_text(found.begin)
-    end = "no tuple yet" if found.end is None else time_text(found.end)
-    if window.by_rows and found.end is not None:
+def _ends(window: WindowClause, view: StreamView, extent: WindowRange) -> tuple[str, str]:
+    """Begin and end of the window now; those of a window of rows are the times of its first and its last tuple."""
+    begin = "the oldest tuple kept" if extent.begin is None else time_text(extent.begin)
+    end = "no tuple yet" if extent.end is None else time_text(extent.end)
+    if window.by_rows and extent.end is not None:
         time_of = view.timeline().time_of
-        empty = found.low == found.high
+        empty = extent.low == extent.high
         if window.begin.rows is not None:
-            begin = "no tuple" if empty else time_text(time_of(found.low))
+            begin = "no tuple" if empty else time_text(time_of(extent.low))
         if window.end.rows is not None:
-            end = "no tuple" if empty else time_text(time_of(found.high - 1))
+            end = "no tuple" if empty else time_text(time_of(extent.high - 1))
     return begin, end
 
 

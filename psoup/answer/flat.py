@@ -1,4 +1,4 @@
-"""Just enough of FlatBuffers to find numbers in the header of an Arrow IPC message.
+"""The part of FlatBuffers that finds numbers in the header of an Arrow IPC message.
 
     table ── vtable ──> where each field lies, or that it has its default
 
@@ -21,11 +21,11 @@ class Flat:
 
     @staticmethod
     def root(raw: memoryview) -> Flat:
-        """The table that a buffer is about."""
+        """The root table of a buffer."""
         return Flat(raw, struct.unpack_from("<I", raw, 0)[0])
 
     def place(self, field: int) -> int | None:
-        """Where the field's value is, or None if it has its default."""
+        """The place of the field's value, or None if it has its default."""
         if field >= self.fields:
             return None
         offset = struct.unpack_from("<H", self.raw, self.vtable + 4 + 2 * field)[0]
@@ -37,7 +37,7 @@ class Flat:
         return None if place is None else Flat(self.raw, place + struct.unpack_from("<I", self.raw, place)[0])
 
     def vector(self, field: int) -> tuple[int, int] | None:
-        """Where the elements of a vector begin, and how many there are."""
+        """The place of a vector's first element, and the number of elements."""
         place = self.place(field)
         if place is None:
             return None

@@ -54,10 +54,10 @@ class Answer:
         self._reading = Reading(found, completeness.now, texts, budget, sort_rows)
 
     def lean(self) -> Answer:
-        """The same answer in little memory, for one that may wait for its reader: it holds chunks, but no results."""
-        own = self._reading
-        found = [[packed(match) for match in matches if match.count] for matches in own.matches]
-        return Answer(self.record, found, self.completeness, own.sort_rows, self.budget, own.texts)
+        """The same answer in little memory, if it may wait for its reader: it holds chunks, but no results."""
+        reading = self._reading
+        matches_by_source = [[packed(match) for match in matches if match.count] for matches in reading.matches]
+        return Answer(self.record, matches_by_source, self.completeness, reading.sort_rows, self.budget, reading.texts)
 
     @property
     def select_errors(self) -> int:
@@ -69,7 +69,7 @@ class Answer:
 
     @property
     def chunks(self) -> list[Chunk]:
-        """The chunks that the answer holds as long as it is there."""
+        """The chunks that the answer holds as long as it exists."""
         return [match.data for match in chain.from_iterable(self._reading.matches)]
 
     @property
@@ -92,10 +92,10 @@ class Answer:
     @property
     def ends(self) -> tuple[int, int] | None:
         """The tuple IDs of the first and the last match, in stream order; None if nothing matches."""
-        found = [match for match in self._matches if match.count]
-        if not found:
+        matches = [match for match in self._matches if match.count]
+        if not matches:
             return None
-        first, last = found[0], found[-1]
+        first, last = matches[0], matches[-1]
         return first.data.first_id + int(first.offsets[0]), last.data.first_id + int(last.offsets[-1])
 
     def batches(self, max_rows: int = _MAX_ROWS) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ class Answer:
             yield read(part.gathered(), self.schema) if isinstance(part, Message) else part
 
     def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
-        """As `batches`; rows for which nothing is to be computed come as messages, gathered when they are asked to.
+        """As `batches`; rows without anything to compute come as messages, gathered when these are asked to.
 
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """
@@ -130,7 +130,7 @@ class Answer:
 
     @property
     def _matches(self) -> Sequence[Matches]:
-        """Those of the only source."""
+        """The matches of the only source."""
         (matches,) = self._reading.matches
         return matches
 
@@ -154,7 +154,7 @@ def invoke(
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
 ) -> Answer:
-    """The answer of a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
+    """Answer a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one.
 
     No tuple after `as_of` is in it: a window that ends later is cut there, and is final once the watermark has passed.
 
@@ -186,7 +186,7 @@ def answer_of(
     accept_truncation: bool,
     budget: ReadBudget | None,
 ) -> Answer:
-    """The answer of a query whose WHERE is `clause`; arguments and errors are those of `invoke`."""
+    """Answer a query whose WHERE is `clause`; arguments and errors are those of `invoke`."""
     view = snapshot.by_id[record.stream_id]
     current = view.now(now)
     seen = reach(view, window or record.query.window, current, instant((current,), as_of), as_of)
@@ -203,7 +203,7 @@ def answer_of(
 
 
 def _cut(message: Message, most: int) -> Iterator[Message]:
-    """The message, or its halves, and so on, until none has more than `most` bytes."""
+    """Yield the message, or its halves, and so on, until none has more than `most` bytes."""
     if message.size <= most or message.rows == 1:
         yield message
         return

@@ -3,8 +3,8 @@
     ChunkMatches   as they were found: 8 bytes a row, and the results of the whole chunk behind them
     Packed         for an answer that waits for its reader: a range, 2 bytes a row, or a bit for each row of the chunk
 
-This one rule serves late registration, eviction, recovery and clauses that are not in the index alike: an answer is
-exact whatever is covered. What raises when it is evaluated is halved, down to rows that have an error. Which clauses
+The same rule serves late registration, eviction, recovery and clauses that are not in the index: an answer is
+exact whatever is covered. Rows whose evaluation raises are halved, down to rows that have an error. Which clauses
 one tuple matched is in `psoup.answer.by_tuple`.
 """
 
@@ -45,7 +45,7 @@ class Packed:
 
     @property
     def offsets(self) -> Array:
-        """As those of ChunkMatches: int64, ascending. O(rows of the chunk / 8)."""
+        """The offsets, as those of ChunkMatches: int64, ascending. O(rows of the chunk / 8)."""
         if self.held is None:
             return np.arange(self.start, self.start + self.count, dtype=np.int64)
         if self.held.dtype == np.uint16:
@@ -54,7 +54,7 @@ class Packed:
 
 
 def packed(match: Matches) -> Packed:
-    """The same rows, of which there must be one. O(rows)."""
+    """The same rows, at least one, in little memory. O(rows)."""
     if isinstance(match, Packed):
         return match
     offsets, count = match.offsets, len(match.offsets)
@@ -73,10 +73,10 @@ _SHARED_FROM = 8
 
 
 _CHECKED = 16
-"""Chunks whose matches are looked up between two looks at the budget: some microseconds each."""
+"""Chunks whose matches are looked up between two checks of the budget: some microseconds each."""
 
 _AHEAD = 32
-"""Chunks that a disk is told of before they are searched."""
+"""Chunks that are announced to the disk before they are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def matches_in(
     budget: ReadBudget = UNBOUNDED,
     texts: TextLimits = TextLimits(),
 ) -> list[ChunkMatches]:
-    """The clause's matches with IDs in [low, high), chunk by chunk, oldest first; chunks without one are left out.
+    """Find the clause's matches with IDs in [low, high), chunk by chunk, oldest first; empty chunks are left out.
 
     Chunks that have not been evaluated are searched on the threads of `run`, each by one. Raises ResourceExhausted,
     reason ARCHIVE_BUDGET, if more than `archive_rows` tuples would have to be looked at on disk, or that would take
@@ -125,35 +125,35 @@ def matches_in(
     if low >= high:
         return []
     first = max(bisect_right(view.chunks, low, key=lambda entry: entry.data.first_id) - 1, 0)
-    parts, found = list[tuple[ChunkEntry, int, int]](), list[ChunkMatches | None]()
+    parts, matches = list[tuple[ChunkEntry, int, int]](), list[ChunkMatches | None]()
     unknown = []
     for entry in islice(view.chunks, first, None):
         data = entry.data
         start, stop = max(low - data.first_id, 0), min(high - data.first_id, len(data))
         if start >= stop:
             break
-        known = _known(entry, clause, start, stop)
-        pieces = _split(entry, clause, start, stop) if known is None else [(entry, start, stop)]
+        chunk_match = _known(entry, clause, start, stop)
+        pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]
         for piece in pieces:
             if len(parts) % _CHECKED == _CHECKED - 1:
                 budget.check()
             if len(pieces) > 1:
-                known = _known(piece[0], clause, *piece[1:])
-            if known is None:
+                chunk_match = _known(piece[0], clause, *piece[1:])
+            if chunk_match is None:
                 unknown.append(len(parts))
             parts.append(piece)
-            found.append(known)
+            matches.append(chunk_match)
     if unknown:
         search = search_of(view, clause, texts)
         on_disk = {k: parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)}
         work = ArchiveWork(search.kind, sum(on_disk.values()), len(on_disk))
         work.refuse(archive_rows, budget)
-        _search(search, parts, unknown, found, run, budget, work)
-    return [one for one in found if one is not None and (len(one.offsets) or one.errors)]
+        _search(search, parts, unknown, matches, run, budget, work)
+    return [one for one in matches if one is not None and (len(one.offsets) or one.errors)]
 
 
 def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
-    """The clause, made ready: what it reads and has raised before is evaluated some rows at a time."""
+    """The clause made ready for search: expressions that have raised before are evaluated some rows at a time."""
     wary = frozenset[Expr]()
     if view.outside.reasons(clause.sqc_id, clause.attributes):
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
@@ -168,11 +168,11 @@ def chunk_matches(
     budget: ReadBudget = UNBOUNDED,
     search: Search | None = None,
 ) -> ChunkMatches:
-    """The clause's matches among rows [start, stop) of one chunk; `search`: the clause, if it has been made ready."""
+    """Find the clause's matches in rows [start, stop) of one chunk; `search`: the clause, if it is ready."""
     parts = []
     for part in _split(entry, clause, start, stop):
-        known = _known(*part[:1], clause, *part[1:])
-        parts.append(known if known is not None else _evaluated(search or Search(clause.factors), *part, budget))
+        match = _known(*part[:1], clause, *part[1:])
+        parts.append(match if match is not None else _evaluated(search or Search(clause.factors), *part, budget))
     if len(parts) == 1:
         return parts[0]
     return ChunkMatches(
@@ -181,7 +181,7 @@ def chunk_matches(
 
 
 def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[tuple[ChunkEntry, int, int]]:
-    """The rows that the clause has been evaluated over and those behind them, if there are both."""
+    """The rows over which the clause has been evaluated and those behind them, if there are both."""
     upto = entry.results.covered_to(clause.sqc_id)
     if start < upto < stop and not _errors(entry.results, clause):
         return [(entry, start, upto), (entry, upto, stop)]
@@ -189,12 +189,12 @@ def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> li
 
 
 def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
-    """Of a whole chunk: errors are not kept by row, so a part that has some must be evaluated again."""
+    """Errors in a whole chunk: they are not kept by row, so a part that has some must be evaluated again."""
     return sum(results.errors.get(a, 0) for a in clause.attributes) if results.errors else 0
 
 
 def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
-    """What needs no evaluation; None if the clause and the chunk have not met."""
+    """Matches that need no evaluation; None if the clause and the chunk have not met."""
     results = entry.results
     if not clause.factors:
         return ChunkMatches(entry, np.arange(start, stop, dtype=np.int64), 0, True)
@@ -207,39 +207,39 @@ def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Ch
 
 
 def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
-    """What whoever wrote a chunk on disk has found for one of the clause's queries."""
+    """Matches that the job which wrote this chunk stored for one of the clause's queries; None if it stored none."""
     data = entry.data
     if not isinstance(data, ArchivedChunk):
         return None
     for first, end in data.source.evaluated().tolist():
         query_id = next(since(clause.members, first), end)
-        if query_id < end and (found := data.source.matches(query_id)) is not None:
-            offsets, errors = found
+        if query_id < end and (offsets_and_errors := data.source.matches(query_id)) is not None:
+            offsets, errors = offsets_and_errors
             low, high = np.searchsorted(offsets, (start, stop))
             return ChunkMatches(entry, offsets[low:high], errors, True)
     return None
 
 
 def is_kept(entry: ChunkEntry, clause: ClauseRecord) -> bool:
-    """Whether the matches in a chunk on disk were found by whoever wrote it. May wait for the disk."""
+    """Whether the job that wrote a chunk on disk stored the clause's matches in it. May wait for the disk."""
     return _kept(entry, clause, 0, 0) is not None
 
 
 def _evaluated(search: Search, entry: ChunkEntry, start: int, stop: int, budget: ReadBudget) -> ChunkMatches:
-    found = search.find(entry.data, start, stop, budget)
-    return ChunkMatches(entry, found.offsets, found.errors, False)
+    result = search.find(entry.data, start, stop, budget)
+    return ChunkMatches(entry, result.offsets, result.errors, False)
 
 
 def _search(
     search: Search,
     parts: list[tuple[ChunkEntry, int, int]],
     unknown: list[int],
-    found: list[ChunkMatches | None],
+    matches: list[ChunkMatches | None],
     run: Runner,
     budget: ReadBudget,
     work: ArchiveWork,
 ) -> None:
-    """Fill in what is unknown; every thread takes the next part that nobody has taken."""
+    """Fill in the unknown parts; every thread takes the next part that no other thread has taken."""
     told = work.begin(budget)
     waiting, later = iter(unknown), iter(unknown[_AHEAD:])
     for k in unknown[:_AHEAD]:
@@ -249,7 +249,7 @@ def _search(
         for k in waiting:  # a list's iterator gives each element to one thread
             for soon in islice(later, 1):
                 search.expect(parts[soon][0].data)
-            found[k] = _evaluated(search, *parts[k], budget)
+            matches[k] = _evaluated(search, *parts[k], budget)
             if told is not None and search.reads(parts[k][0].data):
                 told(parts[k][2] - parts[k][1])
 

@@ -29,26 +29,26 @@ from psoup.model import DataType
 from psoup.plan.nodes import Output
 
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
-"""Bytes of a value, about: that of a text is a guess."""
+"""Bytes of a value, about: for a text they are a guess."""
 
 _REMEMBERED = 4_096
 
 Part = tuple[ChunkView, Array]
-"""A chunk and the offsets in it that are wanted, ascending int64, at least one."""
+"""A chunk and the wanted offsets in it, ascending int64, at least one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the batches of one SELECT list have in common."""
+    """The part that all batches of one SELECT list share."""
 
     schema: pa.Schema
     schema_message: bytes
     kinds: Array
     columns: Array
     texts: tuple[int, ...]
-    """Which of the columns are texts."""
+    """The columns that are texts."""
     row_bytes: int
-    """About what a row takes."""
+    """Bytes of a row, about."""
     exact: bool
     """Whether no value leaves padding behind it, which would have to be cleared: it leaves the process."""
     header: Array
@@ -125,16 +125,16 @@ def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def row_bytes(select: Sequence[Output]) -> int:
-    """About what a row of an answer takes."""
+    """Bytes that a row of an answer takes, about."""
     form = form_of(select)
     return form.row_bytes if form else sum(_VALUE_BYTES[TYPES[output.type.kind].layout] for output in select)
 
 
 def form_of(select: Sequence[Output]) -> Form | None:
     """The form of a SELECT list, or None if it has expressions. O(1) when it is known."""
-    known = _forms.get(id(select))
-    if known is not None:
-        return known[1]
+    known_form = _forms.get(id(select))
+    if known_form is not None:
+        return known_form[1]
     if not all(isinstance(output.expr, AttributeRef) for output in select):
         return None
     columns = [(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]
@@ -151,10 +151,10 @@ def form_of(select: Sequence[Output]) -> Form | None:
 
 
 _forms: dict[int, tuple[Sequence[Output], Form]] = {}
-"""By identity, which is not used again while the list is here: to hash a list takes as long as to gather some rows."""
+"""Forms by identity, not used again while the list is here: hashing a list takes as long as gathering some rows."""
 
 _shapes: dict[Any, Form] = {}
-"""By what a form depends on: queries that were registered one by one have lists of their own."""
+"""Forms by what they depend on: queries that were registered one by one have lists of their own."""
 
 
 def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
@@ -187,6 +187,6 @@ def _make(columns: Sequence[tuple[str, int, DataType]]) -> Form:
 
 
 def _word(place: int) -> int:
-    """Arrow puts headers and the numbers in them at multiples of 8 bytes."""
+    """The word at a place: Arrow puts headers and the numbers in them at multiples of 8 bytes."""
     ensure(place % 8 == 0, "message", "a number in a header of Arrow is not at a multiple of 8", place=place)
     return place // 8

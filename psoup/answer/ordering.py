@@ -2,7 +2,7 @@
 
 Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
 set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.order`). Equal rows keep their order, so
-the first of each group is the one that came first. The budget is asked after each pass.
+the first row of each group is the one that came first. The budget is checked after each pass.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def compile_kernels() -> None:
 
 
 def _levels(columns: Sequence[Column]) -> Iterator[Array]:
-    """What rows are told apart by."""
+    """The arrays that rows are told apart by."""
     for column in columns:
         yield ranks(column)
         if column.valid is not None:

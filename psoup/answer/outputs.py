@@ -3,7 +3,7 @@
     matches, a group at a time ─> gather the columns that are read ─> expressions ─> a column for each output
 
 A group whose texts would take too much memory is computed in halves, and these in halves; so are the rows of an
-expression that raises, down to the row that does, where its value is an error. Nothing here knows windows,
+expression that raises, down to the row that does, where its value is an error. This module knows no windows,
 order or Arrow.
 """
 
@@ -27,7 +27,7 @@ from psoup.reading import ReadBudget
 _NOT_READ = empty_column(BIGINT)
 
 Group = list[tuple[Chunk, Array]]
-"""Some matches in order: of each chunk some offsets."""
+"""Matches in order: some offsets of each chunk."""
 
 _Part = tuple[Chunk, Array, int, int]
 """A chunk, offsets in it, and where these start and stop among the rows of their group."""
@@ -36,7 +36,7 @@ _Part = tuple[Chunk, Array, int, int]
 def computed(
     outputs: list[Expr], group: Group, now: int | None, texts: TextLimits, budget: ReadBudget
 ) -> Iterator[list[Column]]:
-    """The output expressions over a group of matches, in one part or several, in order.
+    """Compute the output expressions over a group of matches, in one part or several, in order.
 
     Raises ResourceExhausted if the texts that are computed of a single row are more than `texts` allows together, and
     what `budget` raises.
@@ -51,7 +51,7 @@ def computed(
 
 
 def _halves(group: Group) -> tuple[Group, Group]:
-    """The first half of the rows, and the others."""
+    """The first half of the rows, and the second."""
     room = sum(len(offsets) for _, offsets in group) // 2
     first: Group = []
     rest: Group = []
@@ -67,10 +67,10 @@ def _halves(group: Group) -> tuple[Group, Group]:
 def computed_at_once(
     outputs: list[Expr], group: Group, now: int | None, texts: TextLimits, budget: ReadBudget
 ) -> list[Column]:
-    """The output expressions over one group of matches; only the columns they read are gathered.
+    """Compute the output expressions over one group of matches; only the columns they read are gathered.
 
-    Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if those of
-    one are that are computed; and what `budget` raises.
+    Raises TooMuchText if the texts of several rows are more than `texts` allows together; ResourceExhausted if the
+    computed texts of one row are; and what `budget` raises.
     """
     parts, rows = [], 0
     for data, offsets in group:
@@ -81,17 +81,17 @@ def computed_at_once(
     if rows > 1 and sum(_stored_text(index, parts, fetched) for index in used) > texts.together:
         raise TooMuchText(2)
     gathered = {index: _gather(index, parts, rows, fetched) for index in used}
-    known: dict[Expr, Column] = {}
+    memo: dict[Expr, Column] = {}
     made = 0
     for expr in outputs:
         if isinstance(expr, AttributeRef):
-            known[expr] = gathered[expr.index]
-        elif expr not in known:
-            known[expr] = every_value(expr, _scope(gathered, rows, now, texts), budget)
-            made += text_bytes(known[expr]) if expr.type.kind is Kind.TEXT else 0
+            memo[expr] = gathered[expr.index]
+        elif expr not in memo:
+            memo[expr] = every_value(expr, _scope(gathered, rows, now, texts), budget)
+            made += text_bytes(memo[expr]) if expr.type.kind is Kind.TEXT else 0
             if made > texts.together:
                 raise TooMuchText(2) if rows > 1 else _row_too_large(made, texts)
-    return [known[expr] for expr in outputs]
+    return [memo[expr] for expr in outputs]
 
 
 def _row_too_large(size: int, texts: TextLimits) -> ResourceExhausted:
@@ -107,16 +107,16 @@ def _stored_text(index: int, parts: list[_Part], fetched: dict[int, dict[int, Co
         return 0
     size = 0
     for place, (data, offsets, _, _) in enumerate(parts):
-        there = fetched.get(place, {}).get(index)
-        column = data.columns[index] if there is None else there
+        on_disk = fetched.get(place, {}).get(index)
+        column = data.columns[index] if on_disk is None else on_disk
         if column.type.kind is not Kind.TEXT:
             return 0
-        size += text_bytes(column) if there is not None else int(np.diff(column.values)[offsets].sum())
+        size += text_bytes(column) if on_disk is not None else int(np.diff(column.values)[offsets].sum())
     return size
 
 
 def _fetch(outputs: list[Expr], parts: list[_Part]) -> dict[int, dict[int, Column]]:
-    """What parts on disk have of the columns, all of a chunk at once: by the part's place, then by index."""
+    """The columns of parts on disk, all of a chunk at once: by the part's place, then by index."""
     archived = [(place, data, offsets) for place, (data, offsets, _, _) in enumerate(parts) if not data.in_memory]
     if not archived:
         return {}
@@ -132,8 +132,10 @@ def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[i
     if index == ID_INDEX:
         return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
     if index == TIME_INDEX or fetched:
-        found = [fetched[k][index] if k in fetched else parts[k][0].take(index, parts[k][1]) for k in range(len(parts))]
-        return concat_columns(found)
+        pieces = [
+            fetched[k][index] if k in fetched else parts[k][0].take(index, parts[k][1]) for k in range(len(parts))
+        ]
+        return concat_columns(pieces)
     first = parts[0][0].columns[index]
     values = np.empty(rows, first.values.dtype)
     text = first.type.kind is Kind.TEXT
@@ -148,6 +150,6 @@ def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[i
 def _scope(gathered: dict[int, Column], rows: int, now: int | None, texts: TextLimits) -> Scope:
     """The gathered columns in the schema's places; the others stay empty and are not read."""
     columns = tuple(gathered.get(i, _NOT_READ) for i in range(max(gathered, default=-1) + 1))
-    found = (gathered.get(ID_INDEX), gathered.get(TIME_INDEX))
-    ids, times = (None if column is None else column.values for column in found)
+    pseudo = (gathered.get(ID_INDEX), gathered.get(TIME_INDEX))
+    ids, times = (None if column is None else column.values for column in pseudo)
     return Scope(columns, rows, ids, times, now, texts)

@@ -1,12 +1,12 @@
-"""The plan evaluated: each node makes rows of those of its input, as references to tuples; columns come last.
+"""The plan evaluated: each node makes rows of its input's rows, as references to tuples; columns come last.
 
     Source ─ matches ─> Project ──> Distinct ──> Sort ──> Limit ─ rows ─> columns, gathered group by group
 
     Arrivals   the matches of a source in stream order           chunk, ascending offsets
     Arranged   other rows, told apart (DISTINCT) and sorted      tuple IDs, once all keys have been seen
 
-Both may be `cut`. Nothing is read before the reader of the answer asks for rows. What is computed of a group is
-`psoup.answer.outputs`; what needs no computing leaves as a message instead (`psoup.answer.message`).
+Both may be `cut`. Nothing is read before the reader of the answer asks for rows. `psoup.answer.outputs` computes the
+columns of a group; a group that needs no computing leaves as a message (`psoup.answer.message`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from psoup.plan.nodes import Distinct, Limit, Node, OrderKey, Project, Sort, Sou
 from psoup.reading import ReadBudget
 
 
-def groups(found: Sequence[Matches], max_rows: int, limit: int | None = None) -> Iterator[Group]:
+def groups(matches: Sequence[Matches], max_rows: int, limit: int | None = None) -> Iterator[Group]:
     """The matches in order, in groups of at most `max_rows`, `limit` in all."""
     group: Group = []
     room, left = max_rows, limit
-    for match in found:
+    for match in matches:
         offsets = match.offsets if left is None else match.offsets[:left]
         left = None if left is None else left - len(offsets)
         while len(offsets):
@@ -62,7 +62,7 @@ def by_ids(
     texts: TextLimits,
     budget: ReadBudget,
 ) -> Iterator[list[Column]]:
-    """The output expressions for tuples of `chunks` in the order of `ids` (int64[n]); in parts if texts are long.
+    """Compute output expressions for tuples of `chunks` in the order of `ids` (int64[n]); in parts if texts are long.
 
     O(n), and a visit of each chunk. Raises as `outputs.computed`.
     """
@@ -97,7 +97,7 @@ def _source(node: Source, reading: Reading) -> Rows:
 
 
 def _project(node: Project, reading: Reading) -> Rows:
-    """What rows show is computed last."""
+    """Leave the rows as they are: what they show is computed last."""
     return rows_of(node.input, reading)
 
 
@@ -139,15 +139,15 @@ _DISK_ROWS = 16_384
 
 @dataclass(slots=True)
 class Reading:
-    """What rows are evaluated with. `errors`: values that could not be computed so far, and are NULL."""
+    """The matches and limits that rows are evaluated with. `errors`: values that could not be computed, now NULL."""
 
     matches: Sequence[Sequence[Matches]]
-    """Of each source, in the order of FROM."""
+    """The matches of each source, in the order of FROM."""
     now: int | None
     texts: TextLimits
     budget: ReadBudget
     sort_rows: int
-    """Rows that may be sorted."""
+    """The number of rows that may be sorted."""
     errors: int = 0
 
     def count(self, columns: Sequence[Column]) -> None:
@@ -155,28 +155,28 @@ class Reading:
         self.errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
 
     def computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
-        """Expressions over some tuples, in parts."""
+        """Compute expressions over some tuples, in parts."""
         return computed(outputs, group, self.now, self.texts, self.budget)
 
 
 @dataclass(slots=True)
 class Arrivals:
-    """The matches of one source; `limit`: the first of them."""
+    """The matches of one source; `limit`: only the first of them."""
 
     reading: Reading
     matches: Sequence[Matches]
     limit: int | None = None
 
     def cut(self, rows: int) -> None:
-        """Leave the first rows only. O(1)."""
+        """Leave only the first rows. O(1)."""
         self.limit = rows if self.limit is None else min(rows, self.limit)
 
     def groups(self, most: int) -> Iterator[Group]:
-        """The tuples, at most so many at a time."""
+        """The tuples in groups, at most so many in each."""
         return groups(self.matches, most, self.limit)
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
-        """Expressions over the rows, in order, at most so many rows at a time."""
+        """Compute expressions over the rows, in order, at most so many rows at a time."""
         for group in self.groups(most):
             self.reading.budget.check()
             yield from self.reading.computed(outputs, group)
@@ -195,11 +195,11 @@ class Arranged:
     limit: int | None = None
 
     def cut(self, rows: int) -> None:
-        """Leave the first rows only. O(1): those that cannot be among them are let go while the keys are read."""
+        """Leave only the first rows. O(1): rows that cannot be among them are dropped while the keys are read."""
         self.limit = rows if self.limit is None else min(rows, self.limit)
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
-        """Expressions over the rows, in order. Raises ResourceExhausted if too many would have to be sorted."""
+        """Compute expressions over the rows, in order. Raises ResourceExhausted if too many would have to be sorted."""
         reading = self.rows.reading
         sorting = Sorting(self.distinct, self.order, self.limit, reading.budget, reading.sort_rows)
         total = sum(match.count for match in self.rows.matches)
@@ -220,7 +220,7 @@ class Arranged:
             sorting.close()
 
     def _keys(self, wanted: list[Expr], outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
-        """What is sorted by; values that rows show are counted when they are given out."""
+        """The keys to sort by; errors in values that rows show are counted when they are given out."""
         reading, shown = self.rows.reading, set(outputs)
         for columns in reading.computed(wanted, group):
             reading.count([column for expr, column in zip(wanted, columns, strict=True) if expr not in shown])

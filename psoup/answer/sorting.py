@@ -1,10 +1,10 @@
 """A sort in the making: the keys of rows as they come, and in the end the tuple IDs in the order of the answer.
 
-    group of matches ──> (IDs, keys) held ──too many?──> only what can still be in the answer (DISTINCT, LIMIT)
-    all of them      ──> IDs, sorted                     keys are let go; 4 or 8 bytes a row are left
+    group of matches ──> (IDs, keys) held ──too many?──> only those that can be in the answer (DISTINCT, LIMIT)
+    all of them      ──> IDs, sorted                     keys are dropped; 4 or 8 bytes a row are left
 
-Rows themselves are not held: whoever reads the answer gathers them by their IDs, piece by piece. What is held is
-charged to the budget of the read, in rows (`sort_rows`) and in bytes.
+Rows themselves are not held: the reader of the answer gathers them by their IDs, piece by piece. The bytes held are
+charged to the budget of the read, and so are the rows (`sort_rows`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from psoup.plan.nodes import OrderKey
 from psoup.reading import ReadBudget
 
 _REDUCED_FROM = 262_144
-"""Rows from which on it is worth while to look which of them are still of use."""
+"""Rows from which on it is worth while to drop those that cannot be in the answer."""
 _GROWN = 4
-"""How many times as many rows as were of use there must be until that is done again."""
+"""How many times as many rows as could be in the answer are held before that is done again."""
 
 
 class Sorting:
-    """Of one answer: its rows told apart by `distinct` (() keeps all), sorted by `order`, and the first `limit`.
+    """The sort of one answer: its rows told apart by `distinct` (() keeps all), sorted by `order`, the first `limit`.
 
     `wanted`: the expressions to evaluate for each group; `close` gives everything back.
     """
@@ -52,7 +52,7 @@ class Sorting:
         self._held = 0
 
     def add_all(self, ids: Array, parts: Iterable[list[Column]]) -> None:
-        """A group of matches in parts: their tuple IDs (int64[n]) and, part by part, what `wanted` is for them."""
+        """Add a group of matches in parts: their tuple IDs (int64[n]) and, part by part, the values of `wanted`."""
         start = 0
         for keys in parts:
             stop = start + len(keys[0])
@@ -60,7 +60,7 @@ class Sorting:
             start = stop
 
     def add(self, ids: Array, keys: list[Column]) -> None:
-        """One part."""
+        """Add one part."""
         self._groups.append((ids, keys))
         self._rows += len(ids)
         needed = _bytes(ids, keys)
@@ -76,7 +76,7 @@ class Sorting:
             raise over_rows(self._rows, self._most_rows)
 
     def order(self) -> Array:
-        """The tuple IDs in the order of the answer, int64 or (less the least of them) uint32; see `least`. Once."""
+        """Return tuple IDs in the order of the answer, int64 or (less the least of them) uint32; see `least`. Once."""
         if not self._groups:
             return np.zeros(0, np.int64)
         ids, keys = self._joined()
@@ -90,7 +90,7 @@ class Sorting:
         return sorted_ids
 
     def close(self) -> None:
-        """Give back what is still held."""
+        """Give back all memory that is still held."""
         self._groups = []
         self._give_back(self._held)
 
@@ -101,30 +101,30 @@ class Sorting:
 
     def _arranged(self, keys: list[Column], limit: int | None) -> Array:
         """The rows of the answer in its order, among those that are held."""
-        kept = None
+        distinct = None
         if self._told_apart:
-            kept = distinct_rows(keys[: self._told_apart], self._budget)
-            keys = [column.take(kept) for column in keys]
+            distinct = distinct_rows(keys[: self._told_apart], self._budget)
+            keys = [column.take(distinct) for column in keys]
         if self._order:
             places = [self.wanted.index(key.expr) for key in self._order]
             rows: Array = sorted_rows([keys[k] for k in places], self._order, self._budget)[:limit]
         else:
             rows = np.arange(len(keys[0]))[:limit]
-        return rows if kept is None else kept[rows]
+        return rows if distinct is None else distinct[rows]
 
     def _reduce(self) -> None:
         """Hold only rows that can be in the answer, in the order in which they came."""
         ids, keys = self._joined()
         self._give_back(self._held)
-        kept: Array = np.zeros(len(ids), np.bool_)
-        kept[self._arranged(keys, self._limit)] = True
-        rows = np.flatnonzero(kept)
+        useful: Array = np.zeros(len(ids), np.bool_)
+        useful[self._arranged(keys, self._limit)] = True
+        rows = np.flatnonzero(useful)
         ids, keys = ids[rows], [column.take(rows) for column in keys]
         self._groups, self._rows, self._of_use = [(ids, keys)], len(rows), len(rows)
         self._hold(_bytes(ids, keys))
 
     def _joined(self) -> tuple[Array, list[Column]]:
-        """Everything that is held, as one group."""
+        """All rows that are held, as one group."""
         groups, self._groups = self._groups, []
         ids = np.concatenate([ids for ids, _ in groups])
         return ids, [concat_columns(parts) for parts in zip(*(keys for _, keys in groups), strict=True)]
@@ -139,7 +139,7 @@ class Sorting:
 
 
 def over_rows(rows: int, most: int) -> ResourceExhausted:
-    """More rows than a sort may hold."""
+    """The error of more rows than a sort may hold."""
     return ResourceExhausted(
         f"ORDER BY or DISTINCT over {rows:,} rows is more than the {most:,} that one invocation may hold (sort_rows);"
         " narrow the window or the WHERE clause, or add a LIMIT",

@@ -1,8 +1,8 @@
-"""What a query sees of each of its sources: NOW, as_of and the window's bounds become one range of tuple IDs.
+"""The window of a query on each of its sources: NOW, as_of and the window's bounds become one range of tuple IDs.
 
     clocks, watermarks ─> NOW ─ as_of ─> instant ─ window, retention ─> [low, high) of each source
 
-This is the only place where it is decided; what a window means at an instant is `psoup.data.windows`.
+No other place decides it; `psoup.data.windows` tells what a window means at an instant.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def instant(currents: Sequence[int | None], as_of: int | None = None) -> int | N
     if as_of is None:
         return now
     if now is None or as_of > now:
-        known = "no tuple has come yet" if now is None else f"NOW is {time_text(now)}"
+        latest = "no tuple has come yet" if now is None else f"NOW is {time_text(now)}"
         raise OutOfRange(
-            f"as_of {time_text(as_of)} lies after NOW ({known}); ask for a time that has been reached",
+            f"as_of {time_text(as_of)} lies after NOW ({latest}); ask for a time that has been reached",
             reason="AS_OF_IN_FUTURE",
         )
     return as_of
@@ -48,14 +48,14 @@ def instant(currents: Sequence[int | None], as_of: int | None = None) -> int | N
 def reach(
     view: StreamView, window: WindowClause, current: int | None, now: int | None, as_of: int | None = None
 ) -> Reach:
-    """What `window` of a source is at the query's instant `now`. A window that ends after `as_of` is cut there."""
+    """Apply `window` of a source at the query's instant `now`. A window that ends after `as_of` is cut there."""
     cut = window if as_of is None else as_of_window(window, as_of)
-    found = apply_window(cut, view.timeline(), view.spec.retention, current, now)
-    return Reach(view, window, found, current, now)
+    extent = apply_window(cut, view.timeline(), view.spec.retention, current, now)
+    return Reach(view, window, extent, current, now)
 
 
 def in_memory(view: StreamView, window: WindowClause, clock: int) -> bool:
-    """Whether `window` at the clock's time is surely answered without reading from disk. O(1)."""
+    """Whether `window` at the clock's time is certainly answered without reading from disk. O(1)."""
     now = view.now(clock)
     if not view.archived or now is None:
         return True

@@ -126,7 +126,7 @@ def unlisted(clauses: int) -> tuple[PostingLists, Array]:
 
 
 def _anchors(rows: ClauseRows, attr: Array, sizes: Array, layout: Layout) -> Array:
-    """For each clause the factor that is its anchor, or -1: int64[S]. A factor that is never true is no anchor."""
+    """For each clause the factor that is its anchor, or -1: int64[S]. A factor that is never true is not an anchor."""
     count = np.diff(rows.factor_ptr)
     clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     anchor = np.full(len(rows.slots), -1, np.int64)

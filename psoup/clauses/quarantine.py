@@ -118,7 +118,7 @@ class Outside:
 
 NO_PRECAUTIONS = Precautions()
 
-NOBODY = Outside({}, {}, np.zeros(0, np.int64))
+NONE_OUT = Outside({}, {}, np.zeros(0, np.int64))
 
 
 class Quarantine:

@@ -317,7 +317,7 @@ class QuerySteM:
             ensure(not twice, self, "slots are alive in two parts", slots=twice)
             seen |= set(live)
             unknown = set(part.index.attributes.tolist()) - set(self.attributes)
-            ensure(not unknown, self, "a part uses an attribute that nobody knows", attributes=unknown)
+            ensure(not unknown, self, "a part uses an unknown attribute", attributes=unknown)
         self._delta.check()
         self.attributes.check()
         self.costs.check()

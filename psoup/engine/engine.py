@@ -230,7 +230,7 @@ class Engine:
             hidden = stale(self._views[stream_id], state.view())
             ensure(not hidden, self, f"readers do not see {', '.join(hidden)}", stream=stream_id)
             forgotten = [] if self._board.may_be_due(stream_id) else overlooked(state)
-            ensure(not forgotten, self, f"nobody will look after what {', '.join(forgotten)} finds", stream=stream_id)
+            ensure(not forgotten, self, f"the work that {', '.join(forgotten)} finds is overlooked", stream=stream_id)
 
     def bill(self) -> dict[str, int]:
         """Bytes of each structure, live and reclaimable."""

@@ -95,7 +95,7 @@ class Verification:
                 hidden = stale(views[stream_id], state.view())
                 ensure(not hidden, state, f"readers do not see {', '.join(hidden)}", stream=stream_id)
                 forgotten = [] if board.may_be_due(stream_id) else overlooked(state)
-                ensure(not forgotten, state, f"nobody will look after {', '.join(forgotten)}", stream=stream_id)
+                ensure(not forgotten, state, f"the work of {', '.join(forgotten)} is overlooked", stream=stream_id)
         self._touched.clear()
 
     def drop(self, stream_id: int) -> None:

@@ -20,7 +20,7 @@ from psoup.expressions.tree import Call, Expr
 from psoup.kinds import TYPES
 from psoup.model import BOOLEAN, TEXT, DataType, Kind
 
-NOBODY = -1
+NO_BRANCH = -1
 _NOTHING = pa.scalar("", pa.large_string())
 
 
@@ -41,7 +41,7 @@ def case(call: Call, frame: Frame) -> Column:
 
 def coalesce(call: Call, frame: Frame) -> Column:
     """The first argument that is not NULL."""
-    branch = np.full(frame.rows, NOBODY, np.int64)
+    branch = np.full(frame.rows, NO_BRANCH, np.int64)
     open_rows = np.ones(frame.rows, np.bool_)
     failed = np.zeros(frame.rows, np.bool_)
     for position, arg in enumerate(call.args):
@@ -60,14 +60,14 @@ def coalesce(call: Call, frame: Frame) -> Column:
 def nullif(call: Call, frame: Frame) -> Column:
     """The first argument, NULL where the other two are equal."""
     equal = compare(Call(BOOLEAN, "eq", call.args[1:]), frame)
-    branch = np.where(equal.values, NOBODY, 0)
+    branch = np.where(equal.values, NO_BRANCH, 0)
     failed = np.zeros(frame.rows, np.bool_) if equal.error is None else equal.error
     return _choose(call.type, call.args[:1], branch, failed, frame)
 
 
 def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed: Array, frame: Frame) -> Column:
     """Row r takes its value from `branches[branch[r]]`; NULL if that is negative, an error where `failed`."""
-    branch = np.where(failed, NOBODY, branch)
+    branch = np.where(failed, NO_BRANCH, branch)
     error = failed.copy()
     valid = np.zeros(frame.rows, np.bool_)
     values = np.zeros(frame.rows, TYPES[data_type.kind].dtype)

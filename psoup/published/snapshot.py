@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from psoup.clauses.quarantine import NOBODY, Outside
+from psoup.clauses.quarantine import NONE_OUT, Outside
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
 from psoup.columns import Array
@@ -82,7 +82,7 @@ class StreamView:
     """Those that are in the index, as of the snapshot."""
     room: MatchRoom
     """What readers that match rows leave for the next of them."""
-    outside: Outside = NOBODY
+    outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
 
     @property

@@ -19,10 +19,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from psoup.admission import Admission
-from psoup.answer import Snapshot, bill
+from psoup.answer.describe import bill
 from psoup.clock import Clock
 from psoup.engine.engine import Engine
 from psoup.errors import Internal, InvalidInput
+from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,

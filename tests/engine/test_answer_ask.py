@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from psoup.answer import Questions, ask, bill
+from psoup.answer.ask import Questions, ask
+from psoup.answer.describe import bill
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, NotSupported, OutOfRange, PSoupError, SqlError
 from psoup.local import LocalPSoup

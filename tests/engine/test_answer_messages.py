@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import Message
+from psoup.answer.message import Message
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 

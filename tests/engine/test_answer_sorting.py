@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import Answer, invoke
+from psoup.answer.invoke import Answer, invoke
 from psoup.answer.ordering import distinct_rows, sorted_rows
 from psoup.columns import Column, column_from_arrow
 from psoup.config import EngineConfig

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from psoup.answer import list_queries
+from psoup.answer.describe import list_queries
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup_testing.blocks import CREATE, block_of, conditions

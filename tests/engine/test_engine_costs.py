@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.answer import ORDERS, QueryCost, memory_bill, query_cost, top_queries
+from psoup.answer.bill import memory_bill
+from psoup.answer.costs import ORDERS, QueryCost, query_cost, top_queries
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup

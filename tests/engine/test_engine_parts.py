@@ -149,7 +149,7 @@ def test_work_that_is_due_and_not_told_is_found_within_one_event(name: str, monk
     soup = filled()
     monkeypatch.setattr(Attention, "look_after", lambda self: None)
     DUE[name](soup)
-    with pytest.raises(Corrupt, match=f"nobody will look after .*{name}"):
+    with pytest.raises(Corrupt, match=f"the work .*{name}.* is overlooked"):
         soup.check()
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from psoup.answer import Flat
+from psoup.answer.flat import Flat
 from psoup.clock import Clock
 from psoup_proto.v1 import (
     attach_pb2_grpc,

@@ -16,12 +16,12 @@ from psoup_testing.host_rig import happened, held, serving
 
 LARGE = pa.table({"x": range(LARGE_BYTES // 8)})
 SMALL = pa.table({"x": [1]})
-NOBODY: Any = None
+NONE_OUT: Any = None
 
 
 def submission(stream: str, size: int, number: int = 0) -> Submission:
     """A push to a stream; `number` tells one from another. Nobody waits for its answer."""
-    return Submission(Push(stream, SMALL, "p", 0, number), size, NOBODY)
+    return Submission(Push(stream, SMALL, "p", 0, number), size, NONE_OUT)
 
 
 def test_small_pushes_of_others_overtake_and_those_of_the_same_stream_do_not() -> None:
@@ -94,5 +94,5 @@ def test_the_order_of_each_stream_is_kept_and_nothing_is_lost(seed: int) -> None
 def test_a_heartbeat_waits_behind_the_large_pushes_of_its_stream() -> None:
     line = CommandLine()
     line.put(submission("s", LARGE_BYTES))
-    line.put(Submission(Heartbeat("s", 5), 0, NOBODY))
+    line.put(Submission(Heartbeat("s", 5), 0, NONE_OUT))
     assert line.quick is None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf import timestamp_pb2
 
-from psoup.answer import Questions
+from psoup.answer.ask import Questions
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import statements_pb2 as statements
 from psoup_service.settings import Settings

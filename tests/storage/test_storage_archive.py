@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer import in_memory
+from psoup.answer.window import in_memory
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.archived import ArchivedChunk

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from psoup.answer import invoke
+from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, OutOfRange, ResourceExhausted

@@ -13,7 +13,7 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from psoup.answer import list_queries
+from psoup.answer.describe import list_queries
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Internal, NotFound, ResourceExhausted

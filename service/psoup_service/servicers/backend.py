@@ -9,11 +9,11 @@ from typing import TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from psoup.answer import Snapshot
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.model import DEFAULT_TENANT
+from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
-from psoup.answer import ORDERS, QueryCost, Snapshot, get_query, matches_each, top_queries
+from psoup.answer.by_tuple import matches_each
+from psoup.answer.costs import ORDERS, QueryCost, top_queries
+from psoup.answer.describe import get_query
 from psoup.errors import InvalidInput
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.ids import page_size

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
-from psoup.answer import Snapshot
 from psoup.answer.coverage import lacking
 from psoup.data.archived import ArchivedChunk
 from psoup.errors import InvalidInput
 from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend, Context

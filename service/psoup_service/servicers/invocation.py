@@ -19,10 +19,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from psoup.answer import Answer, Snapshot, in_memory, invoke
 from psoup.answer.archive_work import COVER
+from psoup.answer.invoke import Answer, invoke
+from psoup.answer.window import in_memory
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
 from psoup.model import WindowClause
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2, statements_pb2

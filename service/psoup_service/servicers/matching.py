@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered
-from psoup.answer import Matched, Row, Snapshot, Step, match, why
+from psoup.answer.reasons import Row, Step, why
+from psoup.answer.would_match import Matched, match
 from psoup.errors import InvalidInput
-from psoup.published.snapshot import StreamView
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc

@@ -12,13 +12,16 @@ import pyarrow as pa
 
 from psoup.admission.registration import check_count
 from psoup.admission.tags import check_tag
-from psoup.answer import Snapshot, explain, get_query, list_queries, matches
+from psoup.answer.by_tuple import matches
+from psoup.answer.describe import get_query, list_queries
+from psoup.answer.explain import explain
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, Unregister
 from psoup.events.tags import TagColumns, tag_of
 from psoup.model import EXACT_DOUBLE
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from psoup.answer import Item, Snapshot, bill, memory_bill
+from psoup.answer.bill import Item, memory_bill
+from psoup.answer.describe import bill
+from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.host.pins import Pins
 from psoup_service.servicers.backend import Backend, Context

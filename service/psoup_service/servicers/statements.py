@@ -20,10 +20,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from psoup.admission.binding import LONG_TEXT
-from psoup.answer import Answer, Questions, Snapshot, ask
+from psoup.answer.ask import Questions, ask
+from psoup.answer.invoke import Answer
 from psoup.errors import FailedPrecondition
 from psoup.model import WindowClause
 from psoup.plan.standing import StandingQuery
+from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.sql import drop_stream, first_word
 from psoup.sql.guards import MAX_BYTES

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from psoup.answer import Snapshot, describe_stream, list_streams
+from psoup.answer.describe import describe_stream, list_streams
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events.acknowledgements import StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
+from psoup.published.snapshot import Snapshot
 from psoup.wording import counted
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service.ids import page_size, page_token, read_page_token

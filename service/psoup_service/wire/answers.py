@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from psoup.answer import Answer, Message
+from psoup.answer.invoke import Answer
+from psoup.answer.message import Message
 from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup_proto.v1 import queries_pb2, statements_pb2

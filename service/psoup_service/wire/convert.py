@@ -14,11 +14,14 @@ import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.rpc import error_details_pb2
 
-from psoup.answer import Completeness, PlanStep, QueryRecord, StreamDescription
+from psoup.answer.completeness import Completeness
+from psoup.answer.describe import StreamDescription
+from psoup.answer.explain import PlanStep
 from psoup.errors import InvalidInput, PSoupError
 from psoup.kinds import arrow_type
 from psoup.model import SECOND, DataType, Kind, Schema
 from psoup.plan.canonical import describe_window
+from psoup.published.records import QueryRecord
 from psoup_proto.v1 import queries_pb2, streams_pb2, types_pb2
 from psoup_service.ids import Ids
 from psoup_service.wire.status import status_of

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer import Flat
+from psoup.answer.flat import Flat
 from psoup.errors import InvalidBatch
 from psoup_service.wire.limits import Limits
 

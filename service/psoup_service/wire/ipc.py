@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup.answer import Flat
+from psoup.answer.flat import Flat
 from psoup.errors import InvalidBatch
 from psoup_service.wire.envelope import (
     FAILURES,
