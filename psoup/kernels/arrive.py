@@ -30,8 +30,8 @@ _FEW = 4
 
 @njit(cache=True, nogil=True, inline="always")
 def _mark(flags, attributes, first, last):
-    """Set the flags of some attributes, each once: to write it each time would take its line of cache from who plans
-    something else. Returns how many were not set."""
+    """Set the flags of some attributes, each once: writing a set flag again would take its line of cache from a thread
+    that plans something else. Returns how many were not set."""
     new = 0
     for i in range(first, last):
         if flags[attributes[i]] == 0:
@@ -56,7 +56,7 @@ def plan(
     clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
     work, walked, room, use_order, use_prefix,
 ):  # fmt: skip
-    """Which clauses can match, and how to find their matches.
+    """Find the clauses that can match, and how to find their matches.
 
     clauses: int32[k], the candidates, ascending; alive: uint8[S], 0 = removed; the index (see above) as int32 arrays;
     counts: int32[rows] (see `count_codes`); rows: tuples in the piece; walk: most tuples that are
@@ -196,15 +196,15 @@ def _list_bits(bits, filled, word_0, out_offsets, place):
 
 @njit(cache=True, nogil=True, inline="always")
 def _edges(interval, iv_lo, iv_hi, ranks, words):
-    """Where the bitmaps of an interval begin: at its end, at its beginning. Unsigned, so that no index can be below 0
-    and be counted from the end, which would keep the loops over words from being vectorised."""
+    """The places where bitmaps of an interval begin: of its end, of its beginning. Unsigned, so that no index can be
+    below 0 and be counted from the end, which would keep the loops over words from being vectorised."""
     size = np.uint64(words)
     return np.uint64(ranks[iv_hi[interval]]) * size, np.uint64(ranks[iv_lo[interval]]) * size
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _two(first, count, iv_lo, iv_hi, ranks, words):
-    """The edges of `count` intervals (1 or 2) from `first` on as those of two; one may come twice."""
+    """The edges of `count` intervals (1 or 2) from `first` on as those of two; an interval may come twice."""
     return _edges(first, iv_lo, iv_hi, ranks, words), _edges(first + count - 1, iv_lo, iv_hi, ranks, words)
 
 

@@ -1,4 +1,4 @@
-"""Values to codes: where a value lies among the sorted constants (boundaries) of its attribute.
+"""Values to codes: the place of a value among the sorted constants (boundaries) of its attribute.
 
     boundaries        10        20        35            D = 3
     value         7   |  10 19  |   20    |  99
@@ -159,7 +159,7 @@ def sort_tuples(codes, base, counts, use, cursor, order):
 
 @njit(cache=True, nogil=True)
 def count_some(keys, clauses, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, ranks, starts, order):
-    """What `count_codes` and `sort_tuples` write, but only for rows that tuples have or that some clauses use.
+    """Write the output of `count_codes` and `sort_tuples`, but only for rows that tuples have or that some clauses use.
 
     keys: uint64[A, n], row << 32 | tuple, ascending; clauses: int32[k] and the index (see `psoup.kernels.arrive`),
     read. counts, ranks: int32[base[A]], written at those rows; starts: int64[A + 1], order: int32[A, n], written.

@@ -95,7 +95,7 @@ def offsets_to_bits(offsets, words):
 
 @njit(cache=True, nogil=True)
 def offset_range(offsets, low, high, start, stop):
-    """Where offsets in [start, stop) lie between the places low and high: (first, last + 1).
+    """The places (first, last + 1) of offsets in [start, stop), between the places low and high.
 
     offsets: uint16[n], ascending from low to high, read. O(log n). NumPy's own search would convert the array first.
     """

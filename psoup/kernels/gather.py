@@ -4,8 +4,8 @@
     sources  where the arrays of each chunk lie: (values, validity, text) for each column
     out      [validity bits][values] [offsets][text] …            each at a multiple of 8 bytes
 
-Arrays are named by address, since their number is not known when a kernel is compiled; whoever calls keeps the arrays
-alive. What a column is made of is its kind: see the constants.
+Arrays are named by address, since their number is not known when a kernel is compiled; the caller keeps the arrays
+alive. The form of a column is its kind: see the constants.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -72,7 +72,7 @@ def text_bytes(column, sources, stride, rows, stops):
 
 @njit(cache=True, nogil=True)
 def has_nulls(columns, sources, stride, parts, nullable):
-    """nullable[i] = whether any chunk says of columns[i] which values are valid.
+    """Set nullable[i] to whether any chunk has validity for columns[i].
 
     columns: int64[c], places in the schema; sources: int64[parts * stride], read. nullable: uint8[c], written.
     """
@@ -105,7 +105,7 @@ def gather_bits(column, field, sources, stride, rows, stops, out):
 
 @njit(cache=True, nogil=True)
 def _gather_text(column, sources, stride, rows, stops, offsets, text):
-    """Texts one behind the other; offsets: int32[k + 1], text: uint8[bytes], written."""
+    """Write texts one behind the other; offsets: int32[k + 1], text: uint8[bytes], written."""
     place, start = np.int64(0), np.int64(0)
     offsets[0] = 0
     for part in range(stops.shape[0]):
@@ -125,7 +125,7 @@ def _gather_text(column, sources, stride, rows, stops, offsets, text):
 
 @njit(cache=True, nogil=True)
 def take_texts(ends, data, rows, offsets, text):
-    """Texts one behind the other, in any order.
+    """Write texts one behind the other, in any order.
 
     ends: int64[n + 1], where those of a column begin and end in data: uint8[bytes]; rows: int64[k], places in the
     column; read. offsets: int64[k + 1], where the taken ones begin and end, filled; text: uint8[offsets[k]], written.
@@ -197,9 +197,9 @@ def _gather_fixed(kind, column, sources, stride, rows, stops, values):
 
 @njit(cache=True, nogil=True)
 def gather(kinds, columns, sources, stride, rows, stops, places, out, nulls):
-    """The columns of a record batch.
+    """Write the columns of a record batch.
 
-    kinds, columns: int64[c], what each is and its place in the schema. sources: int64[chunks * stride], PARTS numbers
+    kinds, columns: int64[c], the kind and the place in the schema. sources: int64[chunks * stride], PARTS numbers
     for each column of each chunk. rows: int64[k], ascending within a chunk; stops: int64[chunks], where those of each
     chunk end. places: int64[c, 3], where the validity (-1: no NULL), the values and the text begin in `out`. All read.
     out: uint8[bytes] at an address that is a multiple of 8, written but for padding; nulls: int64[c], written.
@@ -223,7 +223,7 @@ def gather(kinds, columns, sources, stride, rows, stops, places, out, nulls):
 
 @njit(cache=True, nogil=True)
 def lay_out(kinds, nullable, texts, rows, places, buffers):
-    """Where everything lies in the body of a record batch: as `gather` wants it, and as the batch's header says it.
+    """Lay out the body of a record batch: as `gather` wants it, and as the batch's header says it.
 
     kinds: int64[c]; nullable: uint8[c]; texts: int64[c], bytes of text; rows: how many; read. places: int64[c, 3] and
     buffers: int64[b, 2], (offset, length) of each buffer in Arrow's order: validity, values, text; written.

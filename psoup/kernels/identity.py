@@ -1,11 +1,11 @@
-"""Standing query clauses told apart by 128 bits each, and a table that finds a clause by them.
+"""Names of standing query clauses, 128 bits each, and a table that finds a clause by its name.
 
     clause      hash (two lanes)     table: int32[m], m = 2^k; a slot is in the first free place from hash & (m - 1)
     a in [3,9)  5f… 07…              [ -1   7  -1  -1   2   9  -1  -1 ]
                                            └ slot 7: hashes[7] says whose place it is
 
-A lane is a chain of multiplications and shifts that starts from a secret, so nobody can choose constants that collide.
-What is mixed in is the caller's business.
+A lane is a chain of multiplications and shifts that starts from a secret, so no client can choose colliding constants.
+The caller decides what is mixed in.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -20,7 +20,7 @@ _HALF, _LESS = np.uint64(32), np.uint64(29)
 
 @njit(cache=True, nogil=True)
 def _mixed(state, word):
-    """One more word in a lane: a bijection of the word for every state."""
+    """Mix a word into a lane: a bijection of the word for every state."""
     state = (state ^ word) * _ONE
     state = (state ^ (state >> _HALF)) * _TWO
     return state ^ (state >> _LESS)
@@ -42,7 +42,7 @@ def mix_words(words, seeds, out):
 
 @njit(cache=True, nogil=True)
 def mix_texts(offsets, data, seeds, out):
-    """The lanes of texts: of their length, then of eight bytes at a time, little-endian, the last padded with zeros.
+    """Write the lanes of texts: of the length, then of eight bytes at a time, little-endian, the last zero-padded.
 
     offsets: int64[n + 1], data: uint8[b], read. seeds: uint64[2], read. out: uint64[n, 2], written. O(bytes).
     """
@@ -61,10 +61,10 @@ def mix_texts(offsets, data, seeds, out):
 
 @njit(cache=True, nogil=True)
 def look_up(wanted, table, known, found, places):
-    """Find clauses, and take places for those that are not there.
+    """Find clauses, and take places for new ones.
 
     wanted: uint64[n, 2], read. table: int32[m], with at least n places free (-1), written: -2 - i for the first row i
-    of a clause that is not there; the caller puts its slot there. known: uint64[S, 2], the lanes by slot, read.
+    of a new clause; the caller puts its slot there. known: uint64[S, 2], the lanes by slot, read.
     found: int64[n], written: the slot, or -2 - i with i the first row of the same clause. places: int64[n], written
     where found[i] == -2 - i: the place taken. O(n) expected.
     """
@@ -106,7 +106,7 @@ def fill_table(slots, known, table):
 
 @njit(cache=True, nogil=True)
 def take_out(slot, known, table):
-    """Take one slot out of a table and close the gap; whether it was there.
+    """Take one slot out of a table and close the gap; returns whether it was there.
 
     known: uint64[S, 2], read. table: int32[m] with a free place, written. O(1) expected.
     """

@@ -1,7 +1,7 @@
-"""How a function is compiled that only kernels call, in their loops.
+"""Compile functions that only kernels call, in their loops.
 
     @njit    counts a reference to each of its arrays when it begins, and another when it ends: two locked instructions
-    @inner   counts none; it must not make arrays, only views of those it is given
+    @inner   counts none; the function must not make arrays, only views of its arguments
 
 The kernel that calls holds the arrays. A locked instruction takes 5 ns, and waits until all writes before it are done:
 for a function of ten arrays this took longer than to AND the bits of a clause.

@@ -3,15 +3,15 @@
     tests      2 0 5 1 3 9 …          lower bounds, and as many upper bounds
     hits       1 0 0 1 1 0 …          a word, one bit for each element
     clauses    7 8 9 3 4 5 …
-    out        7 3 4 . . .            as keys; what lies behind them means nothing
+    out        7 3 4 . . .            as keys; elements behind them mean nothing
 
 `inside` and `keep_hits`: a loop that tests an element, writes it and moves on where it hits takes some steps for each.
 Here a processor that has the instructions takes one for sixteen or more; for any other the compiler writes the steps,
 and the order is the same. `fetch` asks for memory that is read soon.
 
-`write_line` writes what lies in all of some intervals past the caches. An ordinary write reads the line first, and puts
-another out of the cache for one that nobody reads soon. `all_written` ends some of these: before it, another thread may
-not see them.
+`write_line` writes the tuples in all of some intervals past the caches. An ordinary write reads the line first,
+and evicts another from the cache for a line that is not read soon. `all_written` ends some of these: before it, another
+thread may not see them.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -126,7 +126,7 @@ def write_line(_, bitmaps, edges, w, rows, place):
 
 @intrinsic
 def all_written(_):
-    """What was written past the caches is seen by whoever sees what is written after."""
+    """Make words written past the caches visible before any word that is written later."""
 
     def generate(context, builder, signature, arguments):
         builder.fence("seq_cst")
@@ -136,7 +136,7 @@ def all_written(_):
 
 
 def _anded(context, builder, signature, arguments, kind):
-    """What lies in all intervals, for one word or some."""
+    """The tuples in all intervals, for one word or some."""
     found = None
     for edges in cgutils.unpack_tuple(builder, arguments[1]):
         high, low = (

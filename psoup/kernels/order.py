@@ -3,8 +3,8 @@
     keys     305 12 307 12        by the last digit: 12 12 305 307, by the first: the same
     rows     0 1 2 3              1 3 0 2: rows of equal keys stay in their order
 
-`digit_pass` is one pass, for a sort that looks around between two of them; `order_keys` is all of it. A digit is as
-many bits as there are keys to count by: few keys have small digits. What a comparison sort takes depends on the
+`digit_pass` is one pass, for a sort that checks its budget in between; `order_keys` is the whole sort. A digit is as
+many bits as there are keys to count by: few keys have small digits. The time of a comparison sort depends on the
 processor, 4 to 67 ns a key; this takes 1 to 5 for each digit.
 """
 

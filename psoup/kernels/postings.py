@@ -27,7 +27,7 @@ _WHOLE, _SOLE = 1, 2
 """Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
 _AHEAD, _ASKED = 4, 1_024
 """How many lists before it is read a list is asked for: with 1 a tenth slower, from 3 on there is no difference. And
-how many elements: the rest of a long one comes by itself."""
+how many elements: the processor fetches the rest of a long list by itself."""
 
 
 @njit(cache=True, nogil=True)
@@ -35,7 +35,7 @@ def reach(
     codes, base, grid_attr, grid_shift, grid_first, cell_ptr, group_ptr, group_kind, kind_flags, entries, limit,
     seen, candidates, tuples, cells,
 ):  # fmt: skip
-    """Which lists the piece reaches.
+    """Find the lists that the piece reaches.
 
     codes: int32[A, n], rows; base: int64[A + 1]; grid k has the cells from grid_first[k] on, each 2**grid_shift[k]
     rows of attribute grid_attr[k]; cell c has the groups cell_ptr[c] up to cell_ptr[c + 1]; group g the entries
@@ -74,7 +74,7 @@ def reach(
 
 @njit(cache=True, nogil=True, inline="always")
 def _ask(cell, cell_ptr, group_ptr, group_test, entries, tests):
-    """Ask for the lists of a cell, or as much of them as no processor asks for by itself."""
+    """Ask for the lists of a cell, up to the length from which on the processor fetches the rest by itself."""
     first, last = np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])
     fetch(tests, group_test[first], min(group_test[last], group_test[first] + _ASKED))
     fetch(entries, group_ptr[first], min(np.int64(group_ptr[last]), np.int64(group_ptr[first]) + _ASKED))
@@ -82,7 +82,7 @@ def _ask(cell, cell_ptr, group_ptr, group_test, entries, tests):
 
 @inner
 def _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes):
-    """Those of `hits` whose clauses hold for tuple t; bit i is that of own[i]."""
+    """The bits of `hits` whose clauses hold for tuple t; bit i is that of own[i]."""
     left = hits
     while left != 0:
         lowest = left & (~left + _ONE)
@@ -145,7 +145,7 @@ def match_lists(
     tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
     base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
 ):  # fmt: skip
-    """Test what `reach` found, in the order given.
+    """Test the lists that `reach` found, in the order given.
 
     tuples, cells: int32[m], and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
     codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the

@@ -1,4 +1,4 @@
-"""Rows of bits in blocks: who adds a piece of tuples to thousands of rows writes one stretch of memory, not a page of
+"""Rows of bits in blocks: adding a piece of tuples to thousands of rows writes one stretch of memory, not a page of
 each row.
 
     rows    uint64[B, R, W]       B blocks of 64 * W tuples, R rows
@@ -27,7 +27,7 @@ def _set_bit(rows, row, offset):
 
 @njit(cache=True, nogil=True, inline="always")
 def _stretch(rows, row, word, most):
-    """Where word `word` of a row is among all words of `rows`, and how many, up to `most`, lie there side by side."""
+    """The place of a row's word `word` among all of `rows`, and how many, up to `most`, lie side by side there."""
     size = rows.shape[2]
     block, inside = word // size, word % size
     return (block * rows.shape[1] + row) * size + inside, min(size - inside, most)
@@ -60,7 +60,7 @@ def count_rows(rows, counts):
 
 @njit(cache=True, nogil=True)
 def gather_rows(rows, which, out):
-    """The words of some rows side by side.
+    """Copy the words of some rows side by side.
 
     rows: uint64[B, R, W], which: int64[k], read. out: uint64[k, B * W], C-contiguous, written. O(words written).
     """
@@ -75,7 +75,7 @@ def gather_rows(rows, which, out):
 
 @njit(cache=True, nogil=True, inline="always")
 def _filled(words, out):
-    """Write which words are not zero; returns how many. Without a branch, most of which would be mispredicted.
+    """Write which words are not zero; returns how many. It has no branch, as most would be mispredicted.
 
     words: uint64[w], read. out: int64[w + 1], the first ones written, and one more.
     """
@@ -88,7 +88,7 @@ def _filled(words, out):
 
 @njit(cache=True, nogil=True)
 def rows_to_offsets(rows, which, starts, out):
-    """The set bits of some rows as lists, one behind the other.
+    """Write the set bits of some rows as lists, one behind the other.
 
     rows: uint64[B, R, W], read. which: int64[k], the rows. starts: int64[k], where the list of which[i] begins in
     `out`, uint16[n], written ascending. O(bits / 64 + matches).

@@ -1,14 +1,14 @@
-"""Pairs (slot, offset) grouped by slot, as they come, without a comparison: what a piece of tuples matched.
+"""Pairs (slot, offset) grouped by slot, as they come, without a comparison: the matches of a piece of tuples.
 
     pairs in the order of the tuples    9 2 14 3 | 8 2 15 | 3 9      slots; four buckets: the slot's last two bits
     grouped                             8 | 9 9 | 2 14 2 | 3 15 3    a bucket after the other, each in the order it had
 
 A *block* is some pairs that were grouped together, a *bucket* the pairs in it whose slots end in the same bits, of
 which there are BUCKETS: as many as the first cache holds lines to write to. To put each pair into its bucket takes two
-passes and no comparison; to find those of one slot a look through a bucket of each block. A bucket of more than MANY
-pairs is in order of its slots. The pairs of one slot always keep their order.
-
-The last bits, not the first: what comes together are slots that follow each other, and a counter that was just
+which there are BUCKETS: as many as the first cache holds lines to write to. Putting each pair into its bucket takes two
+passes and no comparison; finding those of one slot takes a look through a bucket of each block. A bucket of more than
+MANY pairs is in order of its slots. The pairs of one slot always keep their order.
+The last bits, not the first: slots that come together follow each other, and a counter that was just
 written is slow to read again. A comparison sort took 3 to 67 ns a pair, by the processor.
 """
 
@@ -28,7 +28,7 @@ MANY = 4_096
 
 @njit(cache=True, nogil=True)
 def _begin(starts, at):
-    """From how many pairs bucket b - 1 has, in starts[b], to where each bucket begins."""
+    """Turn the number of pairs of bucket b - 1, in starts[b], into the place where each bucket begins."""
     total = np.int64(at)
     for b in range(starts.shape[0]):
         total += starts[b]
@@ -55,7 +55,7 @@ def _order_large(slots, offsets, starts):
 
 @njit(cache=True, nogil=True)
 def group_pairs(slots, offsets, at, starts, out_slots, out_offsets):
-    """Pairs as a block, from place `at` on.
+    """Group pairs as a block, from place `at` on.
 
     slots: uint32[k]; offsets: uint16[k], those of a slot ascending. Read. starts: int64[BUCKETS + 1], written: bucket
     b has the places starts[b] up to starts[b + 1]. out_slots: uint32, out_offsets: uint16, written at the places `at`
@@ -76,7 +76,7 @@ def group_pairs(slots, offsets, at, starts, out_slots, out_offsets):
 
 @njit(cache=True, nogil=True)
 def name_slots(keys, bits, alive, slots):
-    """Matches by slot instead of by clause, without those of clauses that are gone; returns how many are left.
+    """Name matches by slot instead of by clause, without those of clauses that are gone; returns how many are left.
 
     keys: uint32 or uint64[k], clause << bits | tuple, written: slot << bits | tuple, in their order at the beginning.
     alive: uint8[S], 0 = removed, or uint8[0] if none is; slots: uint32[S], those of the clauses. Read. O(k).
@@ -97,7 +97,7 @@ def name_slots(keys, bits, alive, slots):
 
 @njit(cache=True, nogil=True)
 def _group_some(keys, shift, first, starts, cursor, block):
-    """Some keys bucket after bucket in `block`; starts[b]: where bucket b begins. See `group_keys`."""
+    """Write some keys bucket after bucket to `block`; starts[b]: where bucket b begins. See `group_keys`."""
     last = keys.dtype.type(_LAST)
     starts[:] = 0
     for i in range(keys.shape[0]):
@@ -114,7 +114,7 @@ def _group_some(keys, shift, first, starts, cursor, block):
 
 @njit(cache=True, nogil=True)
 def group_keys(keys, bits, start, first, starts, block, out_slots, out_offsets):
-    """Matches as blocks, one behind the other.
+    """Group matches as blocks, one behind the other.
 
     keys: uint32 or uint64[k], slot - first << bits | tuple, tuples ascending for each slot. start: the offset of tuple
     0. Read. block: as keys, [m], scratch: a block is of m keys. It stays in the cache and is taken apart as a whole:
@@ -138,7 +138,7 @@ def group_keys(keys, bits, start, first, starts, block, out_slots, out_offsets):
 
 @njit(cache=True, nogil=True)
 def find_pairs(slots, offsets, starts, slot, start, stop, out):
-    """The offsets of one slot in [start, stop), block after block, each ascending; returns how many.
+    """Find the offsets of one slot in [start, stop), block after block, each ascending; returns how many.
 
     slots: uint32[k], offsets: uint16[k], starts: int64[blocks, BUCKETS + 1]: see `group_pairs`. Read. out: int64, as
     long as there are such offsets, written. O(blocks * pairs of a bucket).
@@ -165,7 +165,7 @@ def find_pairs(slots, offsets, starts, slot, start, stop, out):
 
 @njit(cache=True, nogil=True)
 def count_pairs(slots, starts, slot):
-    """How many pairs a slot has; the arguments are those of `find_pairs`."""
+    """The number of pairs of a slot; the arguments are those of `find_pairs`."""
     count, bucket, wanted = 0, slot & _LAST, np.uint32(slot)
     for block in range(starts.shape[0]):
         for i in range(starts[block, bucket], starts[block, bucket + 1]):
@@ -183,7 +183,7 @@ def _count_slots(slots, starts, bucket, counts):
 
 @njit(cache=True, nogil=True)
 def put_together(slots, offsets, starts, capacity, out_slots, out_offsets):
-    """All pairs of some blocks so that those of one slot lie side by side, in the order of the blocks.
+    """Put all pairs of some blocks so that those of one slot lie side by side, in the order of the blocks.
 
     slots: uint32[k], below capacity; offsets: uint16[k]; starts: int64[blocks, BUCKETS + 1], every place in a bucket.
     Read. out_slots: uint32[k], out_offsets: uint16[k], written, by the slots' last bits and then the others.
@@ -204,7 +204,7 @@ def put_together(slots, offsets, starts, capacity, out_slots, out_offsets):
 
 @njit(cache=True, nogil=True)
 def busy_slots(slots, starts, capacity, most, out):
-    """The slots with more than `most` pairs, in no order; returns how many.
+    """Find the slots with more than `most` pairs, in no order; returns how many.
 
     slots, starts, capacity: see `put_together`, read. out: int64[k // most + 1], written. O(BUCKETS * blocks), and the
     pairs of the buckets that have so many.

@@ -1,7 +1,7 @@
 """One clause over many old rows: masks of the rows whose values lie in intervals, and the rows of a mask.
 
-Masks are uint8, 1 = yes, so that they combine with & and |, many rows in one instruction. *Narrow* codes are what a
-column of a closed chunk is looked at by: 8 or 16 bits a value. Nothing here is shared between clauses.
+Masks are uint8, 1 = yes, so that they combine with & and |, many rows in one instruction. A column of a closed chunk
+is searched by its *narrow* codes: 8 or 16 bits a value. Nothing here is shared between clauses.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -74,7 +74,7 @@ def codes_mask_and(codes, first, last, mask):
 
 @njit(cache=True, nogil=True)
 def mask_offsets(words, first, out):
-    """The rows of a mask, ascending, row 0 as `first`.
+    """Write the rows of a mask, ascending, row 0 as `first`.
 
     words: uint64[w], w a multiple of 8: the mask, eight bytes of 0 or 1 a word. Read. out: int64[k], as long as there
     are ones; written. Returns how many. O(w + ones).

@@ -1,4 +1,4 @@
-"""What the join does for each clause, counted as it goes: some additions a clause or a cell, none a tuple.
+"""Counts of the join's work for each clause, as it goes: some additions a clause or a cell, none a tuple.
 
 Counters are int64 and only grow; they say where the time goes, no answer depends on them.
 """
@@ -11,7 +11,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def tally_work(clauses, walked, room, slots, tuples, looked, anded):
-    """Count what a plan lets be done; see `psoup.kernels.arrive.plan`.
+    """Count the work that a plan asks for; see `psoup.kernels.arrive.plan`.
 
     clauses: int32[k], walked: int32[k], room: int64[k + 1], slots: uint32[S]: clause to slot. tuples: of the piece.
     Read. looked: int64[capacity], by slot, += tuples that are looked at one by one; anded: int64[capacity], += tuples

@@ -1,4 +1,4 @@
-"""The kernels again, in plain NumPy and Python: slow, short, and what the fast ones must agree with."""
+"""Twins of the kernels in plain NumPy and Python: slow and short; the fast ones must agree with them."""
 
 from __future__ import annotations
 

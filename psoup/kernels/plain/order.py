@@ -8,7 +8,7 @@ from psoup.kernels.plain import Array
 
 
 def digit_pass(keys: Array, least: int, shift: int, rows: Array, ends: Array, out: Array) -> None:
-    """See the kernel. What is in `ends` afterwards is the end of each digit."""
+    """See the kernel. `ends` holds the end of each digit afterwards."""
     above = keys[rows].astype(np.int64) - least
     digits = (above.view(np.uint64) >> np.uint64(shift)) & np.uint64(len(ends) - 1)
     out[:] = rows[np.argsort(digits, kind="stable")]
