@@ -1,1 +1,1 @@
-"""Measures PSoup beside what a user would take instead. `make bench` runs everything; see `__main__.py`."""
+"""Benchmarks of PSoup beside its alternatives. `make bench` runs everything; see `__main__.py`."""

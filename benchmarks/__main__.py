@@ -74,7 +74,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "spark.attach": spark_attach.attach_rows,
     "spark.stand": spark_stand.stand_rows,
 }
-"""The order of the table: what the names of a group's rows begin with, and what measures them."""
+"""The groups in the order of the table: the beginning of their rows' names, and the function that measures them."""
 
 
 NAMED_ONLY = ("spark.",)
@@ -82,7 +82,7 @@ NAMED_ONLY = ("spark.",)
 
 
 def main() -> int:
-    """Measure what was asked for. 0; 1 if a row failed, or with --strict if a target was missed."""
+    """Measure the rows that were asked for; returns 1 if one failed, or missed its target with --strict."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure PSoup beside its peers.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="rows whose names begin with NAME")
     size = parser.add_mutually_exclusive_group()
@@ -141,7 +141,7 @@ def _measured(groups: list[str], run: Run, console: Console) -> Iterator[Row]:
 
 
 def _group(group: str, run: Run) -> Iterator[Row]:
-    """The rows of a group; what fails outside of its parts is a row that is named like the group."""
+    """The rows of a group; a failure outside of its parts becomes a row that is named like the group."""
     try:
         yield from GROUPS[group](run)
     except Exception as error:

@@ -92,12 +92,12 @@ def _query(
         opened = resident()
         ours.append(1_000 * seconds(partial(soup.ask, query)))
         warm.append(1_000 * seconds(partial(soup.ask, query)))
-        found, after = soup.ask(query), resident()
+        answer, after = soup.ask(query), resident()
         soup.close()
         forget(files)
         theirs.append(1_000 * seconds(partial(peer, folder, where)))
-    assert found.equals(peer(folder, where).cast(found.schema)), f"{name}: the rows differ from DuckDB's"
-    more = {"rows": found.num_rows, "warm_ms": Sample.of(warm).median, "open_ms": Sample.of(opens).median}
+    assert answer.equals(peer(folder, where).cast(answer.schema)), f"{name}: the rows differ from DuckDB's"
+    more = {"rows": answer.num_rows, "warm_ms": Sample.of(warm).median, "open_ms": Sample.of(opens).median}
     more |= {"rss_open": opened, "rss_after": after}
     peers = [("DuckDB, the same files", Sample.of(theirs))]
     yield from beside(name, Sample.of(ours), "ms", peers, target=TARGETS.get(name), details=details | more)

@@ -35,7 +35,7 @@ KEPT = 4 * CHUNK
 
 
 FEW = 512
-"""Queries that Pathway gets."""
+"""The number of queries that Pathway gets."""
 
 
 def _headline(run: Run) -> list[Query]:
@@ -58,7 +58,7 @@ def mixed_rows(run: Run) -> Iterator[Row]:
 
 
 def sustained_rows(run: Run) -> Iterator[Row]:
-    """The headline over 64 chunks a sample, sealing, expiry and index upkeep inside."""
+    """The headline over 64 chunks a sample, with sealing, expiry and index upkeep."""
     targets = (Target(value_at_least=2e6), Target(value_at_least=3.5e6))
     name = "arrival.q4096.f4.sustained"
     measured = partial(paper, name, _headline(run), targets, run.of(3, 1, 1), run.of(64, 8, 2))
@@ -116,8 +116,8 @@ def _pathway(queries: Sequence[Query], columns: Columns) -> Sample:
         for interval in query.intervals:
             row[2 * interval.attribute : 2 * interval.attribute + 2] = interval.low, interval.high + 1
     expected = np.stack([query.mask(tuples) for query in queries[:FEW]]).sum(axis=0, dtype=np.int64)
-    found = pathway.rate(bounds, tuples, 64, expected, equal=False)
-    return found.scaled(FEW / len(queries))
+    rate = pathway.rate(bounds, tuples, 64, expected, equal=False)
+    return rate.scaled(FEW / len(queries))
 
 
 def _named(peers: Sequence[Peer], rates: Sequence[Rate]) -> list[tuple[str, Rate | Sample]]:
@@ -152,7 +152,7 @@ class Maintainer:
         self._task: Future[Installable] | None = None
 
     def turn(self) -> bool:
-        """Take in what is ready, and hand over what is due; whether a task is under way."""
+        """Install a result that is ready, and hand over a task that is due; returns whether a task is under way."""
         if self._task is not None and self._task.done():
             self._local.engine.install(self._task.result())
             self._task = None
@@ -161,7 +161,7 @@ class Maintainer:
         return self._task is not None
 
     def close(self) -> None:
-        """Finish what is under way and what is due after it; end the thread."""
+        """Finish the task under way and the tasks that are due after it; end the thread."""
         while self._task is not None:
             wait([self._task])
             self.turn()
@@ -197,7 +197,7 @@ class Loaded:
 
 
 def check(engine: Loaded, queries: Sequence[Query], peers: Sequence[Peer], columns: Columns) -> None:
-    """Every query's answer over the last batch is NumPy's, tuple by tuple; so are the masks of every peer."""
+    """Check that every query's answer over the last batch is NumPy's, tuple by tuple, and so is every peer's mask."""
     last = last_of(columns, BATCH)
     masks = np.stack([query.mask(last) for query in queries])
     for query_id, mask in zip(engine.ids, masks, strict=True):
@@ -206,6 +206,6 @@ def check(engine: Loaded, queries: Sequence[Query], peers: Sequence[Peer], colum
         if not np.array_equal(ours, last[:, mask]):
             raise AssertionError(f"query {query_id}: {answer.num_rows} rows, NumPy has {mask.sum()}")
     for peer in peers:
-        found = peer.masks(last_of(columns, peer.rows))
-        if not np.array_equal(found, masks[: peer.queries, BATCH - peer.rows :]):
-            raise AssertionError(f"{peer.name}: {found.sum()} matches, not those of NumPy")
+        theirs = peer.masks(last_of(columns, peer.rows))
+        if not np.array_equal(theirs, masks[: peer.queries, BATCH - peer.rows :]):
+            raise AssertionError(f"{peer.name}: {theirs.sum()} matches, not those of NumPy")

@@ -1,4 +1,4 @@
-"""Rows `attacked.*`: what a neighbour feels while another client attacks (`benchmarks.attacks`).
+"""Rows `attacked.*`: the latencies of a neighbour while another client attacks (`benchmarks.attacks`).
 
     service, durable, 1 GiB   <──  neighbour: batches of 100 tuples, and invocations of one of 100 queries, paced
                               <──  attacker: a process of its own, politely behind in processor time
@@ -89,7 +89,7 @@ def attacked(name: str, alone_seconds: float, attacked_seconds: float) -> Iterat
 
 @dataclass
 class Life:
-    """What some seconds of the neighbour's life were like: milliseconds of each call; bytes of the service."""
+    """The measures of some seconds of the neighbour: milliseconds of each call; bytes of the service."""
 
     pushes: list[float] = field(default_factory=list)
     invocations: list[float] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Neighbour:
         self._pushed = 0
 
     def live(self, seconds: float) -> Life:
-        """Push and invoke at a steady pace. Raises what a call raised."""
+        """Push and invoke at a steady pace. Raises the error of a call."""
         life, until = Life(), time.monotonic() + seconds
         number = iter(range(1 << 40))
 
@@ -133,7 +133,7 @@ class Neighbour:
         return life
 
     def check(self) -> None:
-        """Compare an answer with what was pushed."""
+        """Compare an answer with the pushed tuples."""
         expected = min(self._pushed, 10_000 // ROWS)
         for place in (0, QUERIES - 1):
             answer = self._queries[place].invoke().to_arrow()
@@ -181,7 +181,7 @@ def _attacking(name: str, address: str) -> Iterator[Callable[[], str]]:
 
 
 def _stalls(port: int) -> float | None:
-    """What the service counts; None of one that does not."""
+    """The counters of the service; None if it has none."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
         lines = reply.read().decode().splitlines()
     counts = [line.split()[-1] for line in lines if line.startswith("psoup_loop_stalls_total")]

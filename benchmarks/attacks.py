@@ -1,4 +1,4 @@
-"""`python -m benchmarks.attacks NAME ADDRESS`: what a hostile client does to a service, in a process of its own.
+"""`python -m benchmarks.attacks NAME ADDRESS`: the calls of a hostile client on a service, in a process of its own.
 
     NAME on argv  ->  prepare: streams, queries, data   ->  "ready"  ->  threads repeat one step  ->  end of stdin
                                                                                                         what was said
@@ -38,10 +38,10 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True)
 class Attack:
-    """What an attack makes first, how many threads repeat its step, and what the step does."""
+    """An attack: its preparation, the number of threads that repeat its step, and the step."""
 
     prepare: Callable[[Client], Callable[[], Step]]
-    """Called once; what it gives is called in each thread for the step, so that each has its own channel."""
+    """Called once; each thread calls its result for the step, so that each has its own channel."""
 
     threads: int = 1
 
@@ -289,7 +289,7 @@ ATTACKS = {
     "churn": Attack(_churn),
     "backups": Attack(_backups),
 }
-"""What `benchmarks.attacked` measures, in its order."""
+"""The attacks that `benchmarks.attacked` measures, in its order."""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -54,13 +54,13 @@ def _invoked(run: Run) -> Iterator[Row]:
         for table in batches(columns, BATCH):
             client.push(STREAM, table)
         assert len(handle.invoke()) == ANSWER_ROWS
-        one = queries_pb2.InvokeRequest(query_id=handle.id).SerializeToString()
-        ours, theirs = _beside_empty(there.address, INVOKE, one, empty, 16, run)
+        request = queries_pb2.InvokeRequest(query_id=handle.id).SerializeToString()
+        ours, theirs = _beside_empty(there.address, INVOKE, request, empty, 16, run)
         yield Row("invoke.grpc.service", ours, "calls/s", "empty call", theirs, Target(at_least=0.75))
         asked = queries_pb2.InvokeManyRequest(query_ids=[handle.id] * MANY, max_bytes=3 << 20)
-        given = client.connection.queries.InvokeMany(asked)
-        assert len(given.outcomes) == MANY
-        assert all(len(outcome.answer.arrow_ipc) for outcome in given.outcomes)
+        reply = client.connection.queries.InvokeMany(asked)
+        assert len(reply.outcomes) == MANY
+        assert all(len(outcome.answer.arrow_ipc) for outcome in reply.outcomes)
         many = asked.SerializeToString()
         ours, theirs = _beside_empty(there.address, INVOKE_MANY, many, empty, 1, run)
         target = Target(value_at_least=15_000)

@@ -1,4 +1,4 @@
-"""Rows `push.durable.*` and `recovery`: what it costs that nothing acknowledged is lost, and how fast a start is.
+"""Rows `push.durable.*` and `recovery`: the cost of durable acknowledgements, and the speed of a start.
 
     push.durable.1x1024    one producer, batches of 1,024, on disk before they are acknowledged; peer: in memory
     push.durable.20x50     20 producers at once, batches of 50; peer: in memory
@@ -54,7 +54,7 @@ def push_rows(run: Run) -> Iterator[Row]:
 
 
 def recovery_rows(run: Run) -> Iterator[Row]:
-    """16 M tuples take a minute to write, so not when it has to be quick."""
+    """Rows of a start over 16 M tuples, which take a minute to write; left out of a quick run."""
     tuples, standing = run.of((TUPLES, STANDING), (0, 0), (CYCLE + 2 * BATCH, 64))
     if tuples:
         yield from run.part(lambda: recovery(tuples, standing), *(f"recovery.{kind}" for kind in KINDS))
@@ -74,9 +74,9 @@ def _pushed(name: str, producers: int, batch: int, count: int, run: Run) -> Row:
             clients.append(client)
         rates: list[list[float]] = [[], []]
         for _ in range(run.of(5, 3, 1) + 1):
-            for client, own in zip(clients, rates, strict=True):
-                own.append(amount / seconds(lambda: _push(client, tables, producers)))  # noqa: B023 called at once
-        disk, memory = (Sample.of(own[1:]) for own in rates)
+            for client, values in zip(clients, rates, strict=True):
+                values.append(amount / seconds(lambda: _push(client, tables, producers)))  # noqa: B023 called at once
+        disk, memory = (Sample.of(values[1:]) for values in rates)
     target = Target(at_least=0.7)
     return Row(name, disk, "tuples/s", "in memory", memory, target)
 
@@ -147,12 +147,12 @@ def _covered(client: Client, ids: list[str]) -> float:
     met = chunks = 0
     for query_id in reversed(ids[:: len(ids) // 64]):
         while True:
-            found = client.query(query_id).explain().details
-            own, all_ = int(str(found["chunks_covered"])), int(str(found["chunks"]))
-            if own == all_ or time.monotonic() > until:
+            details = client.query(query_id).explain().details
+            covered, all_ = int(str(details["chunks_covered"])), int(str(details["chunks"]))
+            if covered == all_ or time.monotonic() > until:
                 break
             time.sleep(0.1)
-        met, chunks = met + own, chunks + all_
+        met, chunks = met + covered, chunks + all_
     return met / chunks
 
 

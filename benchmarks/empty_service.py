@@ -1,4 +1,4 @@
-"""A gRPC service that does nothing, on the stack that PSoup's service uses: what the wire itself costs.
+"""A gRPC service that does nothing, on the stack that PSoup's service uses: the cost of the wire itself.
 
     Empty    unary: bytes in, no bytes out
     Swallow  stream: as many messages in as come, a short reply to each
@@ -20,7 +20,7 @@ EMPTY = f"/{SERVICE}/Empty"
 SWALLOW = f"/{SERVICE}/Swallow"
 MESSAGE_LIMIT = 16 * 1024 * 1024
 REPLY = bytes(24)
-"""As long as the service's reply to a batch."""
+"""A reply as long as the service's reply to a batch."""
 
 
 async def _empty(request: bytes, context: Any) -> bytes:

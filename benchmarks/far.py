@@ -43,10 +43,10 @@ def rows(run: Run) -> Iterator[Row]:
         Client(far) as away,
     ):
         near.create_stream("CREATE STREAM far (a BIGINT, b BIGINT) RETENTION 65536 ROWS")
-        pushers = [DirectPusher(one, "far") for one in (away, near)]
+        pushers = [DirectPusher(client, "far") for client in (away, near)]
         turns = [partial(pusher.push, [payload], None) for pusher in pushers]
-        found = [[1e3 * seconds(turn) for turn in turns] for _ in range(samples + 1)]
-    ours, theirs = (Sample.of(list(values)) for values in zip(*found[1:], strict=True))
+        rounds = [[1e3 * seconds(turn) for turn in turns] for _ in range(samples + 1)]
+    ours, theirs = (Sample.of(list(values)) for values in zip(*rounds[1:], strict=True))
     yield Row("push.far", ours, "ms", "no way", theirs, Target(), "16 MB in one call, 25 ms each way")
 
 

@@ -32,7 +32,7 @@ AXES = {
     "growth.window": ("tuples in the window", "µs an answer"),
 }
 SCALES = {"growth.match": 1e-6}
-"""What a point of a series is multiplied by."""
+"""The factor of a point of a series."""
 
 LINE = 0.045
 """Height of a name, as a share of the axes."""
@@ -44,7 +44,7 @@ MARKERS = {"SQLite": "s", "PostgreSQL": "^", "chDB": "D", "PyArrow": "v", "Pathw
 
 
 def draw(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """The pictures of some rows of the JSON file; what was written."""
+    """Draw the pictures of some rows of the JSON file; returns the files that were written."""
     folder.mkdir(parents=True, exist_ok=True)
     mpl.use("Agg")
     mpl.rcParams.update(
@@ -86,7 +86,7 @@ def _spread(value: float, spread: dict[str, float]) -> tuple[float, float, float
 
 
 def _line(axes: Axes, name: str, points: dict[float, tuple[float, float, float]]) -> tuple[float, float]:
-    """A curve with its spread; where it ends."""
+    """Draw a curve with its spread; returns its end."""
     xs = sorted(points)
     values, lows, highs = zip(*(points[x] for x in xs), strict=True)
     colour = _colour(name)
@@ -97,7 +97,7 @@ def _line(axes: Axes, name: str, points: dict[float, tuple[float, float, float]]
 
 
 def _names(axes: Axes, ends: dict[str, tuple[float, float]]) -> None:
-    """Curves are named at their right ends, for a legend would have to be looked up; names keep their distance."""
+    """Name curves at their right ends, so that readers need no legend; names keep their distance."""
     below = -1.0
     for name, (x, y) in sorted(ends.items(), key=lambda end: end[1][1]):
         _, height = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))
@@ -132,7 +132,7 @@ def _ratios(rows: Sequence[dict[str, Any]]) -> Figure:
 
 
 def _shown(peer: str) -> str:
-    """What the legend calls a peer."""
+    """The name of a peer in the legend."""
     known = [name for name in (*COLOURS, *MARKERS) if peer.startswith(name)]
     return known[0] if known else "no engine: an empty call, in memory, …"
 
@@ -176,7 +176,7 @@ def _save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def main() -> int:
-    """Draw. 0, or 1 if there is no file of rows."""
+    """Draw the pictures; returns 0, or 1 without a file of rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description="Draw the rows of a benchmark.")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="the rows")
     parser.add_argument("--folder", type=Path, default=Path("build/figures"), metavar="FOLDER", help="where they go")

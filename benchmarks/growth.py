@@ -132,8 +132,8 @@ def paper(queries: list[Query]) -> Costs:
 
 
 def _window(window: int) -> Costs:
-    found = list(invocation.shape("", window, 4, 5 if window <= 2**20 else 1, queries=16))
-    return found[0].sample, [(row.peer, row.peer_sample) for row in found if row.peer_sample is not None]
+    rows = list(invocation.shape("", window, 4, 5 if window <= 2**20 else 1, queries=16))
+    return rows[0].sample, [(row.peer, row.peer_sample) for row in rows if row.peer_sample is not None]
 
 
 def _cost(rate: Rate | Sample) -> Sample:

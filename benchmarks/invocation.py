@@ -110,14 +110,14 @@ def asked(name: str, window: int, repeats: int, queries: int) -> Iterator[Row]:
 def in_turns(turns: Sequence[Sequence[Callable[[], object]]], repeats: int) -> list[list[float]]:
     """Microseconds of each engine's every query, the median of `repeats`; engines take turns, query by query.
 
-    The first call of a turn is a warm-up: the engine before has filled the caches with its own data.
+    The first call of a turn is a warm-up: the engine before has filled the caches with its spent data.
     """
     times: list[list[float]] = [[] for _ in turns]
     for number in range(max(map(len, turns))):
-        for own, calls in zip(times, turns, strict=True):
+        for spent, calls in zip(times, turns, strict=True):
             if number < len(calls):
                 measured = [seconds(calls[number]) for _ in range(repeats + 1)][1:]
-                own.append(1e6 * float(np.median(measured)))
+                spent.append(1e6 * float(np.median(measured)))
     return times
 
 

@@ -1,4 +1,4 @@
-"""What a run ran on: the processor and which of its instructions NumPy and Numba use, memory, versions, commit.
+"""The machine of a run: the processor and the instructions that NumPy and Numba use, memory, versions, commit.
 
     AMD EPYC 9R14 (znver4; L2 1 MiB a core, L3 32 MiB), 2 cores; NumPy uses X86_V3 X86_V4; Numba znver4 avx2 avx512f
 
@@ -29,7 +29,7 @@ HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def machine() -> dict[str, Any]:
-    """What this ran on, as far as it bears on the figures."""
+    """The facts about this machine that bear on the figures."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return {
         "cpu": _model(),
@@ -68,7 +68,7 @@ def numpy_uses() -> list[str]:
 
 
 def numba_uses() -> list[str]:
-    """What Numba compiles for: the processor, and those of its instruction sets that matter to kernels."""
+    """The target of Numba: the processor, and those of its instruction sets that matter to kernels."""
     kind = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     told = os.environ.get("NUMBA_CPU_FEATURES")
     flags = set((llvm.get_host_cpu_features().flatten() if told is None else told).split(","))
@@ -76,7 +76,7 @@ def numba_uses() -> list[str]:
 
 
 def _model() -> str:
-    """What the processor calls itself."""
+    """The name that the processor gives itself."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -87,12 +87,12 @@ def _model() -> str:
 
 def _caches() -> dict[str, str]:
     """The sizes of the caches that the first core sees, data alone: {"L2": "1024K"}."""
-    found = {}
+    sizes = {}
     for folder in sorted(CACHES.glob("index*")):
         level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
         if kind != "Instruction":
-            found[f"L{level}"] = size
-    return found
+            sizes[f"L{level}"] = size
+    return sizes
 
 
 def _huge_pages() -> str:

@@ -43,7 +43,9 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 class Rate(NamedTuple):
-    """By the clock; and the median by the CPU time of the calling thread, which a busy machine disturbs less."""
+    """Measure by the clock, and the median also by the CPU time of the calling thread, which a busy machine disturbs
+    less.
+    """
 
     wall: Sample
     cpu: float
@@ -69,7 +71,7 @@ def in_turns(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a row has to reach. `at_least` and `at_most` are on the ratio, the others on the value."""
+    """The target of a row. `at_least` and `at_most` are on the ratio, the others on the value."""
 
     at_least: float | None = None
     at_most: float | None = None
@@ -127,7 +129,7 @@ class Row:
 
     @classmethod
     def failed(cls, name: str, error: Exception, trace: str = "") -> Row:
-        """The row of what could not be measured: there is no figure, and `failure` says why in a line."""
+        """The row of a failed measurement: it has no figure, and `failure` says why in a line."""
         lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
         reason = " ".join(line for line in lines if line)
         nothing = Sample(math.nan, math.nan, math.nan, 0)
@@ -181,7 +183,7 @@ class Absent(Protocol):
 
 
 BY_HAND = ("NumPy", "C ")
-"""How the names of peers begin that are no engines."""
+"""The beginnings of the names of peers that are not engines."""
 
 
 def beside(

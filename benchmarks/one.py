@@ -25,7 +25,7 @@ from psoup.local import LocalPSoup
 
 Ids = npt.NDArray[np.int64]
 Answering = Callable[[int], Ids]
-"""Of the query at a position: which tuples match."""
+"""The tuples that the query at a position matches."""
 
 TUPLES = 1 << 24
 BATCH = 65_536
@@ -33,7 +33,7 @@ QUERIES = 8
 
 
 def rows(run: Run) -> Iterator[Row]:
-    """A minute to load, so not when it has to be quick."""
+    """The row, which takes a minute to load; left out of a quick run."""
     name, tuples = "register.one.w16m", run.of(TUPLES, 0, BATCH)
     if tuples:
         yield from run.part(partial(measured, name, tuples), name)
@@ -53,9 +53,9 @@ def measured(name: str, tuples: int) -> Iterator[Row]:
         }
         for number in range(2):  # kernels and caches are warm before anything is measured
             expected = np.flatnonzero(queries[number].mask(columns))
-            for peer, found in {"PSoup": _ours(local, queries[number]), **_answers(peers, number)}.items():
-                if not np.array_equal(found, expected):
-                    raise AssertionError(f"{peer}: {len(found)} tuples match, NumPy has {len(expected)}")
+            for peer, matches in {"PSoup": _ours(local, queries[number]), **_answers(peers, number)}.items():
+                if not np.array_equal(matches, expected):
+                    raise AssertionError(f"{peer}: {len(matches)} tuples match, NumPy has {len(expected)}")
         used = range(2, 2 + QUERIES)
         ours = [partial(_ours, local, queries[number]) for number in used]
         theirs: list[list[Callable[[], object]]] = [[partial(peer, n) for n in used] for peer in peers.values()]

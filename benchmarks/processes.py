@@ -19,7 +19,7 @@ STOP_SECONDS = 20
 
 
 class Served(NamedTuple):
-    """A service that runs: where it is, its process, its data directory (empty in memory), and what it logs."""
+    """A service that runs: its address, process, data directory (empty in memory), and log."""
 
     address: str
     pid: int
@@ -95,7 +95,7 @@ def _stop(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback on which nobody listens."""
+    """A free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

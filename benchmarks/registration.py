@@ -60,21 +60,21 @@ def _million(queries: int) -> Iterator[Row]:
 
 
 def _row(name: str, queries: int, tuples: int, runs: int) -> Row:
-    found = [_measured(queries, tuples) for _ in range(runs)]
-    per_query = float(np.median([one["bytes"] for one in found]))
-    seconds = float(np.median([one["seconds"] for one in found]))
+    measures = [_measured(queries, tuples) for _ in range(runs)]
+    per_query = float(np.median([measure["bytes"] for measure in measures]))
+    seconds = float(np.median([measure["seconds"] for measure in measures]))
     return Row(
         name,
-        Sample.of([queries / one["seconds"] for one in found]),
+        Sample.of([queries / measure["seconds"] for measure in measures]),
         "queries/s",
         f"parse of each, {ONE_BY_ONE} of them",
-        Sample.of([ONE_BY_ONE / one["each"] for one in found]),
+        Sample.of([ONE_BY_ONE / measure["each"] for measure in measures]),
         Target(value_at_least=100_000) if not tuples else None,
         note=f"{name}: {seconds:.1f} s; {per_query:,.0f} bytes a query beyond its text, {BYTES_TARGET} wanted",
         details={
             "bytes_per_query": per_query,
-            "cpu_seconds": found[0]["cpu"],
-            "bill": found[0]["bill"],
+            "cpu_seconds": measures[0]["cpu"],
+            "bill": measures[0]["bill"],
             "queries": queries,
             "tuples": tuples,
         },
@@ -87,7 +87,7 @@ def _prepared() -> Sample:
     connection.execute("CREATE TABLE trades (symbol VARCHAR, price BIGINT)")
     texts = enumerate(_texts(_values(ONE_BY_ONE)))
     spent = [seconds(lambda: connection.execute(f"PREPARE q{n} AS {text}")) for n, text in texts]  # noqa: B023
-    return Sample.of([1 / one for one in spent])
+    return Sample.of([1 / took for took in spent])
 
 
 def _parsed() -> Sample:
@@ -152,8 +152,8 @@ def measure(queries: int, tuples: int) -> dict[str, object]:
 
 def _text_bytes(soup: LocalPSoup) -> int:
     """Characters of the texts of all queries, from a part of them: they are made when they are asked for."""
-    found = [record.query.text for _, record in islice(soup.engine.snapshot().queries.items(), 0, None, _SAMPLE)]
-    return sum(map(len, found)) * _SAMPLE
+    texts = [record.query.text for _, record in islice(soup.engine.snapshot().queries.items(), 0, None, _SAMPLE)]
+    return sum(map(len, texts)) * _SAMPLE
 
 
 def _resident() -> int:

@@ -26,7 +26,7 @@ def write_json(path: Path, rows: Sequence[Row], machine: dict[str, Any]) -> None
 
 
 def print_table(rows: Sequence[Row], machine: dict[str, Any], console: Console) -> None:
-    """The table with the processor at its head, the machine below it, and what there is to say of some rows."""
+    """The table with the processor at its head, the machine below it, and the notes of rows."""
     title = f"PSoup beside its peers, {machine['date']}: medians (10th to 90th percentile), same run"
     title += f"\n{head_line(machine)}"
     table = Table(title=title, title_justify="left")
@@ -51,7 +51,7 @@ def head_line(machine: dict[str, Any]) -> str:
 
 
 def machine_line(machine: dict[str, Any]) -> str:
-    """What the figures were measured on, in a line."""
+    """The machine of the figures, in a line."""
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     return (
         f"{head_line(machine)}; {machine['memory_gib']} GiB, huge pages {machine['huge_pages'] or 'unknown'}, "
@@ -62,7 +62,7 @@ def machine_line(machine: dict[str, Any]) -> str:
 
 
 def _cells(row: Row, same: bool) -> tuple[str, ...]:
-    """A line; what is the `same` as in the line above is left out."""
+    """A line of the table; cells that are the `same` as in the line above are left out."""
     if row.failure:
         return row.name, "[red]failed[/]", "", escape(row.failure[:SHOWN]), "", "", "", "[red]no[/]"
     met = {None: "", True: "[green]yes[/]", False: "[red]no[/]"}[row.met]

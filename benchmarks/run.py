@@ -1,4 +1,4 @@
-"""What a run of the benchmarks is asked for: which rows, how large, and what becomes of a row that fails.
+"""A run of the benchmarks: the rows it measures, their size, and the treatment of a row that fails.
 
     run = Run(Size.QUICK, only=("arrival.q1m.eq",))
     run.of(1_000_000, 1_000_000, 200)            the number for this size
@@ -47,7 +47,7 @@ class Run:
         return self.size is Size.TINY
 
     def of(self, whole: T, quick: T, tiny: T) -> T:
-        """The one of three that belongs to this size."""
+        """The value of three that belongs to this size."""
         return {Size.WHOLE: whole, Size.QUICK: quick, Size.TINY: tiny}[self.size]
 
     def wants(self, name: str) -> bool:
@@ -59,7 +59,9 @@ class Run:
 
         Nothing if none of them was asked for. If measuring them fails, a row that says why for each name that has none.
         """
-        wanted = [name for name in names if self.wants(name) or any(one.startswith(name) for one in self.only)]
+        wanted = [
+            name for name in names if self.wants(name) or any(beginning.startswith(name) for beginning in self.only)
+        ]
         if not wanted:
             return
         given: set[str] = set()

@@ -33,7 +33,7 @@ from psoup.model import DEFAULT_TENANT
 Turn = Callable[[], object]
 BATCH, SMALL, CHUNK, BLOCK = 4_096, 64, 65_536, 100_000
 LISTED = 1_000
-"""How many queries of a tuple are given at a time."""
+"""Queries of a tuple that are returned at a time."""
 
 SYMBOLS, VALUES, WIDE = 10_000, 1_000, 1_000_000
 COLUMNS = ("sym", "a", "b")
@@ -274,8 +274,10 @@ def check(crowd: Crowd, work: Workload, peers: Sequence[Peer], tuples: int) -> N
     for number in range(8):
         wanted = np.flatnonzero(work.mask(last[:, number]))
         ours = crowd.queries_of(7 - number)
-        found = [("PSoup", ours, wanted[:LISTED])]
-        found += [(p.name, np.sort(q.queries[q.tuples == number]), wanted) for p, q in zip(peers, pairs, strict=True)]
-        for name, own, expected in found:
-            if not np.array_equal(own, expected):
-                raise AssertionError(f"{name}: {len(own)} queries match tuple {number}, the mask has {len(expected)}")
+        answers = [("PSoup", ours, wanted[:LISTED])]
+        answers += [(p.name, np.sort(q.queries[q.tuples == number]), wanted) for p, q in zip(peers, pairs, strict=True)]
+        for name, queries, expected in answers:
+            if not np.array_equal(queries, expected):
+                raise AssertionError(
+                    f"{name}: {len(queries)} queries match tuple {number}, the mask has {len(expected)}"
+                )

@@ -46,7 +46,7 @@ ROOM = 64 << 20
 
 @dataclass
 class Soak:
-    """What a run is made of, and what it has seen. Threads write to lists of their own."""
+    """The parts of a run, and its measurements. Threads write to lists of their own."""
 
     served: Served
     seconds: float
@@ -199,12 +199,12 @@ def growth_of(samples: Sequence[tuple[float, int]]) -> tuple[float, float]:
 
 
 def flat(growth: float, median: float) -> bool:
-    """Whether memory of that median that rises by so much is no leak."""
+    """Whether a rise by so many bytes at this median is not a leak."""
     return growth < max(GROWTH * median, ROOM)
 
 
 def _endless() -> Iterator[Query]:
-    """Ever other queries."""
+    """An endless sequence of different queries."""
     for seed in itertools.count():
         yield from make_queries(1_024, 4, seed)
 
@@ -212,24 +212,24 @@ def _endless() -> Iterator[Query]:
 def soak(seconds: float, standing: int = 1_024, churn: int = 16) -> dict[str, object]:
     """A run on a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="psoup-soak-") as folder, served(Path(folder)) as there:
-        found = Soak(there, seconds, standing, churn).run()
+        findings = Soak(there, seconds, standing, churn).run()
         files = [path for path in Path(folder).rglob("*") if path.is_file()]
-        return found | {"disk_mb": sum(path.stat().st_size for path in files) / 2**20, "files": len(files)}
+        return findings | {"disk_mb": sum(path.stat().st_size for path in files) / 2**20, "files": len(files)}
 
 
 def main() -> int:
-    """Soak, print what was found. 0, or 1 if an answer was wrong, a call failed or the memory grew."""
+    """Soak, and print the findings; returns 1 if an answer was wrong, a call failed or the memory grew, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10, help="how long, after the fill and the burst")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the service is ended with it
-    found = soak(60 * options.minutes)
+    findings = soak(60 * options.minutes)
     console = Console(width=120)
     console.print(machine_line(machine()), highlight=False)
-    for name, value in found.items():
+    for name, value in findings.items():
         shown = number(value) if isinstance(value, float) and value > 0 else value
         console.print(f"{name:>12}  {shown}", highlight=False)
-    return 0 if found["flat"] and not found["wrong"] and not found["problems"] else 1
+    return 0 if findings["flat"] and not findings["wrong"] and not findings["problems"] else 1
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ BEFORE_S = 4.0
 
 
 def attach_rows(run: Run) -> Iterator[Row]:
-    """The percentile while it is done, beside that before."""
+    """The percentile while history is attached, beside the percentile before."""
     yield from run.part(lambda: _attached(run), "spark.attach.p99")
 
 

@@ -65,16 +65,16 @@ def _rows(queries: int) -> Iterator[Row]:
 
 def _found(soup: LocalPSoup, table: pa.Table) -> Row:
     users = np.array(table["user_id"].to_pylist())
-    own, peer = [], []
+    ours, peer = [], []
     for number in range(ASKED):
         user = f"u{number % (len(users) // EACH)}"
-        found, expected = list[list[int]](), list[list[int]]()
-        own.append(1_000 * seconds(lambda: found.append(soup.queries(labels={"user_id": user}))))  # noqa: B023
+        answers, expected = list[list[int]](), list[list[int]]()
+        ours.append(1_000 * seconds(lambda: answers.append(soup.queries(labels={"user_id": user}))))  # noqa: B023
         peer.append(1_000 * seconds(lambda: expected.append((np.flatnonzero(users == user) + 1).tolist())))  # noqa: B023
-        if found != expected:
+        if answers != expected:
             raise AssertionError(f"{user} has other queries than NumPy finds")
     target = Target(value_at_most=5)
-    return Row("tags.queries", Sample.of(own), "ms", "NumPy, comparing all labels", Sample.of(peer), target)
+    return Row("tags.queries", Sample.of(ours), "ms", "NumPy, comparing all labels", Sample.of(peer), target)
 
 
 def _table(queries: int) -> pa.Table:

@@ -56,7 +56,7 @@ class Workload:
         ]
 
     def pairs(self, table: pa.Table) -> Pairs:
-        """What matches, by Python."""
+        """The matches, by Python."""
         rows = list(zip(table.column("a").to_pylist(), table.column("n").to_pylist(), strict=True))
         keys: Sequence[int | None] = self.keys or [None] * len(self.words)
         return {
@@ -70,12 +70,12 @@ class Workload:
 @cache
 def _vocabulary(size: int) -> npt.NDArray[np.str_]:
     """Different words, in no order: few of three syllables, some of four, most of five."""
-    random, found = np.random.default_rng(5), dict[str, None]()
+    random, words = np.random.default_rng(5), dict[str, None]()
     for syllables, share in ((3, 100), (4, 8), (5, 1)):
         for number in random.permutation(len(SYLLABLES) ** syllables)[: size // share].tolist():
             digits = [number // len(SYLLABLES) ** place % len(SYLLABLES) for place in range(syllables)]
-            found["".join([SYLLABLES[digit] for digit in digits])] = None
-    return random.permutation(np.array([*found][:size]))
+            words["".join([SYLLABLES[digit] for digit in digits])] = None
+    return random.permutation(np.array([*words][:size]))
 
 
 class Searched:
@@ -93,7 +93,7 @@ class Searched:
             self.local.push("s", table)
 
     def pairs(self, count: int) -> Pairs:
-        """What the last `count` tuples matched."""
+        """The matches of the last `count` tuples."""
         last = self.local.engine.snapshot().stream("s", DEFAULT_TENANT).next_id
         places = {query_id: place for place, query_id in enumerate(self.ids)}
         return {
@@ -178,12 +178,12 @@ def _row(name: str, work: Workload, target: float, duckdb_rows: int, samples: in
 
 
 def _check(work: Workload, engine: Searched, peers: Sequence[DuckDBText | PolarsText], last: pa.Table) -> None:
-    """The matches of the last tuples are those of Python, for all."""
+    """Check that the matches of the last tuples are those of Python, for all engines."""
     wanted = work.pairs(last)
-    found = {"PSoup": engine.pairs(len(last))}
+    matches = {"PSoup": engine.pairs(len(last))}
     for peer in peers:
         table = peer.find(last)
-        found[peer.name] = set(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
-    for who, pairs in found.items():
+        matches[peer.name] = set(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
+    for who, pairs in matches.items():
         if pairs != wanted:
             raise AssertionError(f"{who} finds {len(pairs)} matches, and {len(wanted)} are there")

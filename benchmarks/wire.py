@@ -6,7 +6,7 @@
              one, and one that asks for many answers in a call. Peer: an empty call, no bytes in or out, to a service
              that does nothing. The two calls take turns. `benchmarks.calls` has the service without the SDK.
 
-Client and service share the machine's cores, as they do when somebody tries PSoup out.
+Client and service share the machine's cores, as they do when a user tries PSoup out.
 """
 
 from __future__ import annotations

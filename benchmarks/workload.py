@@ -50,7 +50,7 @@ class Query:
         return f"SELECT * FROM {STREAM} WHERE {self.predicate()} BEGIN (NOW - {window_rows} ROWS)"
 
     def mask(self, columns: Columns) -> npt.NDArray[np.bool_]:
-        """bool[n]: which tuples match, by NumPy. This is what every answer is checked against."""
+        """Whether each tuple matches, bool[n], by NumPy. Every answer is checked against it."""
         mask = np.ones(columns.shape[1], np.bool_)
         for interval in self.intervals:
             values = columns[interval.attribute]

@@ -48,8 +48,8 @@ class DuckDBJoin(Common):
         return found
 
     def masks(self, columns: Columns) -> Masks:
-        found = self.arrive(columns)
-        return _from_pairs(self.queries, columns.shape[1], found["query"], found["tuple"])
+        pairs = self.arrive(columns)
+        return _from_pairs(self.queries, columns.shape[1], pairs["query"], pairs["tuple"])
 
     def close(self) -> None:
         self._connection.close()
@@ -69,8 +69,8 @@ class PostgresJoin(Common):
         return self._server.table(_JOIN)
 
     def masks(self, columns: Columns) -> Masks:
-        found = self.arrive(columns)
-        return _from_pairs(self.queries, columns.shape[1], found["query"].to_numpy(), found["tuple"].to_numpy())
+        pairs = self.arrive(columns)
+        return _from_pairs(self.queries, columns.shape[1], pairs["query"].to_numpy(), pairs["tuple"].to_numpy())
 
     def close(self) -> None:
         self._server.close()
@@ -98,8 +98,8 @@ class ClickHouseJoin(Common):
         return pa.ipc.open_file(self._session.query(text, "Arrow").bytes()).read_all()
 
     def masks(self, columns: Columns) -> Masks:
-        found = self.arrive(columns)
-        return _from_pairs(self.queries, columns.shape[1], found["query"].to_numpy(), found["tuple"].to_numpy())
+        pairs = self.arrive(columns)
+        return _from_pairs(self.queries, columns.shape[1], pairs["query"].to_numpy(), pairs["tuple"].to_numpy())
 
     def close(self) -> None:
         self._session.close()
@@ -175,8 +175,8 @@ class SQLiteScan(Common):
 
     def masks(self, columns: Columns) -> Masks:
         masks = np.zeros((self.queries, columns.shape[1]), np.bool_)
-        for mask, found in zip(masks, self.arrive(columns), strict=True):
-            mask[[row for (row,) in found]] = True
+        for mask, pairs in zip(masks, self.arrive(columns), strict=True):
+            mask[[row for (row,) in pairs]] = True
         return masks
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
     NumPyPerQuery   on the stream's int64, or on the narrowest type that holds the values
     BruteForce      `brute_force.c`: the limit of the hardware, one core
 
-Every peer has the queries prepared; nobody keeps what an earlier batch gave, has an order, a window or an expiry.
+Every peer has the queries prepared; none keeps results of earlier batches, or has an order, a window or an expiry.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     bounds   int64[Q, 5]  symbol, a from, a below, b from, b below    or int64[Q, 2]  a from, a below
     tuples   int64[3, n]  symbol, a, b
-    result   (query, tuple) pairs, kept by nobody
+    result   (query, tuple) pairs, which are not kept
 
 Every peer has the queries as it likes them best: sorted by symbol, hashed, indexed, or as a table. `rows` is how many
 tuples it gets at a time; a slow one gets fewer.
@@ -83,9 +83,9 @@ class NumPyPerTuple(Joins):
         self._bounds = np.ascontiguousarray(bounds.T)
 
     def join(self, tuples: Integers) -> Pairs:
-        found = [np.flatnonzero(self._mask(*values)) for values in tuples.T]
-        sizes = [len(own) for own in found]
-        return Pairs(np.concatenate(found), np.repeat(np.arange(len(found)), sizes))
+        positions = [np.flatnonzero(self._mask(*values)) for values in tuples.T]
+        sizes = [len(queries) for queries in positions]
+        return Pairs(np.concatenate(positions), np.repeat(np.arange(len(positions)), sizes))
 
     def _mask(self, symbol: int, a: int, b: int) -> npt.NDArray[np.bool_]:
         *wanted, low, high = self._bounds[: 3 if self.columns == BY_SYMBOL else 2]
@@ -109,8 +109,8 @@ class NumPyBySymbol(Joins):
         starts = np.searchsorted(self._symbols, tuples[0], "left")
         sizes = np.searchsorted(self._symbols, tuples[0], "right") - starts
         cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // 2_000_000, prepend=-1)).tolist()
-        found = [self._some(tuples, starts, sizes, a, b) for a, b in zip(cuts, [*cuts[1:], len(sizes)], strict=True)]
-        return Pairs(np.concatenate([q for q, _ in found]), np.concatenate([t for _, t in found]))
+        pairs = [self._some(tuples, starts, sizes, a, b) for a, b in zip(cuts, [*cuts[1:], len(sizes)], strict=True)]
+        return Pairs(np.concatenate([q for q, _ in pairs]), np.concatenate([t for _, t in pairs]))
 
     def _some(self, tuples: Integers, starts: Integers, sizes: Integers, first: int, last: int) -> Pairs:
         sizes = sizes[first:last]
@@ -151,8 +151,8 @@ class DuckDBJoin(Joins):
 
     def join(self, tuples: Integers) -> Pairs:
         self._connection.register("batch", _batch(tuples))
-        found = self._connection.execute(self._text).fetchnumpy()
-        return Pairs(np.asarray(found["query"]), np.asarray(found["tuple"]))
+        pairs = self._connection.execute(self._text).fetchnumpy()
+        return Pairs(np.asarray(pairs["query"]), np.asarray(pairs["tuple"]))
 
     def close(self) -> None:
         self._connection.close()
@@ -175,8 +175,8 @@ class PolarsJoin(Joins):
             joined = batch.lazy().join(self._queries, on="sym").filter(*inside)
         else:
             joined = batch.lazy().join_where(self._queries, *inside)
-        found = joined.select("query", "tuple").collect()
-        return Pairs(found["query"].to_numpy(), found["tuple"].to_numpy())
+        pairs = joined.select("query", "tuple").collect()
+        return Pairs(pairs["query"].to_numpy(), pairs["tuple"].to_numpy())
 
 
 class ArrowJoin(Joins):
@@ -187,13 +187,13 @@ class ArrowJoin(Joins):
         self._queries = self.table(bounds)
 
     def join(self, tuples: Integers) -> Pairs:
-        found = self._queries.join(_batch(tuples), "sym", join_type="inner")
+        pairs = self._queries.join(_batch(tuples), "sym", join_type="inner")
         parts = [
             (pc.field(value) >= pc.field(f"{value}_from")) & (pc.field(value) < pc.field(f"{value}_below"))
             for value in ("a", "b")
         ]
-        found = found.filter(parts[0] & parts[1])
-        return Pairs(found["query"].to_numpy(), found["tuple"].to_numpy())
+        pairs = pairs.filter(parts[0] & parts[1])
+        return Pairs(pairs["query"].to_numpy(), pairs["tuple"].to_numpy())
 
 
 class PostgresJoin(Joins):
@@ -213,8 +213,8 @@ class PostgresJoin(Joins):
 
     def join(self, tuples: Integers) -> Pairs:
         self._server.load("t", _batch(tuples))
-        found = self._server.table(self._text)
-        return Pairs(found["query"].to_numpy(), found["tuple"].to_numpy())
+        pairs = self._server.table(self._text)
+        return Pairs(pairs["query"].to_numpy(), pairs["tuple"].to_numpy())
 
     def close(self) -> None:
         self._server.close()
@@ -245,8 +245,8 @@ class SQLiteJoin(Joins):
             self._connection.execute("DELETE FROM t")
             rows = zip(range(tuples.shape[1]), *tuples.tolist(), strict=True)
             self._connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
-        found = np.array(self._connection.execute(self._text).fetchall(), np.int64).reshape(-1, 2)
-        return Pairs(found[:, 0], found[:, 1])
+        pairs = np.array(self._connection.execute(self._text).fetchall(), np.int64).reshape(-1, 2)
+        return Pairs(pairs[:, 0], pairs[:, 1])
 
     def close(self) -> None:
         self._connection.close()
@@ -271,8 +271,8 @@ class ClickHouseJoin(Joins):
     def join(self, tuples: Integers) -> Pairs:
         batch = _batch(tuples)  # noqa: F841
         self._session.query("CREATE OR REPLACE TABLE bench.t ENGINE = Memory AS SELECT * FROM Python(batch)")
-        found = pa.ipc.open_file(self._session.query(self._text, "Arrow").bytes()).read_all()
-        return Pairs(found["query"].to_numpy(), found["tuple"].to_numpy())
+        pairs = pa.ipc.open_file(self._session.query(self._text, "Arrow").bytes()).read_all()
+        return Pairs(pairs["query"].to_numpy(), pairs["tuple"].to_numpy())
 
     def close(self) -> None:
         self._session.close()

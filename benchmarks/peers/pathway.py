@@ -45,8 +45,8 @@ def rate(bounds: Integers, tuples: Integers, batch: int, expected: Integers, *, 
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise Missing("Pathway", f"it failed: {(error.stderr or str(error))[-200:]!s}") from error
-    found = json.loads(done.stdout.splitlines()[-1])
+    result = json.loads(done.stdout.splitlines()[-1])
     counts = expected.reshape(-1, batch).sum(axis=1).tolist()
-    if found["matches"] != counts:
-        raise AssertionError(f"{NAME}: {found['matches']} matches, NumPy has {counts}")
-    return Sample.of([batch / spent for spent in found["seconds"][1:]])
+    if result["matches"] != counts:
+        raise AssertionError(f"{NAME}: {result['matches']} matches, NumPy has {counts}")
+    return Sample.of([batch / spent for spent in result["seconds"][1:]])

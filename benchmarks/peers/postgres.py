@@ -126,10 +126,10 @@ class PostgresServer:
 
 def _programs() -> tuple[str, str]:
     places = [os.environ.get("PATH", ""), *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True))]
-    found = [shutil.which(name, path=os.pathsep.join(places)) for name in ("initdb", "postgres")]
-    if found[0] is None or found[1] is None:
+    programs = [shutil.which(name, path=os.pathsep.join(places)) for name in ("initdb", "postgres")]
+    if programs[0] is None or programs[1] is None:
         raise Missing("PostgreSQL", "no postgres on PATH: install the package postgresql")
-    return found[0], found[1]
+    return programs[0], programs[1]
 
 
 def _user() -> str | None:

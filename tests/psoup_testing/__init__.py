@@ -1,4 +1,4 @@
-"""What tests of every area share: random schemas, data, queries and histories; two oracles; what was covered.
+"""Helpers that tests of every area share: random schemas, data, queries and histories; two oracles; what was covered.
 
     values, expressions, predicates, queries, histories   draw a case (Hypothesis) and write it as SQL, twice
     oracle                                                the answer by DuckDB, a relational query run once

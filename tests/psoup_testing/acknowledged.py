@@ -21,7 +21,7 @@ Row = tuple[int, int, int, int]
 
 
 def size_of(number: int) -> int:
-    """How many rows batch `number` has."""
+    """The number of rows of batch `number`."""
     return 1 + number * 7919 % 6
 
 
@@ -31,7 +31,7 @@ def batch_rows(producer: int, epoch: int, number: int) -> list[Row]:
 
 
 def problems(acknowledged: Mapping[tuple[int, int], int], found: Iterable[Row]) -> list[str]:
-    """What is wrong with the rows found in the stream, one sentence each; none if all is well.
+    """The faults of the rows in the stream, a sentence each; none if all is well.
 
     `acknowledged`: by producer and epoch, how many batches (the first ones) were.
     """
@@ -61,7 +61,7 @@ def _difference(mine: list[Row], whole: list[Row]) -> str:
 
 
 def main(acknowledged: str, rows: str) -> int:
-    """The program; returns its exit code."""
+    """Run the program; returns its exit code."""
     counts = {(k, e): count for k, e, count in json.loads(Path(acknowledged).read_text())}
     with Path(rows).open() as lines:
         found = [(int(k), int(e), int(n), int(part)) for k, e, n, part in csv.reader(lines)]

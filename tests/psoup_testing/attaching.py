@@ -61,7 +61,7 @@ def write(
 def attach(
     soup: RestartingPSoup, stream: str, job: str, folder: Path, batch: int | None = None
 ) -> AttachAcknowledgement:
-    """What the service does with a job directory: ask, take the files in, attach."""
+    """Attach a job directory as the service does: ask, take the files in, attach."""
     view = soup.engine.snapshot().stream(stream, soup.tenant)
     adopted = soup.store.adopt(folder, job, view.stream_id, view.spec, soup.admission.next_query)
     try:
@@ -73,11 +73,13 @@ def attach(
 
 
 def write_job(soup: RestartingPSoup, folder: Path, queries: Sequence[int]) -> int:
-    """What a job does that covers `queries` of one stream: a directory, whole; returns how many chunks it has."""
+    """Cover `queries` of one stream as a job does: write a whole directory; returns the number of its chunks."""
     snapshot = soup.engine.snapshot()
     records = [snapshot.query(query, soup.tenant) for query in queries]
-    view, clauses = snapshot.by_id[records[0].stream_id], [snapshot.clause(one.sqc_id) for one in records]
-    known = [(one.query_id, one.query.text) for one, clause in zip(records, clauses, strict=True) if clause.factors]
+    view, clauses = snapshot.by_id[records[0].stream_id], [snapshot.clause(record.sqc_id) for record in records]
+    known = [
+        (record.query_id, record.query.text) for record, clause in zip(records, clauses, strict=True) if clause.factors
+    ]
     files = soup.store.files(lacking(view, [clause for clause in clauses if clause.factors]))
     folder.mkdir(parents=True)
     spec, bound = create_stream(view.sql), Beforehand(view.spec, known)
@@ -90,7 +92,7 @@ def write_job(soup: RestartingPSoup, folder: Path, queries: Sequence[int]) -> in
 
 
 def take(soup: RestartingPSoup, folder: Path, stream: str) -> TakenCover:
-    """What the service does with that directory."""
+    """Take that directory in as the service does."""
     view = soup.engine.snapshot().stream(stream, soup.tenant)
     chunks = [e.data for e in view.chunks[: view.archived] if isinstance(e.data, ArchivedChunk)]
     return soup.store.cover(folder, chunks, soup.admission.next_query)
@@ -126,7 +128,7 @@ class AttachingDuel(Duel):
         self.attached = self.refused = self.covered = 0
 
     def act(self, action: Action | History | Covering) -> None:
-        """One action on both sides."""
+        """Do one action on both sides."""
         if isinstance(action, History):
             self.attach(action)
         elif isinstance(action, Covering):
@@ -135,13 +137,15 @@ class AttachingDuel(Duel):
             super().act(action)
 
     def attach(self, action: History) -> None:
-        """Both take the history, or refuse it for its times or for the retention."""
+        """Attach the history on both sides; both take it, or refuse it for its times or for the retention."""
         assert isinstance(self.psoup, RestartingPSoup)
         entries = self._entries(action)
         name, folder = self.declaration.name, self.psoup.path.parent / f"history-{self.psoup.path.name}"
         table = to_table(self.declaration, [row for _, row in entries])
         spec = self.psoup.engine.snapshot().stream(name, "default").spec
-        queries = [(one.query_id, one.query.sql()) for one in self.standing.values()] if action.matches else []
+        queries = (
+            [(standing.query_id, standing.query.sql()) for standing in self.standing.values()] if action.matches else []
+        )
         cuts = range(0, len(entries), action.chunk_rows)
         known = Beforehand(spec, queries)
         write(folder, spec, table, [time for time, _ in entries], cuts, known, self.psoup.store.incarnation)
@@ -161,7 +165,7 @@ class AttachingDuel(Duel):
     def cover(self, action: Covering) -> None:
         """No answer changes; what was covered is found so."""
         assert isinstance(self.psoup, RestartingPSoup)
-        queries = [one.query_id for one in self.standing.values()][:: action.every]
+        queries = [standing.query_id for standing in self.standing.values()][:: action.every]
         if not queries:
             return
         folder = self.psoup.path.parent / f"cover-{self.psoup.path.name}"
@@ -173,9 +177,9 @@ class AttachingDuel(Duel):
         shutil.rmtree(folder)
 
     def on_disk(self) -> int:
-        """Columns of standing queries that were found by whoever wrote the chunk."""
-        explained = [self.psoup.explain(one.query_id) for one in self.standing.values()]
-        return sum(one.column_forms.get("on disk", 0) for one in explained)
+        """The number of standing queries' columns that the writer of the chunk found."""
+        explained = [self.psoup.explain(standing.query_id) for standing in self.standing.values()]
+        return sum(explanation.column_forms.get("on disk", 0) for explanation in explained)
 
     def _entries(self, action: History) -> list[tuple[int, Row]]:
         """Rows with times up to the first that there is, that one among them; past it to `overlap`."""

@@ -32,7 +32,7 @@ class FedDuel(AttachingDuel):
         name, folder = self.declaration.name, self.psoup.path.parent / f"batch-{self.psoup.path.name}"
         table = to_table(self.declaration, [row for _, row in entries])
         spec = self.psoup.engine.snapshot().stream(name, "default").spec
-        known = Beforehand(spec, [(one.query_id, one.query.sql()) for one in self.standing.values()])
+        known = Beforehand(spec, [(standing.query_id, standing.query.sql()) for standing in self.standing.values()])
         size = self.psoup.config.chunk_rows
         times = [time for time, _ in entries]
         write(folder, spec, table, times, range(0, len(entries), size), known, self.psoup.store.incarnation)
@@ -60,7 +60,7 @@ class FedDuel(AttachingDuel):
             return [(max(clock, least), row) for row in rows]
         timed = [(row[place], row) for row in rows]
         taken = [(time, row) for time, row in timed if isinstance(time, int) and least <= time]
-        return sorted((one for one in taken if one[0] <= clock + model.max_ahead), key=lambda one: one[0])
+        return sorted((entry for entry in taken if entry[0] <= clock + model.max_ahead), key=lambda entry: entry[0])
 
 
 def seconds(first: int, stop: int) -> list[int]:

@@ -21,7 +21,7 @@ from psoup_testing.serving import serving
 
 
 def run_bench(patch: pytest.MonkeyPatch, file: Path, *flags: str) -> tuple[int, list[dict[str, Any]]]:
-    """Run `python -m benchmarks` in this process; its exit code, and the rows that it wrote to `file`."""
+    """Run `python -m benchmarks` in this process; returns the exit code, and the rows that it wrote to `file`."""
     patch.setattr(processes, "served", _served)
     patch.setattr(command.signal, "signal", lambda *_: None)
     patch.setattr(sys, "argv", ["benchmarks", *flags, "--json", str(file)])

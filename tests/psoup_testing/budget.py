@@ -1,4 +1,4 @@
-"""How long a random test runs: so many cases, the same on every machine and beside whatever else it does.
+"""The budget of a random test: so many cases, the same on every machine and under any load.
 
     round 1, seed 0: 20 examples | round 2, seed 1: 20 examples | … 7 examples: enough was compared: end
 
@@ -53,7 +53,7 @@ class Budget:
         BUDGETS.append(self)
 
     def count(self, cases: int = 1) -> None:
-        """So many cases more have passed."""
+        """Count cases that have passed."""
         self.done += cases
 
     def rounds(self) -> Iterator[int]:
@@ -70,7 +70,7 @@ class Budget:
         return self.done >= self.cases
 
     def report(self) -> str:
-        """One line of the summary."""
+        """The line of the summary."""
         return f"{self.name}: {self.done} cases in {self.elapsed:.0f} s ({self.cases} wanted)"
 
 

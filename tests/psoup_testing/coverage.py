@@ -1,4 +1,4 @@
-"""What the runs of a test session met: factor kind x type, path of emission, form of column, kind of window.
+"""The cases that the runs of a test session met: factor kind x type, path of emission, form of column, kind of window.
 
     count(query, forms)   ->   ("factor x type", "between", "TEXT") += 1, ("type x form", "TEXT", "list") += 1, …
 
@@ -17,7 +17,7 @@ from psoup_testing.queries import Query
 from psoup_testing.windows import WINDOW_KINDS
 
 FORMS = ("row", "run", "list", "bitmap", "uncovered")
-"""How a column was kept when it was asked for: open row, open run, sealed list, sealed bitmap, not at all."""
+"""The forms of a kept column when it was asked for: open row, open run, sealed list, sealed bitmap, not at all."""
 PATHS = ("dense", "sparse")
 JUNCTIONS = ("and", "or", "not")
 
@@ -33,7 +33,7 @@ class Coverage:
         self.refused: Counter[str] = Counter()
 
     def answered(self, query: Query, window_kind: str, forms: Iterable[str]) -> None:
-        """An answer was compared; the query's columns were found in these forms."""
+        """Count a compared answer, whose query's columns were kept in these forms."""
         self.cases += 1
         forms = [part for form in forms for part in form.split("+") if part in FORMS]
         for form in forms:
@@ -46,7 +46,7 @@ class Coverage:
                 self.counts["type x form", leaf.about.value, form] += 1
 
     def arrived(self, query: Query, form: str) -> None:
-        """New tuples met a standing query and its matches went into a row (dense) or a run (sparse)."""
+        """Count new tuples that met a standing query, whose matches went into a row (dense) or a run (sparse)."""
         for part in form.split("+"):
             path = {"row": "dense", "run": "sparse"}.get(part)
             if path is None:
@@ -93,4 +93,4 @@ def required() -> list[Cell]:
 
 
 COVERAGE = Coverage()
-"""What this test process met."""
+"""The cases that this test process met."""

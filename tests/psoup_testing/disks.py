@@ -29,10 +29,10 @@ def small_disk(mounted: Path, size: int) -> Iterator[Path]:
 
 
 def fill(path: Path, left: int) -> None:
-    """A file that takes all room but `left` bytes; somebody else may take some of it meanwhile."""
+    """A file that takes all room but `left` bytes; other processes may take some of these meanwhile."""
     for _ in range(100):
-        found = os.statvfs(path.parent)
+        facts = os.statvfs(path.parent)
         with path.open("wb") as file, suppress(OSError):
-            os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - left))
+            os.posix_fallocate(file.fileno(), 0, max(1, facts.f_bavail * facts.f_frsize - left))
             return
     raise AssertionError("the disk cannot be filled")

@@ -93,7 +93,7 @@ class Duel:
         self._released: list[tuple[int, int, int, Row]] = []
 
     def close(self) -> None:
-        """Give the oracle's connection back."""
+        """Close the oracle's connection."""
         self.oracle.close()
 
     def run(self, actions: Sequence[Action]) -> None:
@@ -104,7 +104,7 @@ class Duel:
                 self.psoup.check()
 
     def act(self, action: Action) -> None:
-        """One action on both sides."""
+        """Do one action on both sides."""
         match action:
             case Push():
                 self.push(list(action.rows))
@@ -124,7 +124,7 @@ class Duel:
                 self.clock.advance(seconds=action.seconds)
 
     def push(self, rows: list[Row]) -> None:
-        """The same rows to both; the acknowledgement must say what the model counts."""
+        """Push the same rows to both; the acknowledgement must have the model's counts."""
         would_match = self.psoup.match(self.declaration.name, to_table(self.declaration, rows))
         acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows))
         accepted, late, ahead = self.model.push(rows, self.clock.now())
@@ -157,7 +157,7 @@ class Duel:
         self._count_arrival()
 
     def register(self, query: Query) -> None:
-        """A new standing query; refused by both or by none."""
+        """Register a standing query; both refuse it or none."""
         number, self.registrations = self.registrations, self.registrations + 1
         outcome = expected_refusal(lambda: self.model.check_window(query.window))
         asked = asked_once(self.psoup, query.sql())
@@ -176,7 +176,7 @@ class Duel:
         same_answers(lambda: self.psoup.invoke(query_id), asked, query.sql())
 
     def unregister(self, number: int) -> None:
-        """The query goes; asking for it afterwards is an error."""
+        """Unregister a query; asking for it afterwards is an error."""
         standing = self.standing.pop(number, None)
         if standing is None:
             return

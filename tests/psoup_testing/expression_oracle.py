@@ -141,13 +141,13 @@ class Oracle:
         return AttributeRef(self.types[name], list(self.types).index(name), name)
 
     def mine(self, expr: Expr) -> Column:
-        """What PSoup says."""
+        """The values of PSoup."""
         column = evaluate(expr, Scope(self.columns, self.rows))
         check(column, expr.type, self.rows)
         return column
 
     def theirs(self, exprs: Sequence[Expr]) -> list[Column]:
-        """What DuckDB says, for all `exprs` in one query."""
+        """The values of DuckDB, for all `exprs` in one query."""
         listed = [
             f"TRY(CAST({render(expr)} AS {'VARCHAR' if expr.type == TEXT else expr.type})) AS c{position}"
             for position, expr in enumerate(exprs)

@@ -64,16 +64,16 @@ class Disk(apsw.VFS):
         self.deleted(name)
 
     def opened(self, path: str) -> None:
-        """A file was opened."""
+        """Note that a file was opened."""
 
     def deleted(self, path: str) -> None:
-        """A file was deleted."""
+        """Note that a file was deleted."""
 
     def writing(self, path: str, offset: int, data: bytes | None) -> None:
-        """A write comes, or (no data) a truncation."""
+        """Look at a write or, without data, at a truncation, before it is done."""
 
     def syncing(self, path: str) -> None:
-        """A sync comes."""
+        """Look at a sync before it is done."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class FailingDisk(Disk):
             raise apsw.IOError(f"injected at sync {self.count - 1}")
 
     def beside(self, what: str) -> None:
-        """A step of a file beside the database comes."""
+        """Look at a step of a file beside the database, before it is done."""
         if self._fails(what):
             raise OSError(self.fault.errno, f"injected at {what} {self.count - 1}")
 
@@ -124,7 +124,7 @@ class FailingDisk(Disk):
 
 @dataclass
 class _Image:
-    """What is safe of one file, and what was written since, in order."""
+    """The safe content of one file, and the writes since, in order."""
 
     safe: bytearray = field(default_factory=bytearray)
     pending: list[Write] = field(default_factory=list)
@@ -167,7 +167,7 @@ class PowerDisk(Disk):
         image.pending.clear()
 
     def cut(self) -> None:
-        """Note what a power cut now could leave."""
+        """Note the files that a power cut now could leave."""
         self.images.append(({path: self._survives(image) for path, image in self._files.items()}, self._note()))
 
     def _survives(self, image: _Image) -> bytes:

@@ -104,7 +104,7 @@ class Half:
             for at in range(0, len(content), 6):
                 name, value = struct.unpack(">HI", content[at : at + 6])
                 if name == _WINDOW_SETTING:
-                    self._rooms = {one: room + value - self._initial for one, room in self._rooms.items()}
+                    self._rooms = {stream: room + value - self._initial for stream, room in self._rooms.items()}
                     self._initial = value
             self._socket.sendall(_frame(_SETTINGS, 1, 0))
         elif kind == _PING and not flags & 1:

@@ -72,11 +72,11 @@ class RecordingEngine:
         self._published: tuple[int, ...] = ()
 
     def expire(self, clock: int) -> int:
-        """Nothing ever grows old here."""
+        """Do nothing: tuples do not expire here."""
         return 0
 
     def take_precautions(self, precautions: Precautions) -> None:
-        """Nothing is evaluated here."""
+        """Do nothing: no expression is evaluated here."""
 
     def news(self) -> list[LeftIndex]:
         """Nothing ever leaves."""
@@ -150,7 +150,7 @@ class Rig:
         self.host: Host[tuple[int, ...]] = Host(self.engine, self.admission, self.store, self.clock, **settings)
 
     def open_all(self) -> None:
-        """Let everybody through, so that a failing test ends."""
+        """Open all gates, so that a failing test ends."""
         self.engine.gate.set()
         self.store.gate.set()
 
@@ -171,7 +171,7 @@ async def serving(**settings: int) -> AsyncIterator[Rig]:
 
 @contextmanager
 def held(gate: threading.Event) -> Iterator[None]:
-    """`gate` is closed inside."""
+    """A context in which `gate` is closed."""
     gate.clear()
     try:
         yield

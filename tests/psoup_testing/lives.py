@@ -51,27 +51,27 @@ class ChunkDisk:
         return getattr(os, name)
 
     def open(self, path: Path, flags: int, mode: int) -> int:
-        """A file is made."""
+        """Note that a file is made."""
         self.step("open")
         return os.open(path, flags, mode)
 
     def write(self, handle: int, content: memoryview) -> int:
-        """A part of it, as a disk may."""
+        """Write a part of the data, as a disk may."""
         self.step("write")
         return os.write(handle, content[:1_024])
 
     def rename(self, old: Path, new: Path) -> None:
-        """It has its name, until the power goes."""
+        """Note the new name, which a power cut may take away."""
         self.step("rename")
         os.rename(old, new)
 
     def fsync(self, handle: int) -> None:
-        """The content is safe, under whatever name."""
+        """Note that the content is safe, under any name."""
         self.step("sync")
         self.synced.add(Path(os.readlink(f"/proc/self/fd/{handle}")).name.removesuffix(".new"))
 
     def sync_directory(self, path: Path) -> None:
-        """The names are safe."""
+        """Note that the names are safe."""
         self.step("sync of the folder")
         self.named.update(os.listdir(path))
 

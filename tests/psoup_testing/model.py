@@ -32,7 +32,7 @@ class Declaration:
     keep_seconds: int | None = None
     keep_rows: int | None = None
     archive: int = 0
-    """How much of what is kept is the archive's part."""
+    """The archive's part of the retention."""
 
     def sql(self) -> str:
         """The CREATE STREAM statement."""
@@ -109,14 +109,14 @@ class ModelStream:
         return len(taken), late, ahead
 
     def attach(self, entries: list[tuple[int, Row]]) -> None:
-        """Rows with their times come before all others; all that the watermark has passed are released."""
+        """Put rows with their times before all others; all that the watermark has passed are released."""
         self.pushes += 1
         self.accepted += [(time, -self.pushes, number, row) for number, (time, row) in enumerate(entries)]
         end = entries[-1][0]
         self.watermark = end if self.watermark is None else max(self.watermark, end)
 
     def feed(self, entries: list[tuple[int, Row]]) -> None:
-        """Rows with their times, none before the watermark, come after all others."""
+        """Put rows with their times, none before the watermark, after all others."""
         self.pushes += 1
         self.accepted += [(time, self.pushes, number, row) for number, (time, row) in enumerate(entries)]
         end = entries[-1][0]

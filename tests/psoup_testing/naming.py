@@ -37,11 +37,11 @@ def _names(rng: Rng, count: int) -> Any:
 
 def _filled_table(rng: Rng) -> tuple[Any, Any, Any]:
     """Slots of different clauses, the lanes of all slots, and a table with those slots."""
-    known = _names(rng, 30)
-    _, first = np.unique(known, axis=0, return_index=True)
+    names = _names(rng, 30)
+    _, first = np.unique(names, axis=0, return_index=True)
     slots, table = rng.permutation(first)[:12], np.full(64, -1, np.int32)
-    identity.fill_table(slots, known, table)
-    return slots, known, table
+    identity.fill_table(slots, names, table)
+    return slots, names, table
 
 
 def look_up(rng: Rng) -> Arguments:

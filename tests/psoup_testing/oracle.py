@@ -85,7 +85,7 @@ class Oracle:
         return [row[0] for row in self._connection.execute(sql).fetchall()]
 
     def type_of(self, expression: Expression) -> str:
-        """DuckDB's own opinion of the type of an expression."""
+        """The type of an expression in DuckDB."""
         sql = f"SELECT typeof({expression.duck_sql()}) FROM (SELECT * FROM tuples LIMIT 1)"
         found = self._connection.execute(sql).fetchone()
         return str(found[0]) if found else ""

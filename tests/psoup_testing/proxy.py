@@ -66,7 +66,7 @@ class CuttingProxy:
 
 
 def with_reset(end: socket.socket) -> None:
-    """Wake whoever reads or writes this socket."""
+    """Wake the threads that read or write this socket."""
     with suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
 

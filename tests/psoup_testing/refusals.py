@@ -1,4 +1,4 @@
-"""Statements that nobody should have to guess about: SQL as DuckDB has it, well formed and not, a word at a time.
+"""Statements whose refusal must be clear: SQL as DuckDB has it, well formed and not, a word at a time.
 
     cases()   ->   (statement, what reads it)        most of them are refused; how, is what a test looks at
 

@@ -102,7 +102,7 @@ def _serve(port: int, data_dir: str, quarantine: str) -> None:
     from psoup_service.settings import Settings, load
 
     rows = int(os.environ.get("PSOUP_TEST_CHUNK_ROWS", "0"))
-    if rows:  # no setting: nobody but a test wants small chunks
+    if rows:  # not a setting: only tests want small chunks
         made = Settings.engine_config
         Settings.engine_config = lambda self: replace(made(self), chunk_rows=rows)  # type: ignore[method-assign]
     if deadly := os.environ.get("PSOUP_TEST_DEADLY"):
@@ -134,7 +134,7 @@ class _Nursery:
             _serve(port, data_dir, quarantine)
 
     def end(self) -> None:
-        """Kill -9, and wait until it is gone; nobody is told."""
+        """Kill it with signal 9, without notice, and wait until it is gone."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if self.child:
             os.kill(self.child, signal.SIGKILL)

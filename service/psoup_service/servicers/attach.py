@@ -67,9 +67,9 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
             directory = await on(self._backend.threads.jobs, store.incoming) / request.directory
             extent = (await on(self._backend.threads.jobs, read_manifest, directory)).extent
             await self._submit(Command(request.stream, request.job, extent, (), view.stream_id, tenant, batch))
-            known = self._backend.host.next_query
+            next_query = self._backend.host.next_query
             adopted = await on(
-                self._backend.threads.jobs, store.adopt, directory, request.job, view.stream_id, view.spec, known
+                self._backend.threads.jobs, store.adopt, directory, request.job, view.stream_id, view.spec, next_query
             )
             chunks = adopted.chunks
             command = Command(request.stream, request.job, adopted.extent, chunks, view.stream_id, tenant, batch)

@@ -37,8 +37,8 @@ class CostCalls:
         by = ORDERS[max(request.order, 1) - 1]
 
         def read(snapshot: Snapshot) -> queries_pb2.TopQueriesResponse:
-            found = top_queries(snapshot, tenant=tenant, by=by, stream=request.stream or None, limit=limit)
-            costs = (_message(snapshot, cost, tenant, backend) for cost in found)
+            dearest = top_queries(snapshot, tenant=tenant, by=by, stream=request.stream or None, limit=limit)
+            costs = (_message(snapshot, cost, tenant, backend) for cost in dearest)
             return queries_pb2.TopQueriesResponse(
                 costs=fitting(costs, backend.limits.answer_bytes), sequence=snapshot.sequence
             )
@@ -58,11 +58,11 @@ class CostCalls:
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesManyResponse:
             reply = queries_pb2.MatchesManyResponse(sequence=snapshot.sequence)
-            found = matches_each(
+            matched = matches_each(
                 snapshot, request.stream, asked, tenant=tenant, now=now, limit=limit + 1, budget=budget
             )
             room, end = backend.limits.answer_bytes, 0.0
-            for tuple_id, queries in zip(asked, found, strict=True):
+            for tuple_id, queries in zip(asked, matched, strict=True):
                 entry = reply.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
                 entry.query_ids.extend(map(backend.ids.query, queries[:limit]))
                 room -= entry.ByteSize()

@@ -166,21 +166,21 @@ def _leave(place: TakenRoom, _: asyncio.Future[PushAcknowledgement]) -> None:
 
 def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) -> _Sender:
     """The sender of a message: the first message says it, later ones leave it out or repeat it."""
-    given = _Sender(request.stream, request.producer, request.epoch, request.since)
+    sent = _Sender(request.stream, request.producer, request.epoch, request.since)
     if sender is None:
-        return given
-    given = replace(
-        given,
-        stream=given.stream or sender.stream,
-        producer=given.producer or sender.producer,
-        epoch=given.epoch or sender.epoch,
-        since=given.since or sender.since,
+        return sent
+    sent = replace(
+        sent,
+        stream=sent.stream or sender.stream,
+        producer=sent.producer or sender.producer,
+        epoch=sent.epoch or sender.epoch,
+        since=sent.since or sender.since,
     )
-    if given != sender:
+    if sent != sender:
         raise InvalidInput(
-            f"number {request.number} says stream {given.stream!r}, producer {given.producer!r}, epoch {given.epoch},"
-            f" since {given.since}, but this call began with {sender.stream!r}, {sender.producer!r}, {sender.epoch},"
+            f"number {request.number} says stream {sent.stream!r}, producer {sent.producer!r}, epoch {sent.epoch},"
+            f" since {sent.since}, but this call began with {sender.stream!r}, {sender.producer!r}, {sender.epoch},"
             f" {sender.since}; open another for it",
             reason="SENDER_CHANGED",
         )
-    return given
+    return sent

@@ -111,7 +111,7 @@ class Invocation:
             expected, query_id = self._expectations, wanted.query_id
 
             def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
-                return expected.measured(query_id, lambda own: make(snapshot, own), budget)
+                return expected.measured(query_id, lambda granted: make(snapshot, granted), budget)
 
             response = await self._backend.host.evaluate(
                 read if wanted.ordinary else make,
@@ -238,7 +238,7 @@ async def in_pieces(
     budget, pin = backend.host.budget(), None
     try:
         answer = await backend.host.evaluate(
-            lambda snapshot, own: make(snapshot, own).lean(), budget=budget, tenant=tenant
+            lambda snapshot, granted: make(snapshot, granted).lean(), budget=budget, tenant=tenant
         )
         pin = backend.host.pins.hold(answer.record.stream_id, answer.chunks, ender())
         pieces = answers.Pieces(answer, kind, backend.limits.chunk_bytes, backend.limits.reply_bytes)
@@ -297,18 +297,18 @@ def _page(
             f"the answer of {name!r} has changed since its first page; start again without page_token",
             reason="PAGE_EXPIRED",
         )
-    found = answer.completeness
+    contents = answer.completeness
     response = queries_pb2.InvokeRowsResponse(
-        completeness=convert.completeness(found), columns=convert.query_columns(answer.record)
+        completeness=convert.completeness(contents), columns=convert.query_columns(answer.record)
     )
     batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
     response.completeness.select_errors = answer.select_errors
     if batch is not None:
         response.rows.extend(convert.rows(batch, answer.record))
-        if more and found.now is not None:
+        if more and contents.now is not None:
             response.next_page_token = page_token(
                 "rows",
-                now=found.now,
+                now=contents.now,
                 offset=page.offset + batch.num_rows,
                 request=_fingerprint(request),
                 answer=likeness,

@@ -148,14 +148,14 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ListQueriesResponse:
             stream, most = request.stream or None, size + 1
-            found = list_queries(
+            listed = list_queries(
                 snapshot, tenant=tenant, after=after, limit=most, stream=stream, labels=labels, budget=budget
             )
-            records = (convert.query(record, backend.ids) for record in found[:size])
+            records = (convert.query(record, backend.ids) for record in listed[:size])
             queries = fitting(records, backend.limits.answer_bytes)
             token = ""
-            if len(found) > len(queries):
-                token = page_token("queries", after=found[len(queries) - 1].query_id, stream=shown)
+            if len(listed) > len(queries):
+                token = page_token("queries", after=listed[len(queries) - 1].query_id, stream=shown)
             return queries_pb2.ListQueriesResponse(queries=queries, next_page_token=token)
 
         return await backend.host.evaluate(read, tenant=tenant)
@@ -183,11 +183,11 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         now = backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
-            found = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
+            explanation = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
             response = queries_pb2.ExplainResponse(
-                lines=found.lines(request.query_id), plan=map(convert.plan_step, found.plan)
+                lines=explanation.lines(request.query_id), plan=map(convert.plan_step, explanation.plan)
             )
-            details = {**found.to_dict(), "query_id": request.query_id}
+            details = {**explanation.to_dict(), "query_id": request.query_id}
             details["uncovered"] = details["uncovered"][:_MAX_SPANS]
             response.details.update({name: _plain(value) for name, value in details.items()})
             return response
@@ -205,12 +205,14 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesResponse:
             tuple_id, most = request.tuple_id, size + 1
-            found = matches(
+            query_numbers = matches(
                 snapshot, request.stream, tuple_id, tenant=tenant, now=now, after=after, limit=most, budget=budget
             )
             return queries_pb2.MatchesResponse(
-                query_ids=[backend.ids.query(query_id) for query_id in found[:size]],
-                next_page_token=page_token("matches", after=found[size - 1]) if len(found) > size else "",
+                query_ids=[backend.ids.query(query_id) for query_id in query_numbers[:size]],
+                next_page_token=page_token("matches", after=query_numbers[size - 1])
+                if len(query_numbers) > size
+                else "",
                 sequence=snapshot.sequence,
             )
 
@@ -251,13 +253,13 @@ def naming_requests(ids: Ids) -> Iterator[None]:
     except Conflict as problem:
         if problem.reason not in ("REQUEST_ID_REUSED", "KEY_TAKEN"):
             raise
-        known = ids.query(int(problem.facts["query_id"]))
+        query_id = ids.query(int(problem.facts["query_id"]))
         if problem.reason == "KEY_TAKEN":
-            said = problem.message.replace(", registered", f" ({known}), registered")
-            raise Conflict(said, reason=problem.reason, **{**problem.facts, "query_id": known}) from None
+            said = problem.message.replace(", registered", f" ({query_id}), registered")
+            raise Conflict(said, reason=problem.reason, **{**problem.facts, "query_id": query_id}) from None
         first = "" if problem.facts["queries"] == "1" else ", the first of them"
-        problem.facts["query_id"] = known
-        said = problem.message.replace("; use", f"{first}: {known}; use")
+        problem.facts["query_id"] = query_id
+        said = problem.message.replace("; use", f"{first}: {query_id}; use")
         raise Conflict(said, reason=problem.reason, **problem.facts) from None
 
 

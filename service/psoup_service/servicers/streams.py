@@ -34,14 +34,14 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
                 raise
             sequence = backend.host.counters()["sequence"]
             snapshot = await backend.visible(sequence)
-            found = await self._described(snapshot, problem.facts["stream"], tenant)
-            return streams_pb2.CreateStreamResponse(stream=found, sequence=sequence, duplicate=True)
+            stream = await self._described(snapshot, problem.facts["stream"], tenant)
+            return streams_pb2.CreateStreamResponse(stream=stream, sequence=sequence, duplicate=True)
         assert isinstance(acknowledgement, StreamAcknowledgement)
         name = (
             snapshot.by_id[acknowledgement.stream_id].spec.name if acknowledgement.stream_id in snapshot.by_id else ""
         )
-        found = await self._described(snapshot, name, tenant)
-        return streams_pb2.CreateStreamResponse(stream=found, sequence=acknowledgement.sequence)
+        stream = await self._described(snapshot, name, tenant)
+        return streams_pb2.CreateStreamResponse(stream=stream, sequence=acknowledgement.sequence)
 
     async def AlterStream(
         self, request: streams_pb2.AlterStreamRequest, context: Context
@@ -53,9 +53,9 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         name = (
             snapshot.by_id[acknowledgement.stream_id].spec.name if acknowledgement.stream_id in snapshot.by_id else ""
         )
-        found = await self._described(snapshot, name, tenant)
+        stream = await self._described(snapshot, name, tenant)
         return streams_pb2.AlterStreamResponse(
-            stream=found, sequence=acknowledgement.sequence, duplicate=acknowledgement.duplicate
+            stream=stream, sequence=acknowledgement.sequence, duplicate=acknowledgement.duplicate
         )
 
     async def ListStreams(
@@ -70,12 +70,12 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         now = backend.now()
 
         def read(snapshot: Snapshot) -> streams_pb2.ListStreamsResponse:
-            found = list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
-            described = (convert.stream(description, backend.ids) for description in found[:size])
+            descriptions = list_streams(snapshot, tenant=tenant, now=now, after=after, limit=size + 1)
+            described = (convert.stream(description, backend.ids) for description in descriptions[:size])
             streams = fitting(described, backend.limits.answer_bytes)
             token = ""
-            if len(found) > len(streams):
-                token = page_token("streams", after=found[len(streams) - 1].spec.name)
+            if len(descriptions) > len(streams):
+                token = page_token("streams", after=descriptions[len(streams) - 1].spec.name)
             return streams_pb2.ListStreamsResponse(streams=streams, next_page_token=token)
 
         return await backend.host.read(read)
@@ -84,8 +84,8 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         """One stream."""
         backend = self._backend
         snapshot = await backend.reflecting(request.min_sequence)
-        found = await self._described(snapshot, request.name, backend.tenant(context))
-        return streams_pb2.GetStreamResponse(stream=found, sequence=snapshot.sequence)
+        stream = await self._described(snapshot, request.name, backend.tenant(context))
+        return streams_pb2.GetStreamResponse(stream=stream, sequence=snapshot.sequence)
 
     async def DropStream(
         self, request: streams_pb2.DropStreamRequest, context: Context

@@ -34,23 +34,23 @@ Piece = TypeVar("Piece", queries_pb2.InvokeStreamResponse, statements_pb2.AskStr
 
 def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
-    found = completeness(answer.completeness)
+    contents = completeness(answer.completeness)
     parts: list[Any] = [answer.schema_message]
     size, count = len(answer.schema_message) + len(END_MARK), 0
     matched = answer.matched
     answer.budget.found = matched
     if matched > 8 * max_bytes and answer.record.query.plan.keeps_rows:
-        return kind(completeness=found, too_large=True)  # a row takes a bit at the least
+        return kind(completeness=contents, too_large=True)  # a row takes a bit at the least
     for part in answer.messages(max_bytes=max_bytes):
         size += part.size if isinstance(part, Message) else pa.ipc.get_record_batch_size(part)
         if size > max_bytes:
-            return kind(completeness=found, too_large=True)
+            return kind(completeness=contents, too_large=True)
         rows, raw = _raw(part)
         parts.append(raw)
         count += rows
     parts.append(END_MARK)
-    found.select_errors = answer.select_errors
-    return kind(completeness=found, arrow_ipc=b"".join(parts), rows=count)
+    contents.select_errors = answer.select_errors
+    return kind(completeness=contents, arrow_ipc=b"".join(parts), rows=count)
 
 
 def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
@@ -73,13 +73,13 @@ class Pieces(Generic[Piece]):
         return next(self._messages, None)
 
     def _all(self, answer: Answer, chunk_bytes: int) -> Iterator[Piece]:
-        found = completeness(answer.completeness)
-        yield self._kind(completeness=found, arrow_ipc=answer.schema_message)
+        contents = completeness(answer.completeness)
+        yield self._kind(completeness=contents, arrow_ipc=answer.schema_message)
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
                 yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
-        found.select_errors = answer.select_errors
-        yield self._kind(completeness=found if found.select_errors else None, arrow_ipc=END_MARK)
+        contents.select_errors = answer.select_errors
+        yield self._kind(completeness=contents if contents.select_errors else None, arrow_ipc=END_MARK)
 
     def _piece(self, rows: int, raw: bytes | Array) -> Piece:
         """A message of the stream. Raises ResourceExhausted for a row that does not fit into one message."""

@@ -81,7 +81,7 @@ def query_columns(record: QueryRecord) -> list[types_pb2.Column]:
 def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
     """A stream and its state."""
     spec = description.spec
-    at, kept = spec.time_attribute, spec.retention
+    at, retention = spec.time_attribute, spec.retention
     return streams_pb2.Stream(
         stream_id=ids.stream(description.stream_id),
         name=spec.name,
@@ -91,8 +91,8 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         lateness=duration(spec.lateness) if spec.event_time else None,
         idle_after=duration(spec.idle_after),
         max_ahead=duration(spec.ahead),
-        retention=duration(kept.duration),
-        retention_rows=kept.rows,
+        retention=duration(retention.duration),
+        retention_rows=retention.rows,
         create_time=timestamp(description.created),
         watermark=timestamp(description.watermark),
         now=timestamp(description.now),
@@ -105,8 +105,8 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         chunks=description.chunks,
         bytes=description.bytes,
         queries=description.queries,
-        archive=None if kept.duration is None else duration(kept.archive or None),
-        archive_rows=None if kept.rows is None else kept.archive or None,
+        archive=None if retention.duration is None else duration(retention.archive or None),
+        archive_rows=None if retention.rows is None else retention.archive or None,
         archived_tuples=description.archived_tuples,
         archived_chunks=description.archived_chunks,
         archived_bytes=description.archived_bytes,
@@ -131,12 +131,12 @@ def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
     )
 
 
-def completeness(found: Completeness) -> types_pb2.Completeness:
+def completeness(contents: Completeness) -> types_pb2.Completeness:
     """What an answer contains."""
-    (source,) = found.sources
+    (source,) = contents.sources
     return types_pb2.Completeness(
-        sequence=found.sequence,
-        now=timestamp(found.now),
+        sequence=contents.sequence,
+        now=timestamp(contents.now),
         watermark=timestamp(source.watermark),
         begin=timestamp(source.begin),
         end=timestamp(source.end),
@@ -145,7 +145,7 @@ def completeness(found: Completeness) -> types_pb2.Completeness:
         ahead=source.ahead,
         pending=source.pending,
         truncated=source.truncated,
-        errors=found.errors,
+        errors=contents.errors,
         window_kind=WINDOW_KINDS[source.window_kind],
         late_in_window=source.late_inside,
         ahead_in_window=source.ahead_inside,
