@@ -46,14 +46,14 @@ class Owners:
 
     def stand(self, query_ids: Array) -> Array:
         """Which of some queries stand: bool[n]. O(n), in pages."""
-        found: Array = np.zeros(len(query_ids), np.bool_)
+        standing: Array = np.zeros(len(query_ids), np.bool_)
         numbers = query_ids // self._page
         for number in np.unique(numbers).tolist():
             page = self._pages.get(number)
             if page is not None:
-                own = np.flatnonzero(numbers == number)
-                found[own] = page[query_ids[own] - number * self._page] != _NO_STREAM
-        return found
+                on_page = np.flatnonzero(numbers == number)
+                standing[on_page] = page[query_ids[on_page] - number * self._page] != _NO_STREAM
+        return standing
 
     def standing(self, first_id: int, count: int) -> int:
         """The number of queries among first_id, first_id + 1, ... that stand. O(count), in pages."""

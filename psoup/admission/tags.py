@@ -1,9 +1,9 @@
-"""Keys and labels as admission judges them: what may be in one, whose a key is, which label names a tenant has.
+"""Keys and labels as admission judges them: their form, the query that has a key, the label names that a tenant has.
 
     key ──> published runs (the writer's), and those of events on their way there ──> its query, if that stands
     query ID ──> the call that registered it: digest, label names     while one of its queries stands
 
-So what is known of keys is there once, and is the writer's; what admission has beside it is as long as its lead.
+So keys are kept once, by the writer; what admission keeps beside them is as long as its lead over the writer.
 A key is free as soon as its query is gone, a label name with the last query that has it.
 """
 
@@ -28,19 +28,19 @@ from psoup.wording import counted
 
 MAX_KEY_BYTES = 256
 MAX_LABEL_BYTES = 64
-"""Of the name of a label, and of its value."""
+"""Bytes of the name of a label, and of its value."""
 MAX_LABELS = 8
 """Labels of one query, or of one block."""
 MAX_LABEL_NAMES = 32
-"""Names of labels that the queries of a tenant have at a time."""
+"""Names of labels that the queries of a tenant may have at a time."""
 
 _SHOWN, _LISTED = 60, 8
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_integer, pa.types.is_null)
-"""What a column of keys or labels may be, and is made a text of."""
+"""Types of a column of keys or labels, which is made a column of texts."""
 
 
 class Call(NamedTuple):
-    """A call that registered some `queries` with keys or labels by the event `sequence`; `digest`: of what it said."""
+    """A call that registered some `queries` with keys or labels by the event `sequence`; `digest`: of its request."""
 
     tenant: str
     queries: int
@@ -50,19 +50,19 @@ class Call(NamedTuple):
 
 
 class KnownTags:
-    """Of all tenants. `published`: what the writer knows of keys, as of an event that admission has prepared."""
+    """Keys and labels of all tenants. `published`: the writer's, as of an event that admission has prepared."""
 
     def __init__(self) -> None:
         self._published: Callable[[], PublishedTags] = PublishedTags
         self._ahead: Runs = ()
         """Keys of events that are not published yet, or were not when they were last asked for."""
         self._calls: SortedDict[int, Call] = SortedDict()
-        """By their first query."""
+        """Calls by their first query."""
         self._names: dict[tuple[str, str], int] = {}
         """How many calls have a label name, by tenant and name."""
 
     def share(self, published: Callable[[], PublishedTags]) -> None:
-        """Find what is published there from now on."""
+        """Take the writer's keys from `published` from now on."""
         self._published = published
 
     # Looking -----------------------------------------------------------------------------------------------
@@ -70,11 +70,11 @@ class KnownTags:
     def check_names(self, tenant: str, names: Iterable[str]) -> None:
         """Raise InvalidInput if a tenant would have too many names of labels."""
         new = sorted(name for name in names if (tenant, name) not in self._names)
-        own = sorted(name for owner, name in self._names if owner == tenant)
-        if new and len(own) + len(new) > MAX_LABEL_NAMES:
+        names_used = sorted(name for owner, name in self._names if owner == tenant)
+        if new and len(names_used) + len(new) > MAX_LABEL_NAMES:
             raise InvalidInput(
                 f"label {new[0]!r} would be one name too many: queries have {MAX_LABEL_NAMES} names of labels at most,"
-                f" and have {', '.join(own)}; use one of these, and put what differs into its value",
+                f" and have {', '.join(names_used)}; use one of these, and put what differs into its value",
                 reason="LABEL_NAMES",
                 label=new[0],
                 limit=MAX_LABEL_NAMES,
@@ -82,8 +82,8 @@ class KnownTags:
 
     def query_of(self, tenant: str, key: str, owners: Owners) -> int:
         """The query that stands with that key, or -1."""
-        found = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
-        return int(found[0])
+        queries = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
+        return int(queries[0])
 
     def earlier(self, tenant: str, key: str, same: Callable[[bytes], bool], owners: Owners) -> tuple[int, Call] | None:
         """The query with that key and its call, if that said the `same`; None if the key is free; raises Conflict."""
@@ -98,28 +98,28 @@ class KnownTags:
     def earlier_block(
         self, tenant: str, tags: TagColumns, same: Callable[[bytes], bool], owners: Owners
     ) -> tuple[int, Call] | None:
-        """As `earlier`, of a block: all of its keys are free, or are those of one earlier block, in that order."""
+        """The call of a block, as `earlier`: all its keys are free, or are those of one earlier block, in order."""
         assert tags.keys is not None
         run = key_run(tenant, tags)
         sought = self._standing(np.stack([run.high, run.low], axis=1), owners)  # in order, they lie side by side
-        found: Array = np.empty_like(sought)
-        found[run.ids] = sought
-        taken = np.flatnonzero(found >= 0)
+        queries: Array = np.empty_like(sought)
+        queries[run.ids] = sought
+        taken = np.flatnonzero(queries >= 0)
         if not len(taken):
             return None
-        first, call = self._call_of(int(found[taken[0]]))
-        whole = call.queries == len(found) and bool((found == np.arange(first, first + call.queries)).all())
+        first, call = self._call_of(int(queries[taken[0]]))
+        whole = call.queries == len(queries) and bool((queries == np.arange(first, first + call.queries)).all())
         if not whole or not same(call.digest):
             place = int(taken[0])
-            raise _taken(tags.keys[place].as_py(), int(found[place]), call.queries)
+            raise _taken(tags.keys[place].as_py(), int(queries[place]), call.queries)
         return first, call
 
     def _standing(self, names: Array, owners: Owners) -> Array:
-        """The query of each name that stands, or -1; of the newest of each name, as no other may."""
-        found = find((*self._published().keys, *self._ahead), names)
-        taken = np.flatnonzero(found >= 0)
-        found[taken[~owners.stand(found[taken])]] = -1
-        return found
+        """The query of each name that stands, or -1: the newest query of the name, as no other may stand."""
+        queries = find((*self._published().keys, *self._ahead), names)
+        taken = np.flatnonzero(queries >= 0)
+        queries[taken[~owners.stand(queries[taken])]] = -1
+        return queries
 
     def _call_of(self, query_id: int) -> tuple[int, Call]:
         first, call = self._calls.peekitem(self._calls.bisect_right(query_id) - 1)
@@ -129,7 +129,7 @@ class KnownTags:
     # Adopting ----------------------------------------------------------------------------------------------
 
     def adopt(self, event: Registered | RegisteredMany, digest: bytes) -> None:
-        """The queries of an event, with their keys and labels, if they have any."""
+        """Add the queries of an event that have keys or labels."""
         if isinstance(event, Registered):
             if event.tag is NO_TAG:
                 return
@@ -140,15 +140,15 @@ class KnownTags:
         else:
             first, count, names = event.first_id, len(event.tags), event.tags.names
             keys = key_run(event.tenant, event.tags)
-        known = self._published().sequence
-        self._ahead = tuple(run for run in self._ahead if run.sequence > known)
+        published = self._published().sequence
+        self._ahead = tuple(run for run in self._ahead if run.sequence > published)
         self._ahead = with_run(self._ahead, keys.at(first, event.sequence))
         self._calls[first] = Call(event.tenant, count, event.sequence, digest, names)
         for name in names:
             self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
 
     def unregistered(self, query_id: int, owners: Owners) -> None:
-        """A query is gone from `owners`: with the last one of its call, what is known of that goes. O(log n)."""
+        """Note that a query is gone from `owners`: with the last one of its call, the call is forgotten. O(log n)."""
         at = self._calls.bisect_right(query_id) - 1
         if at < 0:
             return
@@ -162,11 +162,11 @@ class KnownTags:
                 del self._names[call.tenant, name]
 
     def items(self) -> Iterator[tuple[int, Call]]:
-        """What future decisions depend on: the calls by their first query, ascending."""
+        """All that future decisions depend on: the calls by their first query, ascending."""
         yield from self._calls.items()
 
     def check(self, owners: Owners) -> None:
-        """Each call has a query that stands, and the names are those of the calls."""
+        """Check that each call has a query that stands, and that the names are those of the calls."""
         names: dict[tuple[str, str], int] = {}
         for first, call in self._calls.items():
             stands = owners.stands_any(first, call.queries)
@@ -177,7 +177,7 @@ class KnownTags:
 
 
 def check_tag(tag: Tag) -> None:
-    """Raise InvalidInput for a key or a label that is empty, too long, or has a NUL. `key` "" is none."""
+    """Raise InvalidInput for a key or a label that is empty, too long, or has a NUL. A `key` of "" is no key."""
     _check_count(len(tag.labels))
     if tag.key:
         _check_text(tag.key, "key", MAX_KEY_BYTES)
@@ -187,14 +187,14 @@ def check_tag(tag: Tag) -> None:
 
 
 def tags_of(table: pa.Table, key: str, labels: Sequence[str], number: int = 1) -> TagColumns:
-    """The tags that are columns of a table off the wire. Raises InvalidInput that names what is missing, or wrong."""
+    """The tags in columns of a table off the wire. Raises InvalidInput that names a missing or wrong column."""
     wanted = [*([key] if key else ()), *labels]
     lacking = [name for name in dict.fromkeys(wanted) if name not in table.column_names]
     if lacking:
-        known = ", ".join(map(repr, table.column_names[:_LISTED])) or "none"
+        columns = ", ".join(map(repr, table.column_names[:_LISTED])) or "none"
         raise InvalidInput(
             f"the rows have no column {', '.join(repr(name[:_SHOWN]) for name in lacking[:_LISTED])} for keys or"
-            f" labels; their columns are {known}",
+            f" labels; their columns are {columns}",
             reason="TAG_COLUMN",
             column=lacking[0][:_SHOWN],
         )
@@ -230,7 +230,7 @@ def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
 
 
 def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:
-    """As `check_tag`, of a block, and for keys that come twice. `number`: of its first query. O(bytes)."""
+    """Check the tags of a block, as `check_tag`, and its keys for repeats. `number`: of its first query. O(bytes)."""
     _check_count(len(tags.labels))
     for name in tags.names:
         _check_text(name, f"name of label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
@@ -264,7 +264,7 @@ def _check_count(labels: int) -> None:
 
 
 def _bad_places(texts: pa.StringArray, limit: int) -> Array:
-    """Places of texts that are not what they may be, ascending."""
+    """The places of texts that are not valid, ascending."""
     long = pc.greater(pc.binary_length(texts), limit)
     bad = pc.or_(pc.or_(long, pc.equal(texts, "")), pc.match_substring(texts, "\0"))
     return np.flatnonzero(bad.to_numpy(zero_copy_only=False))

@@ -72,25 +72,25 @@ class Questions:
 
 
 def _remembered(
-    known: OrderedDict[str, tuple[T, StreamSpec]],
+    memory: OrderedDict[str, tuple[T, StreamSpec]],
     sql: str,
     lookup: Callable[[str], StreamSpec | None],
     make: Callable[[], T],
 ) -> T:
     """The outcome for a text as made before, if its stream is still defined in the same way; else made now."""
-    found = known.get(sql)
-    if found is not None and lookup(found[0].stream) is found[1]:
-        known.move_to_end(sql)
-        return found[0]
+    entry = memory.get(sql)
+    if entry is not None and lookup(entry[0].stream) is entry[1]:
+        memory.move_to_end(sql)
+        return entry[0]
     check_budget(sql)
     made = make()
     spec = lookup(made.stream)
     assert spec is not None, "it was bound to a stream"
     check_window(made.window, spec)
     if len(sql) <= _LONGEST:
-        known[sql] = (made, spec)
-        while len(known) > _KEPT:
-            known.popitem(last=False)
+        memory[sql] = (made, spec)
+        while len(memory) > _KEPT:
+            memory.popitem(last=False)
     return made
 
 

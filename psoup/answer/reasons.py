@@ -1,14 +1,14 @@
 """Why a tuple is in the answer of a query, or why not: every condition on its way there, with its verdict.
 
     tuple 7, or a row that is not pushed
-      factor      price > 100         price = 99.50          no      <── what kept it out: the first that says no
+      factor      price > 100         price = 99.50          no      <── the first "no" is the one that keeps it out
       factor      symbol = 'ACME'     symbol = 'ACME'        yes
       window      _time >= … AND _time <= …                  yes
       retention   _id >= 0                                   yes
       arrival     it was not too late or too far ahead       yes
 
-Each factor is evaluated, also behind one that says no. ORDER BY, DISTINCT and LIMIT look at other tuples, and are not
-asked.
+Each factor is evaluated, also behind a "no". ORDER BY, DISTINCT and LIMIT look at other tuples, and are not
+evaluated.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Why:
 class Row:
     """A tuple: its columns, of one value each, its time, and its ID if it has one.
 
-    `refused`: what a push would refuse it for; empty if it would take it, or has.
+    `refused`: the reason why a push would refuse it; empty if it would take it, or has.
     """
 
     columns: Sequence[Column]
@@ -102,9 +102,9 @@ def why(
     compute, texts, steps = every_row(budget, wary), snapshot.config.texts, list[Step]()
     for factor in clause.factors:
         read = {term.attribute: compute(term.attribute, row.columns, ids, times, texts) for term in factor.terms}
-        found = scan((factor,), row.columns, ids, times, texts, compute)
+        result = scan((factor,), row.columns, ids, times, texts, compute)
         values = tuple((expr_text(expr), value_text(column)) for expr, column in read.items())
-        steps.append(Step("factor", factor_text(factor), bool(found.mask[0]), values))
+        steps.append(Step("factor", factor_text(factor), bool(result.mask[0]), values))
     return Why((*steps, *_of_time(seen, row, edge)))
 
 
@@ -126,17 +126,17 @@ def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
 
 
 def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[Step]:
-    """The conditions that no factor is."""
-    found, at = seen.range, (("_time", time_value(row.time)),)
-    bounds = [(">=", found.begin), ("<=", found.end)]
+    """The conditions other than factors: window, retention and arrival."""
+    extent, at = seen.range, (("_time", time_value(row.time)),)
+    bounds = [(">=", extent.begin), ("<=", extent.end)]
     text = " AND ".join(f"_time {sign} {time_value(bound)}" for sign, bound in bounds if bound is not None)
-    inside = (found.begin is None or row.time >= found.begin) and (found.end is None or row.time <= found.end)
+    inside = (extent.begin is None or row.time >= extent.begin) and (extent.end is None or row.time <= extent.end)
     if seen.now is None:
         text, inside = "FALSE", False  # no tuple has come yet, and so no NOW
     elif seen.window.by_rows:
-        text = f"_id >= {found.low} AND _id < {found.high}"
+        text = f"_id >= {extent.low} AND _id < {extent.high}"
         at = (("_id", "NULL" if row.tuple_id is None else str(row.tuple_id)),)
-        inside = row.tuple_id is not None and found.low <= row.tuple_id < found.high
+        inside = row.tuple_id is not None and extent.low <= row.tuple_id < extent.high
     yield Step("window", text or "TRUE", inside, (*at, ("window", describe_window(seen.window))))
     if row.tuple_id is not None:
         yield Step("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))

@@ -1,10 +1,10 @@
-"""Which standing queries rows would match, if they came now: the join of arrival, by a reader, and nothing is kept.
+"""The standing queries that rows would match, if they came now: the join of arrival, by a reader, that keeps nothing.
 
     rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
                   └──> clauses that are out of the index: row by row
 
-A page has the rows whose queries fit it; of a row that alone has more, the queries up to some ID. What a piece matches
-is counted before it is written out: if that is too much, fewer rows are taken. Windows are not applied.
+A page has the rows whose queries fit it; if a single row has more, its queries up to some ID. The matches of a piece
+are counted before they are written out: if they are too many, fewer rows are taken. Windows are not applied.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Matched:
     """The queries of the first `done` rows, and some of the row after them if it has more than fit alone.
 
     `queries`: int64, those of row i from `ends[i]` to `ends[i + 1]`, in no order. `more`: the ID after which the
-    queries of row `done` go on; None if there are none of it here.
+    queries of row `done` go on; None if the page has none of that row.
     """
 
     ends: Array
@@ -50,7 +50,7 @@ class Matched:
     more: int | None = None
 
     def among(self, rows: Array, sent: int) -> Matched:
-        """The same of `sent` rows, of which `rows` (int64[n], ascending) were the batch; the others match nothing."""
+        """The same for `sent` rows, of which `rows` (int64[n], ascending) were the batch; the others match nothing."""
         sizes: Array = np.zeros(sent, np.int64)
         sizes[rows[: len(self.ends) - 1]] = np.diff(self.ends)
         done = sent if self.done == len(rows) else int(rows[self.done])
@@ -71,9 +71,9 @@ def match(
     most: int = 2**62,
     budget: ReadBudget = UNBOUNDED,
 ) -> Matched:
-    """The queries whose WHERE each row of a batch satisfies; of the first row those with an ID above `after`.
+    """Find the queries whose WHERE each row of a batch satisfies; for the first row those with an ID above `after`.
 
-    At most `most` of them (1 or more): of the first rows. The batch is what a push would take. Raises NotFound for the
+    At most `most` of them (1 or more): of the first rows. The batch is one that a push accepts. Raises NotFound for the
     stream. O(what arrival costs + result), and a byte for each clause.
     """
     join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
@@ -81,10 +81,10 @@ def match(
     start, room = 0, most
     while start < len(batch) and room > 0:
         alone = start == 0 and after >= 0
-        found = join.matched(start, start + 1 if alone else len(batch))
-        counts = found.sizes()
+        names = join.matched(start, start + 1 if alone else len(batch))
+        counts = names.sizes()
         fit = int(np.searchsorted(np.cumsum(counts), room, "right"))
-        queries = found.queries(1 if alone or not (fit or start) else fit)
+        queries = names.queries(1 if alone or not (fit or start) else fit)
         if alone or not (fit or start):
             queries = np.sort(queries[queries > after])
             if len(queries) > room:
@@ -101,7 +101,7 @@ def match(
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What the rows of a piece match: `names` of row i from `ends[i]` on; see `psoup.published.match_room`."""
+    """The matches of the rows of a piece: `names` of row i from `ends[i]` on; see `psoup.published.match_room`."""
 
     ends: Array
     names: Array
@@ -116,7 +116,7 @@ class _Names:
         return sizes
 
     def queries(self, rows: int) -> Array:
-        """Those of the first rows, one row after the other."""
+        """The queries of the first rows, one row after the other."""
         return self.named.queries(self.names[: self.ends[rows]])
 
 
@@ -135,7 +135,7 @@ class _Join:
         self._out = None if not len(view.outside.ids) else self._outside(view.outside.ids)
 
     def close(self) -> None:
-        """Leave the memory for others, if nothing was raised."""
+        """Leave the memory for other readers, if nothing was raised."""
         self._view.room.give_back(*self._lent)
 
     def _outside(self, sqc_ids: Array) -> tuple[QuerySteM, Array]:
@@ -146,7 +146,7 @@ class _Join:
         return index, sqc_ids
 
     def matched(self, start: int, upto: int) -> _Names:
-        """What the rows from `start` on match: as many of them as may be looked at together."""
+        """The matches of the rows from `start` on: of as many rows as may be looked at together."""
         while True:
             rows = min(self._rows, upto - start)
             self._budget.examine(rows)
@@ -190,7 +190,7 @@ class _Join:
     def _probed(
         self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
     ) -> list[Pairs]:
-        """What a piece matches; the results hold nothing before. Raises TooManyRows."""
+        """The matches of a piece; the results hold nothing before. Raises TooManyRows."""
         results.clear()
         probe(clauses, piece, results, self._snapshot.run, every_row(self._budget, wary))
         view = results.view(len(piece), self._owners)

@@ -58,8 +58,8 @@ class Attributes(Mapping[int, Expr]):
 
     def forget(self, used: Collection[int]) -> None:
         """Forget all attributes but those in `used` and those that are barred."""
-        kept = {a: expr for a, expr in self._exprs.items() if a in used or a in self.barred}
-        self._exprs, self._ids = kept, {expr: a for a, expr in kept.items()}
+        needed = {a: expr for a, expr in self._exprs.items() if a in used or a in self.barred}
+        self._exprs, self._ids = needed, {expr: a for a, expr in needed.items()}
 
     def check(self) -> None:
         """Check that IDs and expressions name each other, and that barred attributes have IDs."""

@@ -147,6 +147,6 @@ class MergeTask:
 
     def compute(self) -> MergeResult:
         """Merge the parts. O(clauses of the sources)."""
-        kept = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
-        index = combine(kept, self.layout)
+        live_clauses = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
+        index = combine(live_clauses, self.layout)
         return MergeResult(self.sources, self.alive, Part.of(index))

@@ -193,11 +193,11 @@ class Part:
     def kill_all(self, slots: Array) -> None:
         """Take those clauses of `slots` (int64[k], distinct) out that are alive here. O(k log S)."""
         positions = self.index.find(slots)
-        there = positions[positions >= 0]
-        there = there[self.alive[there] == 1]
-        self.deaths.frombytes(there.astype(np.int32).tobytes())
-        self.alive[there] = 0
-        self.live -= len(there)
+        killed = positions[positions >= 0]
+        killed = killed[self.alive[killed] == 1]
+        self.deaths.frombytes(killed.astype(np.int32).tobytes())
+        self.alive[killed] = 0
+        self.live -= len(killed)
 
     def readers(self, attributes: Collection[int]) -> Array:
         """The slots of the live clauses with an interval of one of `attributes`, int64, ascending. O(intervals)."""

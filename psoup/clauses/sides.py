@@ -1,4 +1,4 @@
-"""Clauses as a side of the join: what a probe reads of them.
+"""Clauses as a side of the join: the part of them that a probe reads.
 
     Query SteM ──side────> Side         the writer's, until the clauses change
                ──subset──> Subset       some clauses, to be joined with old tuples on any thread

@@ -1,12 +1,12 @@
-"""Clauses without the factors that are dear to evaluate: which tuples these are worth evaluating for.
+"""Clauses without the factors that are slow to evaluate: they tell the tuples for which these are worth evaluating.
 
     index        0: a = 5 AND n LIKE '%x%'       stripped     0: a = 5              waits: n LIKE '%x%'
                  1: a = 7                                     1: a = 8 AND b < 3    waits: n LIKE '%y%', length(n) > 9
-                 2: a = 8 AND b < 3 AND …        bare         clause 3: nothing of it is left
+                 2: a = 8 AND b < 3 AND …        bare         clause 3: no factor of it is left
                  3: n LIKE '%z%'
 
-Attributes that may wait are named by the caller. A stripped index is a small predicate index of its own whose slots are
-0, 1, 2 …; it is made once for each part of the Query SteM, and knows of its removals when it is asked for.
+The caller names the attributes that may wait. A stripped index is a small predicate index of its own whose slots are
+0, 1, 2 …; it is made once for each part of the Query SteM, and learns of removals when it is asked for.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _UNLISTED = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """See the module.
+    """The stripped clauses of one part; see the module.
 
     `whole`: the part that it was made of. `part`: R stripped clauses. `clauses`: int64[R], their positions in `whole`.
     `waits_ptr` (int32[R + 1]), `waits`: int64, the IDs of the attributes that each of them waits for. `bare`: int64,
-    positions of the clauses of which nothing is left; `bare_waits_ptr`, `bare_waits`: the same of them.
+    positions of the clauses without a factor left; `bare_waits_ptr`, `bare_waits`: the same of them.
     """
 
     whole: Part
@@ -44,23 +44,23 @@ class Stripped:
     bare_waits: Array
 
     def renew(self) -> None:
-        """Take clauses out that have been removed since. O(R)."""
+        """Take out the clauses that have been removed since. O(R)."""
         self.part.alive[:] = self.whole.alive[self.clauses]
         self.part.live = int(np.count_nonzero(self.part.alive))
 
     def of(self, whole: Part) -> Stripped:
-        """The same of a part with the same index, for another user. O(R) bytes."""
+        """The same for a part with the same index, for another user. O(R) bytes."""
         return replace(self, whole=whole, part=replace(self.part, alive=self.part.alive.copy()))
 
     def bare_attributes(self) -> Array:
         """The attributes that live clauses without other factors wait for, int64, some of them several times."""
         live = np.flatnonzero(self.whole.alive[self.bare])
         _, places = gather(self.bare_waits_ptr, live)
-        found: Array = self.bare_waits[places]
-        return found
+        attributes: Array = self.bare_waits[places]
+        return attributes
 
     def attributes_of(self, clauses: Array) -> tuple[Array, Array]:
-        """What some stripped clauses (integers, [k]) wait for: a place in `clauses` and an attribute's ID, for each."""
+        """The attributes that some stripped clauses (integers, [k]) wait for: for each a place in `clauses`, an ID."""
         pointers, places = gather(self.waits_ptr, clauses.astype(np.int64))
         return np.repeat(np.arange(len(clauses)), np.diff(pointers)), self.waits[places]
 
@@ -82,18 +82,18 @@ def strip(whole: Part, waiting: Array) -> Stripped:
 
 
 def _any(flags: Array, pointers: Array) -> Array:
-    """Whether one of the elements of each list has its flag: bool[lists]."""
+    """Whether any element of each list has its flag: bool[lists]."""
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
-    found: Array = counted[pointers[1:]] > counted[pointers[:-1]]
-    return found
+    any_set: Array = counted[pointers[1:]] > counted[pointers[:-1]]
+    return any_set
 
 
 def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateIndex:
-    """Some clauses, each with at least one factor that is not dear, and those factors only."""
+    """Some clauses, each with at least one factor that is not slow, and those factors only."""
     pointers, factors = gather(index.clause_ptr, clauses)
-    kept = ~dear[factors]
-    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-    factor_ptr, intervals = gather(index.factor_ptr, factors[kept])
+    quick = ~dear[factors]
+    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(quick)])
+    factor_ptr, intervals = gather(index.factor_ptr, factors[quick])
     attr = index.iv_attr[intervals]
     used = np.unique(attr)
     bounds = tuple(index.bounds[local] for local in used.tolist())

@@ -169,9 +169,9 @@ def taken(
 
 def spread(values: Values, rows: Array, size: int) -> Values:
     """Values of the tuples `rows` (int64[k], ascending) as those of `size` tuples; the others are unknown."""
-    known: Array = np.zeros(size, np.uint8)
-    known[rows] = 1
-    valid, error = known.copy(), 1 - known
+    mask: Array = np.zeros(size, np.uint8)
+    mask[rows] = 1
+    valid, error = mask.copy(), 1 - mask
     if values.valid is not None:
         valid[rows] = values.valid
     if values.error is not None:

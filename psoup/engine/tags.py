@@ -1,4 +1,4 @@
-"""The writer's account of keys and labels: what queries bring, and what of it is gone.
+"""The writer's account of keys and labels: those that queries bring, and those that are gone.
 
 registered    a run of its keys, a run of its labels        published with the next snapshot
 unregistered  noted; once half are gone, the runs are made anew without them
@@ -25,12 +25,12 @@ class Tags:
         self._keys: Runs = ()
         self._labels: Runs = ()
         self._tagged = 0
-        """Queries that the runs are of."""
+        """How many queries the runs have."""
         self._gone: list[int] = []
-        """Those of them that do not stand any more."""
+        """The queries of the runs that do not stand any more."""
 
     def add(self, event: Registered | RegisteredMany) -> None:
-        """The queries of an event; those that a replay knows to be gone are not left out."""
+        """Add the queries of an event; those that a replay knows to be gone are not left out."""
         if isinstance(event, Registered):
             (keys, labels), first, count = runs_of(event.tenant, event.tag), event.query_id, 1
         else:
@@ -45,12 +45,12 @@ class Tags:
         self._renew()
 
     def remove(self, query_id: int) -> None:
-        """A query that had a key or labels is gone. O(1) in the long run."""
+        """Note that a query with a key or labels is gone. O(1) in the long run."""
         self._gone.append(query_id)
         self._renew()
 
     def freeze(self, sequence: int) -> PublishedTags:
-        """For readers."""
+        """Keys and labels for readers."""
         return PublishedTags(sequence, self._keys, self._labels)
 
     @property
@@ -59,7 +59,7 @@ class Tags:
         return self.freeze(0).nbytes
 
     def check(self, queries: Mapping[int, QueryRecord]) -> None:
-        """Each query that has a key or labels is found by them, and no more are counted than there were."""
+        """Check that each query with a key or labels is found by them, and that no more are counted than there were."""
         tags = self.freeze(0)
         tags.check()
         tagged = {query_id: record for query_id, record in queries.items() if record.tags is not NO_TAG}
@@ -67,10 +67,10 @@ class Tags:
         ensure(counted == len(tagged), self, "queries with tags are miscounted", counted=counted, found=[*tagged])
         for query_id, record in tagged.items():
             key, labels = record.tag
-            found = tags.query_of(record.tenant, key) if key else query_id
-            ensure(found == query_id, self, "a query is not found by its key", key=key, found=found, query=query_id)
-            known = not labels or query_id in tags.queries_of(record.tenant, labels, query_id - 1)
-            ensure(known, self, "a query is not found by its labels", labels=labels, query=query_id)
+            query = tags.query_of(record.tenant, key) if key else query_id
+            ensure(query == query_id, self, "a query is not found by its key", key=key, found=query, query=query_id)
+            labelled = not labels or query_id in tags.queries_of(record.tenant, labels, query_id - 1)
+            ensure(labelled, self, "a query is not found by its labels", labels=labels, query=query_id)
 
     def _renew(self) -> None:
         if 2 * len(self._gone) <= self._tagged:
@@ -82,9 +82,9 @@ class Tags:
 
 
 def _without(runs: Runs, gone: Array) -> Runs:
-    kept: Runs = ()
+    renewed: Runs = ()
     for run in runs:
-        own = np.flatnonzero(~np.isin(run.ids + np.int64(run.first), gone))
-        low = run.low[own] if len(run.low) else run.low
-        kept = with_run(kept, Run(run.high[own], low, run.ids[own], run.first, run.sequence))
-    return kept
+        standing = np.flatnonzero(~np.isin(run.ids + np.int64(run.first), gone))
+        low = run.low[standing] if len(run.low) else run.low
+        renewed = with_run(renewed, Run(run.high[standing], low, run.ids[standing], run.first, run.sequence))
+    return renewed

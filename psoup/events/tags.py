@@ -1,10 +1,10 @@
-"""What clients call queries: a key and labels, of one query or of many as columns.
+"""Names that clients give to queries: a key and labels, of one query or of many as columns.
 
     Tag("search-42", (("kind", "alert"), ("user", "u3")))           of one query; labels in the order of their names
     TagColumns   keys    ["search-42", "search-43", …]              a text each
                  labels  user: codes [0 1 0 …] of ["u3", "u7"]      a code each, NULL where the query has no such label
 
-A key is unique among the queries of a tenant that stand; a label is not. What may be in them is admission's business.
+A key is unique among the standing queries of a tenant; a label is not. Admission decides what may be in them.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class TagColumns:
     keys: pa.StringArray | None
     labels: tuple[tuple[str, pa.DictionaryArray], ...]
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What admission made of them and the writer needs, too: see `psoup.published.tags`."""
+    """Values that admission has made of them and the writer needs, too: see `psoup.published.tags`."""
 
     @staticmethod
     def of(tag: Tag) -> TagColumns | None:
-        """Of one query; None if it has neither a key nor labels."""
+        """The columns of one query; None if it has neither a key nor labels."""
         if tag is NO_TAG:
             return None
         labels = tuple((name, coded(pa.array([value], pa.string()))) for name, value in tag.labels)
@@ -70,7 +70,7 @@ class TagColumns:
         return tuple(name for name, _ in self.labels)
 
     def let_go(self) -> None:
-        """Forget what was made of the columns: the writer has taken it."""
+        """Forget the values made of the columns: the writer has taken them."""
         self.made.clear()
 
     def tag(self, row: int) -> Tag:
@@ -80,7 +80,7 @@ class TagColumns:
         return Tag(key, tuple((name, value) for name, value in values if value is not None))
 
     def take(self, rows: Array) -> TagColumns:
-        """Those of some queries (int64[k]), copied: texts that only others had are left behind."""
+        """The tags of some queries (int64[k]), copied: texts that only others had are left behind."""
         places = pa.array(rows)
         keys = None if self.keys is None else self.keys.take(places)
         labels = tuple((name, coded(column.take(places).dictionary_decode())) for name, column in self.labels)
@@ -111,7 +111,7 @@ def buffers_of(texts: pa.StringArray) -> tuple[Array, Array]:
 
 
 def content_of(tags: TagColumns) -> list[Any]:
-    """What two blocks have alike if their tags are: bytes, for a digest. O(bytes)."""
+    """Bytes for a digest, equal for two blocks if their tags are. O(bytes)."""
     content: list[Any] = []
     for name, column in (("", tags.keys), *tags.labels):
         if column is None:

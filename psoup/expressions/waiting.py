@@ -1,4 +1,4 @@
-"""Which expressions may be evaluated only where their value decides: those that read texts, and that have no errors.
+"""Expressions that may be evaluated only where their value decides: they read texts, and have no errors.
 
     n LIKE '%x_y%'      length(n) > 9      lower(n) = 'ab'          may wait
     a + b > 3           a column                                    cheaper than to find out where it is worth it
@@ -22,7 +22,7 @@ from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, attributes
 from psoup.model import TEXT, Kind
 
 LEAST_ROWS = 256
-"""Tuples from which on it is worth to look where an expression decides: that takes some 100 us."""
+"""Tuples from which on it is worth looking where an expression decides: that takes some 100 us."""
 WORTH = 4
 """An expression is evaluated only where it decides if that is at most 1 in so many tuples."""
 _TESTS = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "in", "is_null", "is_not_null", "length"})

@@ -1,10 +1,10 @@
-"""Where dear expressions are worth evaluating: tuples that pass the other factors of a clause that reads them.
+"""Survivors: tuples that pass the other factors of a clause, for which its slow expressions are worth evaluating.
 
     a = 5 AND n LIKE '%x%'      a = 5 ──> tuples 3 17 90 ─┐
     a = 8 AND n LIKE '%x%'      a = 8 ──> tuples 4 17 ────┴─> n LIKE '%x%' of the tuples 3 4 17 90; elsewhere unknown
 
 Where clauses let too many tuples through, or have no other factor, the expression is evaluated over the whole piece; it
-is not asked again for some pieces. What is unknown lies in no interval, and decides nothing: another factor of each
+is not asked again for some pieces. An unknown value lies in no interval, and decides nothing: another factor of each
 clause is not true there. Expressions that may have errors never wait (`psoup.expressions.waiting`).
 """
 
@@ -41,18 +41,18 @@ def may_wait(side: Side, used: Iterable[int], piece: Piece) -> set[int]:
     """The attributes among `used` that may wait in this piece."""
     if len(piece) < waiting.LEAST_ROWS:
         return set()
-    found = set()
+    attributes = set()
     for attribute in used:
         expr = side.attributes[attribute]
         if not isinstance(expr, Call) or not waiting.may_wait(expr) or not side.waits.due(attribute):
             continue
         if waiting.short(expr, piece.columns, side.config.texts):
-            found.add(attribute)
-    return found
+            attributes.add(attribute)
+    return attributes
 
 
 def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], rows: int) -> dict[int, Array]:
-    """For each attribute that had better wait, which of `rows` tuples need it: int64, ascending.
+    """For each attribute that is worth waiting, the tuples of `rows` that need it: int64, ascending.
 
     values: of all attributes that do not wait. Others of `waits` are needed by many. O(tuples * attributes + pairs of
     a stripped clause and a tuple that passes it).
@@ -63,14 +63,14 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
         stripped = _stripped(part, waits)
         if stripped is not None:
             _mark(side, number, stripped, values, order, needed)
-    found = {}
+    tuples_needed = {}
     for attribute, place in order.items():
         here = np.flatnonzero(needed[place])
         if len(here) * waiting.WORTH <= rows:
-            found[attribute] = here
+            tuples_needed[attribute] = here
         else:
             side.waits.pause(attribute, _PAUSE)
-    return found
+    return tuples_needed
 
 
 def _stripped(part: Part, waits: Collection[int]) -> Stripped | None:
@@ -78,10 +78,10 @@ def _stripped(part: Part, waits: Collection[int]) -> Stripped | None:
     flags: Array = np.isin(part.index.attributes, [*waits])
     if not flags.any():
         return None
-    known = part.stripped
-    if known is None or not np.array_equal(known[0], flags):
-        known = part.stripped = (flags, strip(part, flags))
-    return known[1]
+    entry = part.stripped
+    if entry is None or not np.array_equal(entry[0], flags):
+        entry = part.stripped = (flags, strip(part, flags))
+    return entry[1]
 
 
 def _mark(
@@ -92,19 +92,19 @@ def _mark(
     order: Mapping[int, int],
     needed: Array,
 ) -> None:
-    """Set needed[place of attribute, tuple] for what the clauses of a part need."""
+    """Set needed[place of attribute, tuple] for the attributes that the clauses of a part need."""
     stripped.renew()
     rows, part = needed.shape[1], stripped.part
     for attribute in set(stripped.bare_attributes().tolist()):
         needed[order[attribute]] = 1
     if not part.live:
         return
-    found = candidates(side, number, part, values, rows)
+    pairs = candidates(side, number, part, values, rows)
     places: Array = np.zeros(max(order) + 1, np.int64)
     places[[*order]] = [*order.values()]
-    _, attributes = stripped.attributes_of(found.many)
+    _, attributes = stripped.attributes_of(pairs.many)
     needed[places[np.unique(attributes)]] = 1
-    for run in found.runs:
+    for run in pairs.runs:
         pair, attributes = stripped.attributes_of(run.slots)
         needed[places[attributes], run.offsets[pair]] = 1
 
@@ -119,7 +119,7 @@ class Candidates:
 
 
 def candidates(side: Side, number: int, part: Part, values: Mapping[int, Values], rows: int) -> Candidates:
-    """Which of `rows` tuples pass which clause of a part whose slots are its positions, unless too many do."""
+    """Find which of `rows` tuples pass which clause of a part whose slots are its positions, unless too many do."""
     share = max(waiting.WORTH, len(part.index) * rows // _MOST_PAIRS)
     aside = OpenResults(side.config, len(part.index))
     join = ShardJoin(part, values, 0, rows, _config(side.config, share), [side.scratch.of(_SHARD, number)])

@@ -1,4 +1,4 @@
-"""What readers that match rows leave for those after them: the queries of all slots by name, and memory.
+"""Room for readers that match rows, kept for the readers after them: the queries of all slots by name, and memory.
 
     SQC IDs      7   9   4   8         names     12   -2   15   -1        (of queries 100 + 12, 100 + 15)
                                                       │         '── shared[0]: none, the clause is gone
@@ -23,9 +23,9 @@ from psoup.results.room import RowRoom
 
 _NONE: Array = np.zeros(0, np.int64)
 _SHARE = 16
-"""All slots are named for a sixteenth of them."""
+"""The share of the slots from which on all slots are named: a sixteenth."""
 _KEPT_BYTES = 1 << 26
-"""Memory that is kept for the next reader, at most."""
+"""Bytes of memory kept for the next reader, at most."""
 ROWS_BYTES = 1 << 26
 """Bytes of the rows of bits of a piece of more than 64 rows."""
 _WORD = 64
@@ -44,12 +44,12 @@ class Named:
         several: dict[int, int] = {}
         missing = np.flatnonzero(queries < 0)
         for at, sqc_id in zip(missing.tolist(), sqc_ids[missing].tolist(), strict=True):
-            known = several.get(sqc_id)
-            if known is None:
+            name = several.get(sqc_id)
+            if name is None:
                 clause = clauses.get(sqc_id) if sqc_id >= 0 else None
                 members = _NONE if clause is None else np.fromiter(since(clause.members, 0), np.int64)
-                known = several[sqc_id] = self._add(members)
-            queries[at] = known
+                name = several[sqc_id] = self._add(members)
+            queries[at] = name
         single = queries[queries >= 0]
         self._first = int(single.min()) if len(single) else 0
         near = not len(single) or int(single.max()) - self._first < 1 << 31
@@ -85,7 +85,7 @@ class Named:
 
 
 class MatchRoom:
-    """Of one stream. Any thread: what is kept is changed in single steps."""
+    """The room of one stream. Any thread: what is kept is changed in single steps."""
 
     def __init__(self) -> None:
         self._named: Named | None = None
@@ -93,13 +93,13 @@ class MatchRoom:
 
     def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> Named | None:
         """The names by slot, of the snapshot with these clauses; None if that is not worth it for so many pairs."""
-        known = self._named
-        if known is not None and known.clauses is clauses and len(known.names) == len(sqc_of_slot):
-            return known
+        named = self._named
+        if named is not None and named.clauses is clauses and len(named.names) == len(sqc_of_slot):
+            return named
         if pairs * _SHARE < len(sqc_of_slot):
             return None
-        self._named = known = Named(clauses, sqc_of_slot)
-        return known
+        self._named = named = Named(clauses, sqc_of_slot)
+        return named
 
     def take(self, config: EngineConfig, slots: int) -> tuple[Scratch, OpenResults]:
         """Memory for a join with so many slots, and results that hold nothing: rows of bits raise TooManyRows."""
@@ -111,17 +111,19 @@ class MatchRoom:
         return scratch, results
 
     def give_back(self, scratch: Scratch, results: OpenResults) -> None:
-        """Keep what `take` gave, unless there is some, or it is much."""
+        """Keep the memory that `take` gave, unless there is spare memory, or it is much."""
         if not self._spare and scratch.nbytes + results.rows.nbytes <= _KEPT_BYTES:
             results.clear()
             self._spare.append((scratch, results))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the memory that is kept."""
         named, spare = self._named, [*self._spare]
-        kept = sum(scratch.nbytes + results.rows.nbytes + results.row_of_slot.nbytes for scratch, results in spare)
-        return kept + (0 if named is None else named.nbytes)
+        spare_bytes = sum(
+            scratch.nbytes + results.rows.nbytes + results.row_of_slot.nbytes for scratch, results in spare
+        )
+        return spare_bytes + (0 if named is None else named.nbytes)
 
 
 class TooManyRows(Exception):
@@ -145,12 +147,12 @@ class BoundedRoom(RowRoom):
 
 def _of_blocks(clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> Array:
     """The query of each clause that is one of a block, else -1: int64[k]. O(k log clauses)."""
-    found: Array = np.full(len(sqc_ids), -1, np.int64)
+    queries: Array = np.full(len(sqc_ids), -1, np.int64)
     firsts = np.array([block.first for block in clauses.blocks], np.int64)
     which = np.searchsorted(firsts, sqc_ids, "right")
     order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which, minlength=len(firsts) + 1))
     for number in np.flatnonzero(np.diff(ends)).tolist():
         block, mine = clauses.blocks[number], order[ends[number] : ends[number + 1]]
         assert isinstance(block, ClauseBlock)
-        found[mine] = block.queries_of(sqc_ids[mine])
-    return found
+        queries[mine] = block.queries_of(sqc_ids[mine])
+    return queries

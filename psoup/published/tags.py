@@ -5,9 +5,9 @@
                                                   run of 1                  one behind it is merged with it
 
 A name is hashed with a secret of the process, as clauses are (`psoup.clauses.names`): two keys are one with a chance of
-1 in 2^128, and a reader looks at the labels themselves. A run keeps what is gone until it is merged or made anew, so
-what is found counts only if its query stands: who looks says which do. Of a key the newest query is the only one that
-may stand.
+1 in 2^128, and a reader looks at the labels themselves. A run keeps queries that are gone until it is merged or made
+anew, so a query found in it counts only if it stands: the caller checks that. Of a key the newest query is the only one
+that may stand.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Run:
         return self.high.nbytes + self.low.nbytes + self.ids.nbytes
 
     def at(self, first: int, sequence: int) -> Run:
-        """The same of queries whose first has that ID, sharing the arrays."""
+        """The same run for queries whose first has that ID, sharing the arrays."""
         return replace(self, first=first, sequence=sequence)
 
     def queries(self, word: int, after: int = -1) -> Array:
@@ -67,7 +67,7 @@ class Run:
 
 
 def merged(run: Run, later: Run) -> Run | None:
-    """One run of two; None if their queries are too far apart. O(n)."""
+    """Merge two runs into one; None if their queries are too far apart. O(n)."""
     first = min(run.first, later.first)
     if max(run.first, later.first) - first + _SPAN // 2 >= _SPAN:
         return None
@@ -85,13 +85,17 @@ Runs = tuple[Run, ...]
 
 
 def with_run(runs: Runs, run: Run) -> Runs:
-    """With one more, the newest. O(log n) a name in the long run."""
+    """The runs with one more, the newest. O(log n) a name in the long run."""
     if not len(run):
         return runs
-    kept = [*runs, run]
-    while len(kept) > 1 and len(kept[-2]) < 2 * len(kept[-1]) and (one := merged(kept[-2], kept[-1])) is not None:
-        kept[-2:] = [one]
-    return tuple(kept)
+    runs_left = [*runs, run]
+    while (
+        len(runs_left) > 1
+        and len(runs_left[-2]) < 2 * len(runs_left[-1])
+        and (joined := merged(runs_left[-2], runs_left[-1])) is not None
+    ):
+        runs_left[-2:] = [joined]
+    return tuple(runs_left)
 
 
 def find(runs: Sequence[Run], names: Array) -> Array:
@@ -100,8 +104,8 @@ def find(runs: Sequence[Run], names: Array) -> Array:
     places: Array = np.empty(len(names), np.int64)
     for run in runs:
         kernels.find_names(names, run.high, run.low, places)
-        there = np.flatnonzero(places >= 0)
-        queries[there] = run.ids[places[there]] + np.int64(run.first)
+        places_found = np.flatnonzero(places >= 0)
+        queries[places_found] = run.ids[places[places_found]] + np.int64(run.first)
     return queries
 
 
@@ -124,15 +128,15 @@ class PublishedTags:
 
     def queries_of(self, tenant: str, labels: Sequence[tuple[str, str]], after: int) -> Iterator[int]:
         """Queries behind `after` that may have all of some labels (one at least), ascending. They may be gone."""
-        found: Array | None = None
+        common: Array | None = None
         for name, value in labels:
             word = int(label_names(tenant, name, pa.array([value], pa.string()))[0])
-            own = np.concatenate([run.queries(word, after) for run in self.labels] or [np.zeros(0, np.int64)])
-            found = own if found is None else np.intersect1d(found, own, assume_unique=True)
-        return iter(() if found is None else map(int, found))
+            queries = np.concatenate([run.queries(word, after) for run in self.labels] or [np.zeros(0, np.int64)])
+            common = queries if common is None else np.intersect1d(common, queries, assume_unique=True)
+        return iter(() if common is None else map(int, common))
 
     def check(self) -> None:
-        """Names ascend."""
+        """Check that names ascend."""
         for run in (*self.keys, *self.labels):
             ensure(bool((run.high[1:] >= run.high[:-1]).all()), self, "names of a run do not ascend", high=run.high)
             ensure(len(run.ids) == len(run.high), self, "a run has other numbers than names", ids=run.ids)
@@ -169,9 +173,9 @@ def label_run(tenant: str, tags: TagColumns) -> Run:
     """The labels of a block, as `key_run`."""
     words, rows = [_NO_WORDS], [np.zeros(0, np.int64)]
     for name, column in tags.labels:
-        own, codes = codes_of(column)
+        rows_labelled, codes = codes_of(column)
         words.append(label_names(tenant, name, column.dictionary)[codes])
-        rows.append(own)
+        rows.append(rows_labelled)
     placed = np.sort(np.concatenate(words) | np.concatenate(rows).astype(np.uint64))  # a fifth of a stable argsort
     return Run(placed & ~_ROW, _NO_WORDS, (placed & _ROW).astype(np.uint32), 0, 0)
 

@@ -81,7 +81,7 @@ class OpenView:
 
     def pairs(self) -> list[Pairs]:
         """All matches: of runs, and of rows. One may be in both if it was sealed since. O(result + rows)."""
-        found = [(run.slots, run.offsets) for run in self.runs]
+        pairs = [(run.slots, run.offsets) for run in self.runs]
         if self.count:
             with_row = np.flatnonzero(self.row_of_slot >= 0)
             slot_of_row: Array = np.zeros(self.count, np.uint32)
@@ -91,8 +91,8 @@ class OpenView:
             bits = np.unpackbits(words[block, row, word].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
             place, bit = np.nonzero(bits)
             offsets = ((block * words.shape[2] + word) << 6)[place] + bit
-            found.append((slot_of_row[row[place]], offsets.astype(np.uint16)))
-        return found
+            pairs.append((slot_of_row[row[place]], offsets.astype(np.uint16)))
+        return pairs
 
     def row_counts(self) -> Array:
         """The matches in each of the rows in use, int64[count]. O(their bytes)."""

@@ -48,5 +48,5 @@ def next_task(state: StreamState, *, everything: bool) -> Task | None:
 
 def overlooked(state: StreamState) -> list[str]:
     """Name the rules that find work. If the stream does not call for attention, one of its parts forgot to tell."""
-    found = (due for due in RULES if due(state, False) is not None)
-    return [f"{due.__module__.rpartition('.')[2]}.{due.__qualname__}" for due in found]
+    rules = (due for due in RULES if due(state, False) is not None)
+    return [f"{due.__module__.rpartition('.')[2]}.{due.__qualname__}" for due in rules]

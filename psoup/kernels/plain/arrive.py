@@ -65,8 +65,8 @@ def emit(
         for factor in range(clause_ptr[work[j]], clause_ptr[work[j] + 1]):
             either = np.zeros(codes.shape[1], bool)
             for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
-                own = codes[iv_attr[i]]
-                either |= (own >= iv_lo[i]) & (own < iv_hi[i])
+                attribute_codes = codes[iv_attr[i]]
+                either |= (attribute_codes >= iv_lo[i]) & (attribute_codes < iv_hi[i])
             matching &= either
         offsets = start + np.flatnonzero(matching)
         slot = slots[work[j]]

@@ -46,11 +46,11 @@ def mark_rows(flags: Array, wanted: int, row: int, out: Array) -> None:
 def count_codes(codes: Array, base: Array, counts: Array, ranks: Array, starts: Array) -> None:
     """See the kernel."""
     starts[0] = 0
-    for a, own in enumerate(codes):
+    for a, attribute_codes in enumerate(codes):
         rows = np.arange(base[a], base[a + 1])
-        counts[rows] = np.searchsorted(np.sort(own), rows, "left")
-        ranks[rows] = starts[a] + np.searchsorted(np.unique(own), rows, "left")
-        starts[a + 1] = starts[a] + len(np.unique(own)) + 1
+        counts[rows] = np.searchsorted(np.sort(attribute_codes), rows, "left")
+        ranks[rows] = starts[a] + np.searchsorted(np.unique(attribute_codes), rows, "left")
+        starts[a + 1] = starts[a] + len(np.unique(attribute_codes)) + 1
 
 
 def sort_tuples(codes: Array, base: Array, counts: Array, use: Array, cursor: Array, order: Array) -> None:
@@ -67,10 +67,10 @@ def count_some(
     rows = (keys >> np.uint64(32)).astype(np.int64)
     order[:] = keys & np.uint64(0xFFFF_FFFF)
     starts[0] = 0
-    for a, own in enumerate(rows):
+    for a, attribute_rows in enumerate(rows):
         spans = [slice(factor_ptr[clause_ptr[c]], factor_ptr[clause_ptr[c + 1]]) for c in clauses]
         edges = [edge for s in spans for bound in (iv_lo, iv_hi) for edge in bound[s][iv_attr[s] == a]]
-        used = np.unique(np.concatenate([own, np.array(edges, np.int64)]))
-        counts[used] = np.searchsorted(own, used, "left")
-        ranks[used] = starts[a] + np.searchsorted(np.unique(own), used, "left")
-        starts[a + 1] = starts[a] + len(np.unique(own)) + 1
+        used = np.unique(np.concatenate([attribute_rows, np.array(edges, np.int64)]))
+        counts[used] = np.searchsorted(attribute_rows, used, "left")
+        ranks[used] = starts[a] + np.searchsorted(np.unique(attribute_rows), used, "left")
+        starts[a + 1] = starts[a] + len(np.unique(attribute_rows)) + 1

@@ -42,5 +42,5 @@ def offsets_to_bits(offsets: Array, words: Array) -> None:
 
 def offset_range(offsets: Array, low: int, high: int, start: int, stop: int) -> tuple[int, int]:
     """See the kernel."""
-    own = offsets[low:high].astype(np.int64)
-    return low + int(np.searchsorted(own, start)), low + int(np.searchsorted(own, max(start, stop)))
+    part = offsets[low:high].astype(np.int64)
+    return low + int(np.searchsorted(part, start)), low + int(np.searchsorted(part, max(start, stop)))

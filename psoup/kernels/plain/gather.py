@@ -20,24 +20,24 @@ def _at(address: int, count: int, dtype: Any) -> Array:
 def _parts(column: int, sources: Array, stride: int, rows: Array, stops: Array) -> Iterator[tuple[Array, Array]]:
     """The three numbers of a column in each chunk that has rows, and the rows."""
     table = sources.reshape(-1, stride // PARTS, PARTS)[:, column]
-    for three, own in zip(table, np.split(rows, stops[:-1]), strict=True):
-        if len(own):
-            yield three, own
+    for three, part in zip(table, np.split(rows, stops[:-1]), strict=True):
+        if len(part):
+            yield three, part
 
 
 def _flags(column: int, field: int, sources: Array, stride: int, rows: Array, stops: Array) -> Array:
-    found = [
-        _at(three[field], own[-1] + 1, np.bool_)[own] if three[field] else np.ones(len(own), np.bool_)
-        for three, own in _parts(column, sources, stride, rows, stops)
+    flags = [
+        _at(three[field], part[-1] + 1, np.bool_)[part] if three[field] else np.ones(len(part), np.bool_)
+        for three, part in _parts(column, sources, stride, rows, stops)
     ]
-    return np.concatenate(found)
+    return np.concatenate(flags)
 
 
 def text_bytes(column: int, sources: Array, stride: int, rows: Array, stops: Array) -> int:
     """See the kernel."""
     total = 0
-    for three, own in _parts(column, sources, stride, rows, stops):
-        total += int(np.diff(_at(three[0], own[-1] + 2, np.int64))[own].sum())
+    for three, part in _parts(column, sources, stride, rows, stops):
+        total += int(np.diff(_at(three[0], part[-1] + 2, np.int64))[part].sum())
     return total
 
 
@@ -54,21 +54,21 @@ def gather_bits(column: int, field: int, sources: Array, stride: int, rows: Arra
 
 
 def _texts(column: int, sources: Array, stride: int, rows: Array, stops: Array) -> list[bytes]:
-    found = []
-    for three, own in _parts(column, sources, stride, rows, stops):
-        ends = _at(three[0], own[-1] + 2, np.int64)
+    texts = []
+    for three, part in _parts(column, sources, stride, rows, stops):
+        ends = _at(three[0], part[-1] + 2, np.int64)
         data = _at(three[2], ends[-1], np.uint8)
-        found += [data[ends[row] : ends[row + 1]].tobytes() for row in own]
-    return found
+        texts += [data[ends[row] : ends[row + 1]].tobytes() for row in part]
+    return texts
 
 
-def _values(kind: int, three: Array, own: Array) -> Array:
+def _values(kind: int, three: Array, part: Array) -> Array:
     if kind == NUMBER:
-        return own + three[0]
+        return part + three[0]
     if kind == WIDE and three[2]:
         address, width, least = _at(three[2], CODED, np.int64)
-        return _at(address, own[-1] + 1, np.uint8 if width == 1 else np.uint16)[own].astype(np.int64) + least
-    values = _at(three[0], own[-1] + 1, np.int32 if kind == NARROW else np.int64)[own]
+        return _at(address, part[-1] + 1, np.uint8 if width == 1 else np.uint16)[part].astype(np.int64) + least
+    values = _at(three[0], part[-1] + 1, np.int32 if kind == NARROW else np.int64)[part]
     return np.stack([values, values >> 63], axis=1).ravel() if kind == DECIMAL else values
 
 
@@ -105,12 +105,12 @@ def lay_out(kinds: Array, nullable: Array, texts: Array, rows: int, places: Arra
     """See the kernel."""
     bits = (rows + 7) // 8
     sizes = {NARROW: 4 * rows, TEXT: 4 * rows + 4, BITS: bits, DECIMAL: 16 * rows}
-    end, found = 0, []
+    end, spans = 0, []
     for i, kind in enumerate(kinds.tolist()):
         lengths = [bits if nullable[i] else 0, sizes.get(kind, 8 * rows), *([int(texts[i])] if kind == TEXT else [])]
         starts = end + np.cumsum([0, *((length + 7) // 8 * 8 for length in lengths)])
         end = int(starts[-1])
         places[i] = starts[0] if nullable[i] else -1, starts[1], starts[2]
-        found += list(zip(starts[:-1].tolist(), lengths, strict=True))
-    buffers[:] = found
+        spans += list(zip(starts[:-1].tolist(), lengths, strict=True))
+    buffers[:] = spans
     return end

@@ -15,13 +15,13 @@ def reach(
     candidates: Array, tuples: Array, cells: Array,
 ) -> tuple[int, int, int]:  # fmt: skip
     """See the kernel."""
-    found = [
+    pairs = [
         (t, int(first) + (int(codes[attr, t] - base[attr]) >> int(shift)), shift == 0)
         for t in range(codes.shape[1])
         for attr, shift, first in zip(grid_attr, grid_shift, grid_first, strict=True)
     ]
-    found = [(t, cell, narrow) for t, cell, narrow in found if cell_ptr[cell] < cell_ptr[cell + 1]]
-    narrow_cells = [cell for _, cell, narrow in found if narrow]
+    pairs = [(t, cell, narrow) for t, cell, narrow in pairs if cell_ptr[cell] < cell_ptr[cell + 1]]
+    narrow_cells = [cell for _, cell, narrow in pairs if narrow]
     hot = [cell for cell in dict.fromkeys(narrow_cells) if narrow_cells.count(cell) > limit]
     chosen: list[int] = []
     for cell in hot:
@@ -29,10 +29,10 @@ def reach(
             if kind_flags[group_kind[group]] & _SOLE:
                 chosen.extend(entries[group_ptr[group] : group_ptr[group + 1]])
     candidates[: len(chosen)] = chosen
-    for j, (t, cell, _) in enumerate(found):
+    for j, (t, cell, _) in enumerate(pairs):
         tuples[j], cells[j] = t, ~cell if cell in hot else cell
-    tests = sum(int(group_ptr[cell_ptr[cell + 1]] - group_ptr[cell_ptr[cell]]) for _, cell, _ in found)
-    return len(chosen), len(found), tests
+    tests = sum(int(group_ptr[cell_ptr[cell + 1]] - group_ptr[cell_ptr[cell]]) for _, cell, _ in pairs)
+    return len(chosen), len(pairs), tests
 
 
 def match_lists(
@@ -48,17 +48,17 @@ def match_lists(
             kind = group_kind[group]
             if cell < 0 and kind_flags[kind] & _SOLE:
                 continue
-            own = entries[group_ptr[group] : group_ptr[group + 1]]
-            hit = np.ones(len(own), bool)
-            bounds = tests[group_test[group] : group_test[group + 1]].reshape(-1, 2, len(own))
+            group_entries = entries[group_ptr[group] : group_ptr[group + 1]]
+            hit = np.ones(len(group_entries), bool)
+            bounds = tests[group_test[group] : group_test[group + 1]].reshape(-1, 2, len(group_entries))
             for attr, (low, high) in zip(kind_attr[kind_ptr[kind] : kind_ptr[kind + 1]], bounds, strict=True):
                 hit &= (low <= codes[attr, t] - base[attr]) & (codes[attr, t] - base[attr] < high)
             for e in () if kind_flags[kind] & _WHOLE else np.flatnonzero(hit):
-                for factor in range(clause_ptr[own[e]], clause_ptr[own[e] + 1]):
+                for factor in range(clause_ptr[group_entries[e]], clause_ptr[group_entries[e] + 1]):
                     span = slice(factor_ptr[factor], factor_ptr[factor + 1])
                     rows = codes[iv_attr[span], t]
                     hit[e] &= bool(((rows >= iv_lo[span]) & (rows < iv_hi[span])).any())
-            matched = own[hit].astype(np.int64) << bits | t
+            matched = group_entries[hit].astype(np.int64) << bits | t
             out[place : place + len(matched)] = matched
             place += len(matched)
     return place

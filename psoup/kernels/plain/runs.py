@@ -33,18 +33,18 @@ def group_keys(
     """See the kernel."""
     slots = (first + (keys >> keys.dtype.type(bits)).astype(np.int64)).astype(np.uint32)
     offsets = (start + (keys.astype(np.int64) & ((1 << bits) - 1))).astype(np.uint16)
-    for number, own in enumerate(starts):
+    for number, block_starts in enumerate(starts):
         at = number * len(block)
         some = slice(at, at + len(block))
-        group_pairs(slots[some], offsets[some], at, own, out_slots, out_offsets)
+        group_pairs(slots[some], offsets[some], at, block_starts, out_slots, out_offsets)
 
 
 def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, out: Array) -> int:
     """See the kernel."""
-    found = np.concatenate([offsets[:0], *(offsets[own] for own in _of_slot(slots, starts, slot))])
-    found = found[(found >= start) & (found < stop)]
-    out[: len(found)] = found
-    return len(found)
+    matches = np.concatenate([offsets[:0], *(offsets[own] for own in _of_slot(slots, starts, slot))])
+    matches = matches[(matches >= start) & (matches < stop)]
+    out[: len(matches)] = matches
+    return len(matches)
 
 
 def count_pairs(slots: Array, starts: Array, slot: int) -> int:
@@ -57,16 +57,16 @@ def put_together(
 ) -> None:
     """See the kernel."""
     places = np.concatenate([np.arange(block[0], block[-1]) for block in starts])
-    own = slots[places]
-    order = places[np.lexsort((own // BUCKETS, own % BUCKETS))]
+    bucket_slots = slots[places]
+    order = places[np.lexsort((bucket_slots // BUCKETS, bucket_slots % BUCKETS))]
     out_slots[:], out_offsets[:] = slots[order], offsets[order]
 
 
 def busy_slots(slots: Array, starts: Array, capacity: int, most: int, out: Array) -> int:
     """See the kernel."""
-    found = np.flatnonzero(np.bincount(slots) > most)
-    out[: len(found)] = found
-    return len(found)
+    busy = np.flatnonzero(np.bincount(slots) > most)
+    out[: len(busy)] = busy
+    return len(busy)
 
 
 def keys_to_rows(
@@ -74,11 +74,11 @@ def keys_to_rows(
 ) -> int:
     """See the kernel."""
     clauses = (keys >> keys.dtype.type(bits)).astype(np.int64)
-    own = row_of_slot[slots[clauses]]
+    row_of_key = row_of_slot[slots[clauses]]
     offsets = start + (keys.astype(np.int64) & ((1 << bits) - 1))
-    moved = (own >= 0) & (alive[clauses] == 1 if len(alive) else True)
-    set_bits(rows, own[moved], offsets[moved])
-    left = keys[own < 0]
+    moved = (row_of_key >= 0) & (alive[clauses] == 1 if len(alive) else True)
+    set_bits(rows, row_of_key[moved], offsets[moved])
+    left = keys[row_of_key < 0]
     keys[: len(left)] = left
     return len(left)
 

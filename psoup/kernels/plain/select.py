@@ -37,6 +37,6 @@ def codes_mask_and(codes: Array, first: int, last: int, mask: Array) -> None:
 
 def mask_offsets(words: Array, first: int, out: Array) -> int:
     """See the kernel."""
-    found = np.flatnonzero(words.view(np.uint8))
-    out[: len(found)] = first + found
-    return len(found)
+    rows = np.flatnonzero(words.view(np.uint8))
+    out[: len(rows)] = first + rows
+    return len(rows)
