@@ -34,7 +34,7 @@ class Ids:
 
     @property
     def query_prefix(self) -> str:
-        """What a query's ID begins with; its number follows."""
+        """The beginning of a query's ID, before its number."""
         return f"q-{self.incarnation}-"
 
     def stream(self, stream_id: int) -> str:

@@ -1,4 +1,4 @@
-"""Where events are kept: the contract that the service relies on, and its implementations.
+"""The store of events: the contract that the service relies on, and its implementations.
 
     contract   Store: append (durable when it returns), read back for replay
     durable    a directory: SQLite, one transaction for each group of events

@@ -51,7 +51,7 @@ class MemoryStore:
         self._keep_all = keep_pushes
         self._kept: dict[_Key, Event] = {}
         self._blocks: SortedDict[int, int] = SortedDict()
-        """How many queries have left each block, by the ID of its first query."""
+        """The number of queries that have left each block, by the ID of its first query."""
         self._last = 0
         self._bytes = 0
         self._broken = ""

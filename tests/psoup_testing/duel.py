@@ -88,7 +88,7 @@ class Duel:
         self.forgets = make is not None
         """Whether events are forgotten once their tuples are stored."""
         self.history = 0
-        """Attached tuples: the first live one is at this place of the model, and has the ID 0."""
+        """The number of attached tuples: the first live tuple is at this place of the model, and has the ID 0."""
         self._loaded = -1
         self._released: list[tuple[int, int, int, Row]] = []
 
@@ -209,7 +209,7 @@ class Duel:
         self.coverage.answered(standing.query, window.kind, forms)
 
     def matches(self, place: int) -> None:
-        """For one tuple, exactly the queries whose WHERE it satisfies."""
+        """Check that a tuple matches exactly the queries whose WHERE it satisfies."""
         released = self.released()
         edge = self.model.edge([entry[0] for entry in released], self.clock.now())
         if edge >= len(released):
@@ -273,14 +273,14 @@ class Duel:
         self.compared += 1
 
     def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], asked: str) -> None:
-        """How many refused and waiting tuples lie in the window; a log that forgets them may not know."""
+        """The numbers of refused and waiting tuples in the window; a log that forgets them may not know."""
         found = (said.late_inside, said.ahead_inside, said.pending_inside)
         pairs = zip(found, wanted, strict=True)
         same = all(one == other or (one is None and self.forgets) for one, other in pairs)
         assert same, f"inside the window: expected {wanted}, found {found}\n{asked}"
 
     def _forms(self, standing: Standing, wanted: Range) -> list[str]:
-        """How the columns of the chunks in the window are kept, as the published root says."""
+        """The forms of the kept columns of the chunks in the window, as the published root says."""
         snapshot = self.psoup.engine.snapshot()
         record = snapshot.query(standing.query_id, "default")
         return [
@@ -320,7 +320,7 @@ Told = tuple[list[Row], Any] | str
 def asked_once(
     psoup: LocalPSoup, sql: str, as_of: int | None = None, window: str | None = None, truncation: bool = False
 ) -> Told:
-    """What a SELECT that is not registered is answered; nothing changes by it."""
+    """The answer of a SELECT that is not registered; it changes nothing."""
     root, sequence, query_id = psoup.engine.snapshot(), psoup.admission.sequence, psoup.admission.next_query
     told = _told(lambda: psoup.ask(sql, as_of, window, truncation))
     assert psoup.engine.snapshot() is root, f"asking has published something: {sql}"

@@ -49,7 +49,7 @@ CREATE = (
     "CREATE STREAM gone (x BIGINT)",
 )
 LATER = "CREATE STREAM kept (at TIMESTAMP, x BIGINT) TIMESTAMP BY at RETENTION 100 SECONDS ARCHIVE 10 MINUTES"
-"""What came with a later format than the first two."""
+"""A statement of a later format than the first two."""
 QUERIES = (
     "SELECT *, _id, _time FROM readings BEGIN (START)",
     "SELECT n, word FROM readings WHERE n > 40 AND (word LIKE 'Gr%' OR word IS NULL) BEGIN (NOW - 10 MINUTES)",
@@ -81,7 +81,7 @@ class Soup(LocalPSoup):
             self.admission.give_back(self.engine.apply([event]).freed_bytes)
 
     def submit(self, command: Command) -> Acknowledgement:
-        """Prepare, store, apply."""
+        """Prepare, store and apply a command."""
         prepared = self.admission.prepare(command, self.clock.now())
         if prepared.event is not None:
             self.store.append([prepared.event])
@@ -116,7 +116,7 @@ def recent(step: int) -> pa.Table:
 
 
 def tell(soup: Soup) -> None:
-    """The story of the directory."""
+    """Fill the directory, step by step."""
     for statement in CREATE:
         if hasattr(Retention(), "archive"):
             statement = statement.replace("RETENTION 200 SECONDS", "RETENTION 50 SECONDS ARCHIVE 150 SECONDS")
@@ -159,11 +159,11 @@ QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
     (8, None, None),  # unregistered
     (6, None, None),
 )
-"""Query, as of when, over which other window."""
+"""The questions: query, time or None, window or None."""
 
 
 def ask(soup: Soup) -> list[Any]:
-    """What is said to the questions, as JSON has it."""
+    """The answers to the questions, as JSON."""
     said: list[Any] = []
     said += [_answer(soup, *question) for question in QUESTIONS]
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
@@ -173,7 +173,7 @@ def ask(soup: Soup) -> list[Any]:
 
 
 def _tagged(soup: Soup) -> Any:
-    """Which queries have keys and labels, and what one of them says."""
+    """The queries with keys and labels, and the answer of one of them."""
     try:
         known = [soup.query(key) for key in ("search 0", "search 1", "row 0", "row 2")]
     except PSoupError as problem:

@@ -30,7 +30,7 @@ MAX_AHEAD = 3_600 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Rows arrive."""
+    """A push of rows."""
 
     rows: tuple[Row, ...]
 
@@ -44,21 +44,21 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A query is registered; queries are numbered by their registrations, from 0."""
+    """A registration; registrations are numbered from 0."""
 
     query: Query
 
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """The registration of this number ends."""
+    """The end of the registration of this number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """The registration of this number is asked."""
+    """An invocation of the registration of this number."""
 
     number: int
     as_of: int | None = None
@@ -80,7 +80,7 @@ class Maintain:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The clock goes on (or back) by seconds."""
+    """A move of the clock, on or back, by seconds."""
 
     seconds: int
 
@@ -97,10 +97,10 @@ class History:
     config: EngineConfig
     actions: tuple[Action, ...]
     shards: int = 1
-    """Into how many tasks the join of a piece is cut."""
+    """The number of tasks of the join of a piece."""
 
     def under(self, config: EngineConfig) -> History:
-        """The same with another configuration."""
+        """The same history with another configuration."""
         return replace(self, config=config)
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ PATIENCE = 20.0
 
 
 class Gate(threading.Event):
-    """Open unless cleared; waiting at a closed one ends with an error and not with a hanging test."""
+    """A gate that is open unless cleared; waiting at a closed gate ends with an error, not with a hanging test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class RecordingTask:
 
 
 class RecordingEngine:
-    """Its snapshot is the tuple of all sequences applied; `runs` are the runs as they came."""
+    """An engine whose snapshot is the tuple of all applied sequences; `runs`: the runs as they came."""
 
     def __init__(self) -> None:
         self.runs: list[list[int]] = []
@@ -79,11 +79,11 @@ class RecordingEngine:
         """Do nothing: no expression is evaluated here."""
 
     def news(self) -> list[LeftIndex]:
-        """Nothing ever leaves."""
+        """Do nothing: no clause leaves the index here."""
         return []
 
     def kept_out(self) -> dict[int, list[str]]:
-        """As before."""
+        """Always empty: no expression is kept out here."""
         return {}
 
     def apply(self, events: Sequence[Event]) -> Effects:

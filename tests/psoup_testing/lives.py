@@ -40,7 +40,7 @@ _NOW = 1_700_000_000_000_000
 
 
 class ChunkDisk:
-    """What `chunks` does to files, noted: stands in for `os` there. `step` is told of each before it is done."""
+    """A stand-in for `os` in `chunks` that notes its file operations. `step` is called before each."""
 
     def __init__(self, step: Callable[[str], None]) -> None:
         self.step = step
@@ -101,7 +101,7 @@ class Lives:
         self._directory = folder / "0"
 
     def run(self, lives: int) -> list[str]:
-        """Live until the checker finds something, at most so often; returns what it found."""
+        """Live until the checker finds a fault, at most so often; returns the faults."""
         for number in range(lives):
             images = self.live()
             if self.said:
@@ -110,7 +110,7 @@ class Lives:
         return []
 
     def live(self) -> list[Any]:
-        """One life; returns what a power cut at each sync would leave, for `go_on`."""
+        """Live once; returns the files that a power cut at each sync would leave, for `go_on`."""
         with chunk_disk() as disk:
             disk.synced.update(found := {p.name for p in (self._directory / "chunks").glob("*")})
             disk.named.update(found)
@@ -132,7 +132,7 @@ class Lives:
                 return database.images
 
     def live_on(self, disk: FailingDisk) -> Exception | None:
-        """One life on a disk that fails, up to what it fails with; its files stay where they are."""
+        """Live once on a disk that fails, up to its failure; the files stay where they are."""
         with chunk_disk(disk.beside):
             try:
                 with closing(DurableStore(self._directory, vfs=disk.name, remembered=CONFIG.remembered)) as store:
@@ -142,7 +142,7 @@ class Lives:
         return None
 
     def go_on(self, image: Any) -> None:
-        """The next life begins with what one of `live` has left."""
+        """Begin the next life with the files of one of `live`."""
         files, (self.acknowledged, self._epochs, self._query, stored) = image
         self.lives += 1
         self._directory = restore(files, self.folder / str(self.lives))
@@ -197,14 +197,14 @@ class _Life:
             self.engine.apply([event])
 
     def send(self, command: Any) -> Acknowledgement:
-        """Prepare; the event waits for `flush`."""
+        """Prepare a command; the event waits for `flush`."""
         prepared = self.admission.prepare(command, _NOW)
         if prepared.event is not None:
             self._group.append(prepared.event)
         return prepared.acknowledgement
 
     def flush(self, acknowledge: Any = lambda: None) -> None:
-        """Store what waits, acknowledge it, apply it."""
+        """Store, acknowledge and apply the waiting events."""
         log(self.store, self._group, acknowledge)
         if self._group:
             self.engine.apply(self._group)
@@ -219,7 +219,7 @@ class _Life:
         return done.query_id
 
     def push(self, producer: int, epoch: int, number: int) -> None:
-        """A batch; it is acknowledged with `flush`."""
+        """Send a batch; it is acknowledged with `flush`."""
         rows = batch_rows(producer, epoch, number)
         table = pa.table(dict(zip(("k", "e", "n", "part"), map(list, zip(*rows, strict=True)), strict=True)))
         done = self.send(Push("s", table, f"p{producer}", epoch, number))
@@ -227,11 +227,11 @@ class _Life:
         assert done.accepted == len(rows), f"{done.accepted} of {len(rows)} rows were taken"
 
     def zombie(self, producer: int, epoch: int, number: int) -> None:
-        """What an instance of an older epoch sends; it ought to be refused."""
+        """Send a batch of an older epoch; it ought to be refused."""
         self._tolerate(producer, epoch, number)
 
     def skip(self, producer: int, epoch: int, number: int) -> None:
-        """A number that leaves a gap; it ought to be refused."""
+        """Send a number that leaves a gap; it ought to be refused."""
         self._tolerate(producer, epoch, number)
 
     def _tolerate(self, producer: int, epoch: int, number: int) -> None:
@@ -242,7 +242,7 @@ class _Life:
         self.flush()
 
     def maintain(self) -> None:
-        """Store chunks, and whatever else is due."""
+        """Store chunks, and do all other maintenance that is due."""
         while (task := self.engine.maintenance()) is not None:
             self.engine.install(task.compute())
             self.stored += task.name == "store"

@@ -23,7 +23,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What CREATE STREAM says; times in seconds. `time_column` None: system time."""
+    """The declaration of CREATE STREAM; times in seconds. `time_column` None: system time."""
 
     name: str
     schema: Schema
@@ -192,7 +192,7 @@ class ModelStream:
         return found
 
     def inside(self, window: Window, found: Range, clock: int) -> tuple[int | None, int | None, int]:
-        """How many late, far and waiting tuples lie in a window: between its times, or those of its rows."""
+        """The numbers of late, far and waiting tuples in a window: between its times, or those of its rows."""
         times = [entry[0] for entry in self.released()]
         waiting = [entry[0] for entry in self.accepted if self.watermark is None or entry[0] > self.watermark]
         begin, end, rows = found.begin, found.end, times[found.first : found.stop]

@@ -172,7 +172,9 @@ _EXACT = (
     " WHEN {1} < -9223372036854775808.0::DOUBLE THEN 1 WHEN {0} < floor({1})::BIGINT THEN -1"
     " WHEN {0} > floor({1})::BIGINT THEN 1 WHEN {1} > floor({1}) THEN -1 ELSE 0 END"
 )
-"""Whether a BIGINT is below, at or above a DOUBLE. DuckDB itself would compare them as DOUBLEs, and lose digits."""
+"""SQL that tells whether a BIGINT is below, at or above a DOUBLE. DuckDB itself would compare them as DOUBLEs, and lose
+digits.
+"""
 _PARTNERS: dict[Kind, tuple[DataType, ...]] = {
     Kind.BIGINT: (DOUBLE, decimal(18, 4), decimal(5, 2)),
     Kind.DOUBLE: (BIGINT, decimal(5, 2), decimal(18, 4)),

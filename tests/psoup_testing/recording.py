@@ -1,4 +1,4 @@
-"""A history played on the product alone: what it said to each action, and the events it made of them.
+"""A history played on the product alone: its answer to each action, and its events.
 
     Player(history).said      one entry an action: rows and completeness, IDs, or the name of an error
     Player(history).psoup     an embedded engine that keeps its events, for `replayed`

@@ -147,7 +147,7 @@ class Sequencer(StageThread):
         self._refuse([submission])
 
     def wait_for_work(self) -> bool:
-        """As for every stage; finishing also waits for the submissions that the binder has."""
+        """Sleep until there is work; finishing also waits for the submissions that the binder has."""
         with self.condition:
             while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
                 self.condition.wait()

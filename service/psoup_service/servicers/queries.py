@@ -176,7 +176,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         return queries_pb2.UnregisterResponse(sequence=done.sequence)
 
     async def Explain(self, request: queries_pb2.ExplainRequest, context: Context) -> queries_pb2.ExplainResponse:
-        """How the query is kept."""
+        """Explain how the query is kept."""
         backend, tenant = self._backend, self._backend.tenant(context)
         query_id = backend.ids.read_query(request.query_id)
         await backend.reflecting(request.min_sequence)

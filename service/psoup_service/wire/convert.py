@@ -132,7 +132,7 @@ def query(record: QueryRecord, ids: Ids) -> queries_pb2.Query:
 
 
 def completeness(contents: Completeness) -> types_pb2.Completeness:
-    """What an answer contains."""
+    """The facts on what an answer contains."""
     (source,) = contents.sources
     return types_pb2.Completeness(
         sequence=contents.sequence,

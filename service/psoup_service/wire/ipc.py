@@ -135,7 +135,7 @@ def _explained() -> Iterator[None]:
     except FAILURES as problem:
         why = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
         raise InvalidBatch(
-            f"arrow_ipc is no Arrow IPC stream: {why}; send a schema message, then record batches",
+            f"arrow_ipc is not an Arrow IPC stream: {why}; send a schema message, then record batches",
             reason="NOT_ARROW",
         ) from problem
 

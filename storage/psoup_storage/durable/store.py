@@ -138,7 +138,7 @@ class DurableStore:
 
     @property
     def archive_reads(self) -> int:
-        """How often columns of archived chunks were read from files, since the start."""
+        """The number of columns of archived chunks that were read from files since the start."""
         return self._chunks.cache.reads
 
     def check_room(self, size: int) -> None:

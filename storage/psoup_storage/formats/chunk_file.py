@@ -91,7 +91,7 @@ def _range(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
 
 
 def changed(content: bytes, size: int, checksum: int) -> str | None:
-    """How bytes differ from the `size` bytes of this CRC-32 that were written; None if they do not."""
+    """The difference between bytes and the `size` bytes of this CRC-32 that were written, in words; None if equal."""
     if len(content) != size:
         return f"it has {counted(len(content), 'byte')}, and {size:,} were written"
     if zlib.crc32(content) != checksum:

@@ -44,7 +44,7 @@ class TakenCover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredCover:
-    """One cover: its folder, and its queries, int64[r, 2]."""
+    """A stored cover: its folder, and its queries, int64[r, 2]."""
 
     path: Path
     ranges: Array

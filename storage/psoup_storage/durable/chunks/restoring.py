@@ -104,7 +104,7 @@ class Restoring:
         return _Begun(created, loads, replace(facts, archive=entries, reached=reached))
 
     def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
-        """How many of the stored chunks of an archived stream stay on disk."""
+        """The number of stored chunks of an archived stream that stay on disk."""
         retention, last = spec.retention, rows[-1]
         for count, row in reversed(list(enumerate(rows, 1))):
             age = last.last_time - row.last_time

@@ -92,7 +92,7 @@ def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:
 
 
 def _split(columns: Columns, facts: dict[str, Any]) -> tuple[Columns, TagColumns | None]:
-    """What was bound, and the tags behind it."""
+    """The bound queries, and their tags."""
     if "labels" not in facts:
         return columns, None
     names, keyed = facts["labels"], int(facts["keyed"])
@@ -102,7 +102,7 @@ def _split(columns: Columns, facts: dict[str, Any]) -> tuple[Columns, TagColumns
 
 
 def write_gone(sequence: int, gone: Array) -> bytes:
-    """Which queries (bool[count]) of the block `sequence` are gone."""
+    """The bytes that say which queries (bool[count]) of the block `sequence` are gone."""
     bits = np.packbits(gone).tobytes()
     return _CHECKSUM.pack(zlib.crc32(bits, sequence & 0xFFFFFFFF)) + bits
 

@@ -84,7 +84,7 @@ def forget_stored(
 
 
 def _slice_rows(connection: apsw.Connection, facts: dict[str, int]) -> int:
-    """How many rows are forgotten at once, by the size of the first of them."""
+    """The number of rows to forget at once, by the size of the first of them."""
     first_size = (
         "SELECT length(tuples) FROM log WHERE stream = :stream AND last_time >= :start AND last_time < :time"
         " AND length(tuples) IS NOT NULL LIMIT 1"

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     DAMAGE = "damage"
     """Something acknowledged is lost or not as it was written."""
@@ -39,7 +39,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
-    """What this examination set aside, so that no answer has it any more."""
+    """The tuples and queries that this examination set aside, so that no answer has them any more."""
 
     @property
     def well(self) -> bool:
