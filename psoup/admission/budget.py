@@ -41,7 +41,7 @@ ROW_INTERVAL_BYTES = 64
 """Bytes of such an interval in a block, whose intervals are columns of the index."""
 
 TAG_BYTES = 64
-"""What a key takes beside its text, and a label: the runs that find it."""
+"""Bytes of a key beside its text, and of a label: the runs that find it."""
 
 STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
 """Bytes of a stream without a tuple, and of each of its columns: buffers of the open chunk, its index of queries."""

@@ -197,19 +197,19 @@ def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What a push of some rows would take. `rows`, `late`, `ahead`: the numbers of those that it would take, and of
+    """The rows that a push would take. `rows`, `late`, `ahead`: the numbers of those that it would take, and of
     those that it would not, int64, ascending."""
 
     columns: tuple[Column, ...]
     times: Array
-    """Those of all rows."""
+    """The times of all rows."""
     batch: Batch
     rows: Array
     late: Array
     ahead: Array
 
     def refused_for(self) -> str:
-        """What a push would refuse the only row for; empty if it would take it."""
+        """The reason why a push would refuse the only row; empty if it would take it."""
         if len(self.late):
             return "it is too late: its time is below the watermark"
         return "it is too far ahead of the clock" if len(self.ahead) else ""
@@ -223,7 +223,7 @@ def offered(
     config: EngineConfig,
     now: int,
 ) -> Offered:
-    """What a push would take of `table` at clock time `now`; raises as it does, and changes nothing. O(bytes)."""
+    """Find the rows of `table` that a push would take at clock time `now`; raises as a push does. O(bytes)."""
     columns = read_columns(spec, table, config)
     rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
     if not spec.event_time:

@@ -45,7 +45,7 @@ class Owners:
         return None if stream_id == _NO_STREAM else stream_id
 
     def stand(self, query_ids: Array) -> Array:
-        """Which of some queries stand: bool[n]. O(n), in pages."""
+        """Whether each of some queries stands: bool[n]. O(n), in pages."""
         standing: Array = np.zeros(len(query_ids), np.bool_)
         numbers = query_ids // self._page
         for number in np.unique(numbers).tolist():

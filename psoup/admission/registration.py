@@ -36,7 +36,7 @@ class EventPlace(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What stands, as of the last event: the queries, their keys and labels, the memory."""
+    """The state as of the last event: the standing queries, their keys and labels, the memory."""
 
     owners: Owners
     tags: KnownTags

@@ -1,4 +1,4 @@
-"""Which queries matched a tuple, for one tuple or for many: percolation, with the answers kept.
+"""The queries that matched a tuple, for one tuple or for many: percolation, with the answers kept.
 
     tuple IDs ── by chunk ──> covered clauses: one pass over the Results Structure      (psoup.results.by_tuple)
                          └──> the others: an index of them, joined with just these tuples
@@ -84,7 +84,7 @@ def matches_each(
     limit: int = 1_000,
     budget: ReadBudget = UNBOUNDED,
 ) -> Iterator[list[int]]:
-    """As `matches_many`, tuple by tuple, for callers that may have enough before the last one."""
+    """Yield what `matches_many` returns, tuple by tuple, for callers that may stop before the last tuple."""
     view = snapshot.stream(stream, tenant)
     _check_there(view, stream, tuple_ids, now)
     reader, start = _Reader(snapshot, view, budget), 0

@@ -104,7 +104,7 @@ class Answer:
             yield read(part.gathered(), self.schema) if isinstance(part, Message) else part
 
     def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
-        """As `batches`; rows without anything to compute come as messages, gathered when these are asked to.
+        """Yield the rows as `batches` does; rows without anything to compute come as messages, gathered on demand.
 
         A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
         """

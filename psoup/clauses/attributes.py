@@ -71,7 +71,7 @@ class Attributes(Mapping[int, Expr]):
 
 @dataclass(slots=True)
 class Seen:
-    """Of one attribute: tuples that came while it could wait, those that it was evaluated for, and the pieces until it
+    """Counts of one attribute: tuples that came while it could wait, those it was evaluated for, and pieces until it
     may wait again."""
 
     tuples: int = 0
@@ -97,16 +97,16 @@ class Waits:
         return False
 
     def pause(self, attribute: int, pieces: int) -> None:
-        """Most tuples needed it."""
+        """Let the attribute not wait for some pieces, as most tuples needed it."""
         self.seen.setdefault(attribute, Seen()).pause = pieces
 
     def count(self, attribute: int, tuples: int, evaluated: int) -> None:
-        """It was evaluated for some of the tuples of a piece."""
+        """Count an evaluation for some of the tuples of a piece."""
         seen = self.seen.setdefault(attribute, Seen())
         seen.tuples += tuples
         seen.evaluated += evaluated
 
     def forget(self, known: Collection[int]) -> None:
-        """Only those in `known` are there any more."""
+        """Forget all attributes but those in `known`."""
         for attribute in [a for a in self.seen if a not in known]:
             del self.seen[attribute]

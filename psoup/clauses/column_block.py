@@ -149,5 +149,5 @@ def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _
 
 
 def _cuts(parts: list[pa.Array]) -> list[int]:
-    """Where one part ends and the next begins."""
+    """The places where one part ends and the next begins."""
     return np.cumsum([len(part) for part in parts])[:-1].tolist()

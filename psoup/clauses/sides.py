@@ -37,7 +37,7 @@ class Side:
     barred: Collection[int] = ()
     """Attributes that must not be computed."""
     waits: Waits = field(default_factory=Waits)
-    """Which attributes were evaluated for few of the tuples."""
+    """The attributes that were evaluated for few of the tuples."""
 
 
 class Subset:
@@ -99,7 +99,7 @@ class IndexView:
         self._attributes, self._barred = attributes.share(), frozenset(attributes.barred)
 
     def subset(self, scratch: Scratch) -> Subset:
-        """The clauses for one user, who lends the scratch. A byte is copied for each."""
+        """The clauses for one user, which lends the scratch. A byte is copied for each."""
         parts = [part.part() for part in self._parts]
         return Subset(parts, self._attributes, self._config, scratch, self._barred)
 

@@ -49,7 +49,7 @@ class ChunkView:
     narrow: dict[int, Narrow] = field(default_factory=dict, compare=False, repr=False)
     """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
     places: list[Places] = field(default_factory=list, compare=False, repr=False)
-    """What `addresses` has made, the newest last; none is dropped, as a reader may be using it."""
+    """Arrays that `addresses` has made, the newest last; none is dropped, as a reader may be using it."""
 
     in_memory = True
 

@@ -48,7 +48,7 @@ class Narrow:
     first: int
 
     def span(self, interval: Interval) -> KeySpan:
-        """Where the keys of an interval lie among the codes. O(1)."""
+        """The span of the keys of an interval among the codes. O(1)."""
         low = self.least if interval.low is None else max(int(interval.low), self.least)
         high = self.greatest if interval.high is None else min(int(interval.high) - 1, self.greatest)
         if low > high:

@@ -161,7 +161,7 @@ def unknown(expr: Expr, rows: int) -> Values:
 def taken(
     expr: Expr, columns: Sequence[Column], ids: Array, times: Array, rows: Array
 ) -> tuple[list[Column], Array, Array]:
-    """What `expr` reads of the tuples `rows` (int64[k]): their columns, IDs and times, copied."""
+    """The columns, IDs and times of the tuples `rows` (int64[k]) that `expr` reads, copied."""
     read = attributes_of(expr)
     some = [columns[k].take(rows) if k in read else _UNREAD for k in range(max(read, default=-1) + 1)]
     return some, ids[rows], times[rows] if TIME_INDEX in read else times[:0]

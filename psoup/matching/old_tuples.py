@@ -3,7 +3,7 @@
     few clauses   one after the other, each over the whole chunk         `psoup.matching.scan`
     many          an index over them, and the chunk in pieces, as on arrival
 
-The open chunk is covered so when clauses are registered, closed ones by maintenance. The caller remembers what has been
+The open chunk is covered like this when clauses are registered, closed ones by maintenance. The caller notes what was
 covered, and what raised: see `psoup.expressions.guarded`.
 """
 

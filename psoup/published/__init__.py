@@ -1,1 +1,1 @@
-"""What the writer publishes and readers read: immutable values, and nothing that evaluates."""
+"""Immutable values that the writer publishes and readers read; nothing here evaluates."""

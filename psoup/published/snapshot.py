@@ -1,4 +1,4 @@
-"""What the engine publishes: one immutable root from which every answer is computed.
+"""The snapshot that the engine publishes: one immutable root from which every answer is computed.
 
     Snapshot ─ streams {(tenant, name): StreamView} ─ chunks: ChunkView + ChunkResults
              ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
@@ -79,9 +79,9 @@ class StreamView:
     index: QuerySteM
     """The writer's index: readers ask it for figures only, which may be newer than the snapshot (`costs`, `bill`)."""
     clauses: IndexView
-    """Those that are in the index, as of the snapshot."""
+    """The clauses in the index, as of the snapshot."""
     room: MatchRoom
-    """What readers that match rows leave for the next of them."""
+    """Memory that readers who match rows leave for the next reader."""
     outside: Outside = NONE_OUT
     """Clauses that are not in the index, and why."""
 

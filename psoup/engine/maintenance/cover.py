@@ -140,7 +140,7 @@ def _task(
 
 
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:
-    """What to evaluate over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and the IDs
+    """The work over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and the IDs
     of those below it that stay out."""
     out, most = state.clauses.quarantine, state.config.shape.cover_at_once
     ids, slots = state.clauses.table.since(seen.covered_before, most + 1 + len(seen.late) + len(out))

@@ -78,7 +78,7 @@ class StreamClauses:
         """Expressions that are out, before the clause that reads them is placed."""
         self._subset: tuple[Array, Subset] | None = None
 
-    # Who they are ----------------------------------------------------------------------------------------
+    # Names and slots ---------------------------------------------------------------------------------------
 
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
         """The slots of clauses by their names (int64[n]), and the rows of new clauses, to be admitted (int64[m]).

@@ -48,14 +48,14 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
     """The difference that decides `left operator right`, or None where there is none."""
     if left.type.kind not in _EXACT or left.type.kind is not right.type.kind or left.type.scale != right.type.scale:
         return None
-    one, two = _side(left), _side(right)
-    if one.base.type.scale != two.base.type.scale or abs(two.shift - one.shift) >= _FAR:
+    first, second = _side(left), _side(right)
+    if first.base.type.scale != second.base.type.scale or abs(second.shift - first.shift) >= _FAR:
         return None
-    guards = tuple((side.base, side.kept) for side in (one, two) if side.kept != EVERYTHING)
-    if expr_text(one.base) > expr_text(two.base):
-        one, two, operator = two, one, FLIPPED[operator]
-    attribute = resolve("difference", [one.base, two.base])
-    return Difference(operator, attribute, Literal(BIGINT, two.shift - one.shift), guards)
+    guards = tuple((side.base, side.kept) for side in (first, second) if side.kept != EVERYTHING)
+    if expr_text(first.base) > expr_text(second.base):
+        first, second, operator = second, first, FLIPPED[operator]
+    attribute = resolve("difference", [first.base, second.base])
+    return Difference(operator, attribute, Literal(BIGINT, second.shift - first.shift), guards)
 
 
 def _side(expr: Expr) -> _Summand:

@@ -152,13 +152,13 @@ def intersection(left: Sequence[Interval], right: Sequence[Interval]) -> Interva
     common: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):
-        one, two = left[i], right[j]
-        low = one.low if two.low is None or (one.low is not None and one.low > two.low) else two.low  # type: ignore[operator]
-        one_ends = two.high is None or (one.high is not None and one.high < two.high)  # type: ignore[operator]
-        high = one.high if one_ends else two.high
+        a, b = left[i], right[j]
+        low = a.low if b.low is None or (a.low is not None and a.low > b.low) else b.low  # type: ignore[operator]
+        a_ends = b.high is None or (a.high is not None and a.high < b.high)  # type: ignore[operator]
+        high = a.high if a_ends else b.high
         if low is None or high is None or low < high:  # type: ignore[operator]
             common.append(Interval(low, high))
-        if one_ends:
+        if a_ends:
             i += 1
         else:
             j += 1
