@@ -76,17 +76,17 @@ class Metrics:
             timed = self._timed[method] = self._seconds.labels(method)
         timed.observe(seconds)
 
-    def pushed(self, done: PushAcknowledgement, size: int) -> None:
+    def pushed(self, push: PushAcknowledgement, size: int) -> None:
         """Count a batch; a duplicate was counted when it was taken."""
-        if done.duplicate:
+        if push.duplicate:
             return
         self._batches.inc()
-        self._tuples.inc(done.accepted)
+        self._tuples.inc(push.accepted)
         self._bytes.inc(size)
-        if done.late:
-            self._late.inc(done.late)
-        if done.ahead:
-            self._ahead.inc(done.ahead)
+        if push.late:
+            self._late.inc(push.late)
+        if push.ahead:
+            self._ahead.inc(push.ahead)
 
     def loop_lag(self, seconds: float) -> None:
         """Count how late a timer of the event loop was."""

@@ -60,21 +60,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CommitGroup:
-    """Commands that were prepared together: answers, events to log with their room, and room to give back (`done`).
+    """Commands that were prepared together: answers, events to log with their room, and room of those without an event.
 
     `large`: it has a large push, or no command at all but a `pause` for another thread or for the store to settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     events: list[tuple[Event, int]] = field(default_factory=list)
-    done: int = 0
+    without_event: int = 0
     large: bool = False
     pause: Pause | None = None
 
     @property
     def size(self) -> int:
         """Room of all commands of the group, in bytes."""
-        return self.done + sum(size for _, size in self.events)
+        return self.without_event + sum(size for _, size in self.events)
 
 
 class Committer(StageThread):
@@ -202,7 +202,7 @@ class Committer(StageThread):
             return
         self.groups += 1
         self.events += len(events)
-        self._room.leave(sum(len(group.outcomes) for group in taken), sum(group.done for group in taken))
+        self._room.leave(sum(len(group.outcomes) for group in taken), sum(group.without_event for group in taken))
         deliver([outcome for group in taken for outcome in group.outcomes])
         self._writer.put([entry for group in taken for entry in group.events])
 

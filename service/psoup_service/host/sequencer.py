@@ -263,7 +263,7 @@ class Sequencer(StageThread):
         group.outcomes.append((submission.answer, prepared.acknowledgement))
         group.large |= is_large(submission)
         if prepared.event is None:
-            group.done += submission.size
+            group.without_event += submission.size
         else:
             group.events.append((prepared.event, submission.size))
 

@@ -41,16 +41,16 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             view, table = snapshot.stream(request.stream, tenant), decoded.table
             offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, backend.now())
             first = after if 0 in offer.rows[:1] else -1  # the row may be late by now
-            found = match(
+            matched = match(
                 snapshot, request.stream, offer.batch, tenant=tenant, after=first, most=most, budget=budget
             ).among(offer.rows, table.num_rows)
             return matching_pb2.MatchResponse(
-                arrow_ipc=_pairs(found),
+                arrow_ipc=_pairs(matched),
                 query_id_prefix=backend.ids.query_prefix,
-                rows=found.done,
-                after_query_id="" if found.more is None else backend.ids.query(found.more),
-                late=int(np.searchsorted(offer.late, found.done)),
-                ahead=int(np.searchsorted(offer.ahead, found.done)),
+                rows=matched.done,
+                after_query_id="" if matched.more is None else backend.ids.query(matched.more),
+                late=int(np.searchsorted(offer.late, matched.done)),
+                ahead=int(np.searchsorted(offer.ahead, matched.done)),
                 sequence=snapshot.sequence,
             )
 
@@ -76,8 +76,8 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             if decoded is not None:
                 view = snapshot.by_id[snapshot.query(query_id, tenant).stream_id]
                 of = _row(view, decoded.table, snapshot, backend.now())
-            found = why(snapshot, query_id, of, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
-            return matching_pb2.WhyResponse(steps=map(_step, found.steps), sequence=snapshot.sequence)
+            explanation = why(snapshot, query_id, of, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
+            return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
 
         try:
             with naming(request.query_id):
@@ -101,11 +101,11 @@ def _step(step: Step) -> matching_pb2.WhyStep:
     return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values)
 
 
-def _pairs(found: Matched) -> bytes:
+def _pairs(matched: Matched) -> bytes:
     """Rows and queries as an Arrow IPC stream."""
-    sizes = np.diff(found.ends)
+    sizes = np.diff(matched.ends)
     rows = np.repeat(np.arange(len(sizes)), sizes)
-    batch = pa.record_batch([pa.array(rows, pa.int64()), pa.array(found.queries, pa.int64())], ["row", "query"])
+    batch = pa.record_batch([pa.array(rows, pa.int64()), pa.array(matched.queries, pa.int64())], ["row", "query"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

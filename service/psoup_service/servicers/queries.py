@@ -61,13 +61,15 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             command, place = await self._block(request, [request.statement], context, check_one)
             command = replace(command, tags=TagColumns.of(tag))
         with naming_requests(backend.ids):
-            done, _ = await backend.change(command, place, context.peer())
-        assert isinstance(done, QueryAcknowledgement | QueriesAcknowledgement)
-        query_id = done.query_id if isinstance(done, QueryAcknowledgement) else done.first_id
+            acknowledgement, _ = await backend.change(command, place, context.peer())
+        assert isinstance(acknowledgement, QueryAcknowledgement | QueriesAcknowledgement)
+        query_id = (
+            acknowledgement.query_id if isinstance(acknowledgement, QueryAcknowledgement) else acknowledgement.first_id
+        )
         return queries_pb2.RegisterResponse(
             query=await self._query(backend.ids.query(query_id), query_id, tenant),
-            sequence=done.sequence,
-            duplicate=done.duplicate,
+            sequence=acknowledgement.sequence,
+            duplicate=acknowledgement.duplicate,
         )
 
     async def RegisterMany(
@@ -81,14 +83,19 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         )
         command = replace(command, key=request.key_column, labels=tuple(request.label_columns))
         with naming_requests(backend.ids):
-            done, _ = await backend.change(command, place, context.peer())
-        assert isinstance(done, QueriesAcknowledgement)
+            acknowledgement, _ = await backend.change(command, place, context.peer())
+        assert isinstance(acknowledgement, QueriesAcknowledgement)
 
         def reply(_: Snapshot) -> queries_pb2.RegisterManyResponse:
-            ids = [backend.ids.query(query_id) for query_id in range(done.first_id, done.first_id + done.count)]
-            return queries_pb2.RegisterManyResponse(query_ids=ids, sequence=done.sequence, duplicate=done.duplicate)
+            ids = [
+                backend.ids.query(query_id)
+                for query_id in range(acknowledgement.first_id, acknowledgement.first_id + acknowledgement.count)
+            ]
+            return queries_pb2.RegisterManyResponse(
+                query_ids=ids, sequence=acknowledgement.sequence, duplicate=acknowledgement.duplicate
+            )
 
-        return await backend.made(done.count, reply)
+        return await backend.made(acknowledgement.count, reply)
 
     async def _block(
         self,
@@ -168,12 +175,12 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         try:
             with naming(request.query_id):
                 query_id = backend.ids.read_query(request.query_id)
-                done, _ = await backend.change(Unregister(query_id, backend.tenant(context)))
+                acknowledgement, _ = await backend.change(Unregister(query_id, backend.tenant(context)))
         except NotFound:
             if not request.allow_missing:
                 raise
             return queries_pb2.UnregisterResponse()
-        return queries_pb2.UnregisterResponse(sequence=done.sequence)
+        return queries_pb2.UnregisterResponse(sequence=acknowledgement.sequence)
 
     async def Explain(self, request: queries_pb2.ExplainRequest, context: Context) -> queries_pb2.ExplainResponse:
         """Explain how the query is kept."""
