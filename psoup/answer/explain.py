@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
@@ -13,12 +13,13 @@ from psoup.answer.costs import QueryCost, query_cost
 from psoup.answer.coverage import Span, form_of, spans
 from psoup.answer.matches import ChunkMatches, chunk_matches, search_of
 from psoup.answer.window import instant, reach
+from psoup.clauses.describe import evaluations
 from psoup.clauses.quarantine import Reason
 from psoup.columns import key_float
 from psoup.config import TextLimits
 from psoup.data.windows import WindowRange
 from psoup.expressions.render import render
-from psoup.expressions.tree import AttributeRef
+from psoup.expressions.tree import AttributeRef, Expr
 from psoup.matching.search import Search
 from psoup.model import SECOND, DataType, Kind, WindowClause, time_text
 from psoup.plan.canonical import describe_window
@@ -35,12 +36,15 @@ from psoup.wording import counted, verb
 class FactorExplanation:
     """One boolean factor. `kind`: `interval`, `union` (several intervals or attributes), `opaque` or `never`.
 
-    `derived`: expressions that are evaluated once for all queries and indexed like columns.
+    `derived`: expressions that are evaluated once for all queries and indexed like columns. `evaluated`: for each of
+    them the new tuples that came since it is in use, and those for which it was evaluated: for the others another
+    factor of each query had decided.
     """
 
     text: str
     kind: str
     derived: tuple[str, ...]
+    evaluated: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,9 @@ class Explanation:
         ]
         for number, factor in enumerate(self.factors, 1):
             lines.append(f"  factor {number} [{factor.kind}] {factor.text}")
-            lines.extend(f"           derived attribute: {text}" for text in factor.derived)
+            for text, (seen, evaluated) in zip(factor.derived, factor.evaluated, strict=True):
+                counts = f", evaluated for {evaluated:,} of {counted(seen, 'new tuple')}" if seen else ""
+                lines.append(f"           derived attribute: {text}{counts}")
         lines += self._plan_lines()
         least = "" if self.counted and not self.outside else "at least "
         lines.append(
@@ -208,7 +214,7 @@ def explain(snapshot: Snapshot, query_id: int, *, tenant: str, now: int, budget:
         window_kind=window.kind,
         begin=begin,
         end=end,
-        factors=tuple(_factor(factor) for factor in record.query.factors),
+        factors=_factors(record.query.factors, view, clause),
         tuples_in_window=extent.high - extent.low,
         matches_in_window=sum(len(part.offsets) for part in parts),
         chunks=len(view.chunks),
@@ -291,10 +297,16 @@ def _ends(window: WindowClause, view: StreamView, extent: WindowRange) -> tuple[
     return begin, end
 
 
-def _factor(factor: Factor) -> FactorExplanation:
+def _factors(factors: Sequence[Factor], view: StreamView, clause: ClauseRecord) -> tuple[FactorExplanation, ...]:
+    index = view.index
+    evaluated = evaluations(index.attributes, clause.attributes, index.waits, index.plans())
+    return tuple(_factor(factor, evaluated) for factor in factors)
+
+
+def _factor(factor: Factor, evaluated: Mapping[Expr, tuple[int, int]]) -> FactorExplanation:
     terms = factor.terms
     text = " OR ".join(_term(term) for term in terms) or "FALSE"
-    derived = tuple(render(t.attribute) for t in terms if not isinstance(t.attribute, AttributeRef))
+    computed = [t.attribute for t in terms if not isinstance(t.attribute, AttributeRef)]
     if not terms:
         kind = "never"
     elif len(terms) == 1 and _opaque(terms[0]):
@@ -303,7 +315,8 @@ def _factor(factor: Factor) -> FactorExplanation:
         kind = "interval"
     else:
         kind = "union"
-    return FactorExplanation(text, kind, derived)
+    counts = tuple(evaluated.get(expr, (0, 0)) for expr in computed)
+    return FactorExplanation(text, kind, tuple(map(render, computed)), counts)
 
 
 def _opaque(term: Term) -> bool:

@@ -71,8 +71,7 @@ class Attributes(Mapping[int, Expr]):
 
 @dataclass(slots=True)
 class Seen:
-    """Counts of one attribute: tuples that came while it could wait, those it was evaluated for, and pieces until it
-    may wait again."""
+    """Counts of an attribute: tuples that came, those it was evaluated for, and pieces until it may wait again."""
 
     tuples: int = 0
     evaluated: int = 0
@@ -80,7 +79,8 @@ class Seen:
 
 
 class Waits:
-    """Attributes that are evaluated only for tuples that pass other factors (`psoup.matching.survivors`), by ID.
+    """What is computed, by attribute ID, and for how many tuples: some wait for other factors
+    (`psoup.matching.survivors`).
 
     Counts are of this life of the process, and the writer's.
     """

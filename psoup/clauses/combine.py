@@ -8,7 +8,7 @@ Pure functions of immutable arrays: any thread may run them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,9 +144,12 @@ class MergeTask:
     sources: tuple[Part, ...]
     alive: tuple[Array, ...]
     layout: Layout
+    prepare: Callable[[Part], object] = id
+    """Makes what the merged part needs besides."""
 
     def compute(self) -> MergeResult:
         """Merge the parts. O(clauses of the sources)."""
-        live_clauses = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
-        index = combine(live_clauses, self.layout)
-        return MergeResult(self.sources, self.alive, Part.of(index))
+        kept = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
+        merged = Part.of(combine(kept, self.layout))
+        self.prepare(merged)
+        return MergeResult(self.sources, self.alive, merged)

@@ -100,6 +100,11 @@ class ClauseCosts:
         """Count the work that a plan asks for. O(clauses in it)."""
         tally_work(clauses, walked, room, index.slots, tuples, self._by_slot[0], self._by_slot[1])
 
+    def looked(self, slots: Array) -> None:
+        """Count a tuple looked at for each of these slots, as often as they are there. O(slots)."""
+        counted = np.bincount(slots)
+        self._by_slot[0, : len(counted)] += counted
+
     def reached(self, part: Part, cells: Array) -> None:
         """Count the cells whose lists are tested. O(cells reached)."""
         if part.hits is None:

@@ -135,6 +135,10 @@ class Delta:
         twin._attributes, twin._low, twin._high = self._attributes, self._low, self._high
         return twin
 
+    def known(self) -> Part | None:
+        """The clauses as an index, if they have been made into one; any thread may ask."""
+        return self._part
+
     def slots(self) -> list[int]:
         """The slots of the clauses, in no order."""
         return list(self._where)

@@ -5,13 +5,15 @@ Codes and rows never leave the index; order keys and the text of attributes do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from psoup.clauses.attributes import Waits
 from psoup.clauses.predicate_index import PredicateIndex
+from psoup.clauses.searched import Searched
 from psoup.columns import Array
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.invariants import ensure
@@ -124,3 +126,21 @@ def _interval_columns(index: PredicateIndex, attributes: Mapping[int, Expr], mor
 def _reaches_null(index: PredicateIndex) -> Array:
     sizes = np.array([len(bounds) for bounds in index.bounds], np.int64)
     return index.iv_hi - index.base[index.iv_attr] == sizes[index.iv_attr] + 2
+
+
+def evaluations(
+    attributes: Mapping[int, Expr], wanted: Iterable[int], waits: Waits, plans: Sequence[Searched]
+) -> dict[Expr, tuple[int, int]]:
+    """Of what is computed for attributes: the new tuples since then, and those that it was evaluated for.
+
+    Of a pattern that is searched for: since its part of the Query SteM was made. Any thread may ask.
+    """
+    counts = dict[Expr, tuple[int, int]]()
+    for attribute in wanted:
+        pairs = [plan.evaluations(attribute) for plan in plans]
+        if (seen := waits.seen.get(attribute)) is not None:
+            pairs.append((seen.tuples, seen.evaluated))
+        expr, tuples = attributes.get(attribute), max((own for own, _ in pairs), default=0)
+        if expr is not None and tuples:
+            counts[expr] = tuples, min(tuples, sum(evaluated for _, evaluated in pairs))
+    return counts

@@ -29,6 +29,7 @@ from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
 
 if TYPE_CHECKING:
+    from psoup.clauses.searched import Searched
     from psoup.clauses.stripped import Stripped
 
 EXTRA_ROWS = 4
@@ -164,6 +165,20 @@ class Part:
     """For which attributes, bool[A], and what was made of the clauses that read them; see `psoup.clauses.stripped`."""
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
+    searched: Searched | None = None
+    """What finds the texts that its clauses look for; see `psoup.clauses.searched`."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index and of what was made of it."""
+        made = 0 if self.stripped is None else self.stripped[1].part.index.nbytes
+        return (
+            self.index.nbytes
+            + self.alive.nbytes
+            + 4 * len(self.deaths)
+            + made
+            + (0 if self.searched is None else self.searched.nbytes)
+        )
 
     @classmethod
     def of(cls, index: PredicateIndex) -> Part:
@@ -227,6 +242,8 @@ class PartView:
         if self.seen.stripped is not None:
             waiting, stripped = self.seen.stripped
             part.stripped = waiting, stripped.of(part)
+        if self.seen.searched is not None:
+            part.searched = self.seen.searched.twin(part)
         return part
 
 

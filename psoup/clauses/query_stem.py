@@ -23,13 +23,14 @@ from psoup.clauses.bounds import distinct
 from psoup.clauses.column_block import column_part
 from psoup.clauses.combine import MergeResult, MergeTask, combine
 from psoup.clauses.costs import ClauseCosts
-from psoup.clauses.delta import Delta
+from psoup.clauses.delta import Delta, RecentView
 from psoup.clauses.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.posting_lists import STANDARD, Layout
 from psoup.clauses.predicate_index import Part, PartView
 from psoup.clauses.scratch import Scratch
-from psoup.clauses.sides import IndexView, Side, Subset, factors_at
+from psoup.clauses.searched import LAYOUT, Routes, Searched
+from psoup.clauses.sides import IndexView, Side, Subset, factors_at, with_plans
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure
@@ -41,20 +42,27 @@ from psoup.plan.standing import ClauseColumns
 class QuerySteM:
     """The clauses of one stream. All methods are the writer's; `merge_task` and `subset` give values for any thread."""
 
-    def __init__(self, schema: Schema, config: EngineConfig, layout: Layout = STANDARD) -> None:
+    def __init__(
+        self, schema: Schema, config: EngineConfig, layout: Layout = STANDARD, within: QuerySteM | None = None
+    ) -> None:
         self.schema = schema
-        self._layout = layout
+        self._layout, self._within = layout, within
         self._config = config
         self._parts: list[Part] = []
         self._delta = Delta(self._layout)
-        self.attributes = Attributes()
+        self.attributes: Attributes = Attributes() if within is None else within.attributes
         self.waits = Waits()
         self._scratch = Scratch()
         self.costs = ClauseCosts(self._parts)
         self._view: IndexView | None = None  # as the clauses are now
+        self._routes = Routes()
+        self.texts = QuerySteM(schema, config, LAYOUT, self) if within is None else None
+        """The clauses that look for a text in a column."""
 
     def __len__(self) -> int:
-        return sum(part.live for part in self._parts) + len(self._delta)
+        return (
+            sum(part.live for part in self._parts) + len(self._delta) + (0 if self.texts is None else len(self.texts))
+        )
 
     # Clauses ---------------------------------------------------------------------------------------------
 
@@ -65,8 +73,11 @@ class QuerySteM:
         """
         if slot in self._delta or any(part.find(slot) >= 0 for part in self._parts):
             raise corrupt(self, f"slot {slot} holds a clause already; remove it first")
-        resolved = [(factor, [self.attributes.id_of(term.attribute) for term in factor.terms]) for factor in factors]
         self._view = None
+        if self.texts is not None and self._routes.takes(factors):
+            self.costs.begin(np.array([slot]))
+            return self.texts.add(slot, factors)
+        resolved = [(factor, [self.attributes.id_of(term.attribute) for term in factor.terms]) for factor in factors]
         self.costs.recent(None)
         self.costs.begin(np.array([slot]))
         self._delta.add(slot, resolved)
@@ -84,10 +95,32 @@ class QuerySteM:
         slots = np.array([slot for slot, _ in clauses], np.int64)
         self._check_free(slots)
         self.costs.begin(slots)
-        table = table or FactorTable.of(factors for _, factors in clauses)
+        if self.texts is not None and (routed := self._routed(clauses, self.texts)) is not None:
+            return routed
+        return self._add_block(clauses, table or FactorTable.of(factors for _, factors in clauses))
+
+    def _add_block(
+        self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], table: FactorTable
+    ) -> list[tuple[int, ...]]:
         part, used = block_part(clauses, table, self.attributes.id_of, self._layout)
         self._append(part)
         return used
+
+    def _routed(
+        self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], texts: QuerySteM
+    ) -> list[tuple[int, ...]] | None:
+        """`add_many` if some of the clauses look for texts; else None."""
+        flags = [self._routes.takes(factors) for _, factors in clauses]
+        if not any(flags):
+            return None
+        self._view = None
+        plain = [clause for clause, flag in zip(clauses, flags, strict=True) if not flag]
+        self.costs.begin(np.array([slot for slot, _ in clauses], np.int64))
+        given = [
+            iter(self._add_block(plain, FactorTable.of(factors for _, factors in plain)) if plain else []),
+            iter(texts.add_many([clause for clause, flag in zip(clauses, flags, strict=True) if flag])),
+        ]
+        return [next(given[flag]) for flag in flags]
 
     def add_columns(self, slots: Array, columns: ClauseColumns) -> tuple[int, ...]:
         """`add` for clauses of one form that some tuple can satisfy: a part of the index, without a loop over them.
@@ -114,7 +147,10 @@ class QuerySteM:
     def remove(self, slot: int) -> None:
         """Let the clause of `slot` match nothing from now on; it must be there. O(its size * log)."""
         self._view = None
-        if slot in self._delta:
+        if self.texts is not None and self.texts.holds(slot):
+            self._routes.leaves(self.texts.factors_of(slot))
+            self.texts.remove(slot)
+        elif slot in self._delta:
             self._delta.remove(slot)
         elif not any(part.kill(slot) for part in self._parts):
             raise corrupt(self, f"slot {slot} holds no clause that could be removed")
@@ -130,10 +166,16 @@ class QuerySteM:
         part, position = self._find(slot)
         return factors_at(part.index, position, self.attributes)
 
+    def plans(self) -> list[Searched]:
+        """The structures that find clauses by texts, as far as they are made. Any thread may ask."""
+        parts = [] if self.texts is None else [*self.texts._parts, self.texts._delta.known()]
+        return [part.searched for part in parts if part is not None and part.searched is not None]
+
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""
         part, position = self._find(slot)
-        where = "main" if self._parts and part is self._parts[0] else "delta"
+        first = [*self._parts[:1], *([] if self.texts is None else self.texts._parts[:1])]
+        where = "main" if any(part is own for own in first) else "delta"
         return describe_clause(part.index, position, where, self.attributes)
 
     def _find(self, slot: int) -> tuple[Part, int]:
@@ -150,14 +192,14 @@ class QuerySteM:
 
         O(intervals), and a step for each clause of the delta.
         """
-        slots = np.concatenate([part.readers([attribute]) for part in self._all_parts()] or [np.zeros(0, np.int64)])
+        slots = np.concatenate([part.readers([attribute]) for part in self._own_parts()] or [np.zeros(0, np.int64)])
         self._view = None
         for part in self._parts:
             part.kill_all(slots)
         for slot in [slot for slot in slots.tolist() if slot in self._delta]:
             self._delta.remove(slot)
         self.attributes.barred.add(attribute)
-        return slots
+        return slots if self.texts is None else np.concatenate([slots, self.texts.bar(attribute)])
 
     def attributes_for(self, factors: Iterable[Factor]) -> list[int]:
         """The IDs of the attributes that a clause of such factors reads, each once, ascending; new ones get an ID."""
@@ -171,24 +213,36 @@ class QuerySteM:
 
     def side(self, tuples: int) -> Side:
         """The clauses as a side of the join with some new tuples, which are counted here (`psoup.matching`). O(1)."""
-        parts = self._all_parts()
+        parts = self._own_parts()
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
-        return Side(parts, self.attributes, self._scratch, self._config, self.costs, self.attributes.barred, self.waits)
+        texts = [] if self.texts is None else with_plans(self.texts._own_parts(), self.attributes)
+        barred = self.attributes.barred
+        return Side(parts, self.attributes, self._scratch, self._config, self.costs, barred, self.waits, texts)
 
     def view(self) -> IndexView:
         """All clauses for readers, as they are now; the same object while they are. O(parts)."""
         if self._view is None:
-            recent = [self._delta.view()] if len(self._delta) else []
-            parts = [PartView(part, len(part.deaths)) for part in self._parts]
-            self._view = IndexView([*parts, *recent], self.attributes, self._config)
+            texts = [] if self.texts is None else self.texts._views()
+            self._view = IndexView(self._views(), self.attributes, self._config, texts)
         return self._view
+
+    def _views(self) -> list[PartView | RecentView]:
+        recent = [self._delta.view()] if len(self._delta) else []
+        return [*(PartView(part, len(part.deaths)) for part in self._parts), *recent]
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own.
 
         O(k log n), and constants of the parts that hold one of them.
         """
+        part = self._picked(slots)
+        texts = [] if self.texts is None else [own for own in [self.texts._picked(slots)] if len(own.index)]
+        used = {a for own in (part, *texts) for a in own.index.attributes.tolist()}
+        attributes = {a: self.attributes[a] for a in sorted(used)}
+        return Subset([part], attributes, self._config, searched=texts)
+
+    def _picked(self, slots: Array) -> Part:
         sources = []
         for part in self._parts:
             positions = part.index.find(slots)
@@ -201,11 +255,16 @@ class QuerySteM:
         if recent:
             sources.append((self._delta.pick(recent), np.arange(len(recent))))
         alone = recent and len(sources) == 1
-        part = Part.of(sources[0][0] if alone else combine(sources, self._layout))
-        attributes = {int(a): self.attributes[int(a)] for a in part.index.attributes}
-        return Subset([part], attributes, self._config)
+        return Part.of(sources[0][0] if alone else combine(sources, self._layout))
+
+    def holds(self, slot: int) -> bool:
+        """Whether a clause is here. O(parts * log n)."""
+        return slot in self._delta or any(part.find(slot) >= 0 for part in self._parts)
 
     def _all_parts(self) -> list[Part]:
+        return self._own_parts() if self.texts is None else [*self._own_parts(), *self.texts._own_parts()]
+
+    def _own_parts(self) -> list[Part]:
         if not len(self._delta):
             return self._parts
         return [*self._parts, self._delta.part()]
@@ -217,6 +276,8 @@ class QuerySteM:
 
         The caller has one task under way at most.
         """
+        if self.texts is not None and self.texts.merge_due(everything):
+            return True
         if everything:
             return len(self._delta) > 0 or len(self._parts) > 1 or any(p.live < len(p.index) for p in self._parts)
         if len(self._delta) > self._config.delta_queries:
@@ -228,6 +289,9 @@ class QuerySteM:
 
         O(delta), and a byte copied for each clause that is merged.
         """
+        if self.texts is not None and self.texts.merge_due(everything):
+            task, attributes = self.texts.merge_task(everything), self.attributes.share()
+            return MergeTask(task.sources, task.alive, task.layout, lambda part: with_plans([part], attributes))
         if len(self._delta) and (len(self._parts) < self._config.shape.most_parts or everything):
             self._parts.append(self._delta.part())
             self._delta = Delta(self._layout)
@@ -257,6 +321,9 @@ class QuerySteM:
         """
         if not result.sources:
             return True
+        if self.texts is not None and any(part is result.sources[0] for part in self.texts._parts):
+            self._view = None
+            return self.texts.install(result) and self._forget()
         places = [k for k, part in enumerate(self._parts) if any(part is source for source in result.sources)]
         if len(places) != len(result.sources):
             return False
@@ -266,22 +333,27 @@ class QuerySteM:
         self._view = None
         self.costs.leave(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
-        self.attributes.forget(
-            set(self._delta.attributes()).union(*(part.index.attributes.tolist() for part in self._parts))
-        )
+        return self._within is not None or self._forget()
+
+    def _forget(self) -> bool:
+        """Forget attributes that no clause reads; True."""
+        self.attributes.forget(self._used() if self.texts is None else self._used() | self.texts._used())
         self.waits.forget(self.attributes)
         return True
+
+    def _used(self) -> set[int]:
+        return set(self._delta.attributes()).union(*(part.index.attributes.tolist() for part in self._parts))
 
     # What it holds ---------------------------------------------------------------------------------------
 
     def bill(self) -> dict[str, int]:
         """Bytes of each structure."""
-        parts = [part.index.nbytes + part.alive.nbytes + 4 * len(part.deaths) for part in self._parts]
+        parts = [part.nbytes for part in [*self._parts]]
         return {
             "query_stem.main": sum(parts[:1]),
             "query_stem.delta": sum(parts[1:]) + self._delta.nbytes,
             "query_stem.scratch": self._scratch.nbytes,
-        }
+        } | ({} if self.texts is None else {"query_stem.texts": self.texts.nbytes})
 
     @property
     def nbytes(self) -> int:
@@ -292,12 +364,15 @@ class QuerySteM:
     def reclaimable(self) -> int:
         """Bytes of clauses that are gone: their share of each part, until a merge leaves them out."""
         parts = [part for part in [*self._parts] if len(part.index)]
-        return sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
+        texts = 0 if self.texts is None else self.texts.reclaimable
+        return texts + sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
 
     def live_slots(self) -> Array:
-        """The slots of the standing clauses, int64, in no order. O(clauses)."""
-        parts = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
-        return np.concatenate([*parts, np.array(self._delta.slots(), np.int64)])
+        """The slots of the clauses that stand, int64, in no order. O(clauses)."""
+        found = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
+        if self.texts is not None:
+            found.append(self.texts.live_slots())
+        return np.concatenate([*found, np.array(self._delta.slots(), np.int64)])
 
     def to_arrow(self) -> pa.Table:
         """All live clauses as rows, sorted by slot; see `psoup.clauses.describe.clauses_to_arrow`."""
@@ -319,5 +394,7 @@ class QuerySteM:
             unknown = set(part.index.attributes.tolist()) - set(self.attributes)
             ensure(not unknown, self, "a part uses an unknown attribute", attributes=unknown)
         self._delta.check()
+        if self.texts is not None:
+            self.texts._delta.check()
         self.attributes.check()
         self.costs.check()

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from psoup.clauses.attributes import Attributes, Waits
 from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.delta import RecentView
 from psoup.clauses.predicate_index import Part, PartView, PredicateIndex
 from psoup.clauses.scratch import Scratch
+from psoup.clauses.searched import Searched
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.expressions.tree import Expr
@@ -38,6 +41,8 @@ class Side:
     """Attributes that must not be computed."""
     waits: Waits = field(default_factory=Waits)
     """The attributes that were evaluated for few of the tuples."""
+    searched: Sequence[tuple[Part, Searched]] = ()
+    """Parts with clauses that look for texts, and the structures that find these."""
 
 
 class Subset:
@@ -50,8 +55,9 @@ class Subset:
         config: EngineConfig,
         scratch: Scratch | None = None,
         barred: Collection[int] = (),
+        searched: Sequence[Part] = (),
     ) -> None:
-        self._parts = parts
+        self._parts, self._searched = parts, searched
         self.attributes = attributes
         """The columns and expressions behind the attribute IDs."""
         self._config, self._barred = config, barred
@@ -60,7 +66,8 @@ class Subset:
     @property
     def slots(self) -> Array:
         """The slots, uint32, ascending."""
-        return self._parts[0].index.slots
+        slots = [part.index.slots for part in (self._parts[0], *self._searched)]
+        return slots[0] if len(slots) == 1 else np.sort(np.concatenate(slots))
 
     @property
     def codes(self) -> int:
@@ -69,13 +76,14 @@ class Subset:
 
     def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
         """(slot, factors) of each clause; the factors in the order of the index."""
-        index = self._parts[0].index
-        for position, slot in enumerate(index.slots.tolist()):
-            yield slot, factors_at(index, position, self.attributes)
+        for part in (self._parts[0], *self._searched):
+            for position, slot in enumerate(part.index.slots.tolist()):
+                yield slot, factors_at(part.index, position, self.attributes)
 
     def readers(self, attributes: Collection[int]) -> Array:
         """The slots of the clauses that read one of `attributes`, int64, ascending."""
-        return self._parts[0].readers(attributes)
+        slots = [part.readers(attributes) for part in (self._parts[0], *self._searched)]
+        return slots[0] if len(slots) == 1 else np.sort(np.concatenate(slots))
 
     @property
     def unlisted(self) -> int:
@@ -84,24 +92,41 @@ class Subset:
 
     def twin(self) -> Subset:
         """The same clauses for another user; nothing is copied."""
-        return Subset(self._parts, self.attributes, self._config, None, self._barred)
+        return Subset(self._parts, self.attributes, self._config, None, self._barred, self._searched)
 
     def side(self, tuples: int) -> Side:
         """The clauses as a side of the join with some tuples. O(1)."""
-        return Side(self._parts, self.attributes, self._scratch, self._config, barred=self._barred)
+        texts = with_plans(self._searched, self.attributes)
+        return Side(self._parts, self.attributes, self._scratch, self._config, barred=self._barred, searched=texts)
 
 
 class IndexView:
     """All clauses as they were when it was made, for readers: the same join, while the writer goes on."""
 
-    def __init__(self, parts: Sequence[PartView | RecentView], attributes: Attributes, config: EngineConfig) -> None:
-        self._parts, self._config = parts, config
+    def __init__(
+        self,
+        parts: Sequence[PartView | RecentView],
+        attributes: Attributes,
+        config: EngineConfig,
+        searched: Sequence[PartView | RecentView] = (),
+    ) -> None:
+        self._parts, self._config, self._searched = parts, config, searched
         self._attributes, self._barred = attributes.share(), frozenset(attributes.barred)
 
     def subset(self, scratch: Scratch) -> Subset:
         """The clauses for one user, which lends the scratch. A byte is copied for each."""
-        parts = [part.part() for part in self._parts]
-        return Subset(parts, self._attributes, self._config, scratch, self._barred)
+        parts, searched = [part.part() for part in self._parts], [part.part() for part in self._searched]
+        return Subset(parts, self._attributes, self._config, scratch, self._barred, searched)
+
+
+def with_plans(parts: Sequence[Part], attributes: Mapping[int, Expr]) -> list[tuple[Part, Searched]]:
+    """Parts of clauses that look for texts, each with the structure that finds them, which is made once."""
+    pairs = []
+    for part in parts:
+        if part.searched is None:
+            part.searched = Searched.of(part, attributes)
+        pairs.append((part, part.searched))
+    return pairs
 
 
 def factors_at(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:

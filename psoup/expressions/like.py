@@ -15,6 +15,8 @@ one character after the other: O(text * characters of the part) of vector operat
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +26,8 @@ from numpy.typing import NDArray
 from psoup.columns import Column
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish, null_column, to_large_string
 from psoup.expressions.text import by_distinct
-from psoup.expressions.tree import Call, Literal
-from psoup.model import BOOLEAN
+from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
+from psoup.model import BOOLEAN, TEXT
 
 Token = tuple[str, bool]
 Text = NDArray[np.uint8 | np.uint32]
@@ -113,6 +115,7 @@ def _find(text: str, points: Text, part: list[Token], start: int, stop: int) -> 
 
 _REPEAT = 500
 """RE2 allows 1,000 repetitions of an expression."""
+_NO_ESCAPE = Literal(TEXT, "")
 MOST_TOKENS = 1_000
 """Longest pattern that becomes a regular expression: RE2 takes time in proportion to pattern times text at worst."""
 
@@ -202,6 +205,33 @@ def to_regex(tokens: list[Token]) -> str:
         if token is not None:
             parts.append(".*" if token == ANY else re.escape(token[0]))
     return "".join(parts) + r"\z"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPattern:
+    """A text that is looked for in a column: anywhere, or at the end of its texts."""
+
+    column: int
+    text: bytes
+    at_end: bool
+
+
+@lru_cache(65_536)
+def plain_pattern(expr: Expr) -> PlainPattern | None:
+    """What `column LIKE '%text%'`, `column LIKE '%text'` or `contains(column, 'text')` looks for; else None."""
+    if not isinstance(expr, Call) or expr.name not in ("like", "contains"):
+        return None
+    subject, pattern, *rest = expr.args
+    if not isinstance(subject, AttributeRef) or not isinstance(pattern, Literal) or pattern.value is None:
+        return None
+    if expr.name == "contains":
+        return PlainPattern(subject.index, str(pattern.value).encode(), False)
+    escape = rest[0] if rest else _NO_ESCAPE
+    tokens = tokenize(str(pattern.value), str(escape.value or "")) if isinstance(escape, Literal) else None
+    if not tokens or tokens[0] != ANY or any(special for _, special in tokens[1:-1]) or tokens[-1] == ONE:
+        return None
+    text = "".join(character for character, special in tokens if not special)
+    return PlainPattern(subject.index, text.encode(), tokens[-1] != ANY)
 
 
 EVALUATORS: dict[str, Evaluator] = {"like": like}

@@ -26,6 +26,7 @@ from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, guarded
+from psoup.expressions.tree import Call
 from psoup.kernels.codes import count_some
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
@@ -43,6 +44,7 @@ from psoup.kernels.runs import (
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.matching.shard import ShardJoin
 from psoup.matching.survivors import may_wait, survivors
+from psoup.matching.texts import attributes_read, compile_searches, join_texts
 from psoup.results.open import OpenResults
 from psoup.results.runs import new_starts, together
 from psoup.runner import Runner, Task, handover_of, serial, threads_of
@@ -74,21 +76,25 @@ def probe(
 def _probe(
     side: Side, piece: Piece, results: OpenResults, run: Runner, compute: Compute, barred: Collection[int]
 ) -> dict[int, str]:
-    used = sorted({a for part in side.parts for a in part.index.attributes.tolist()})
-    tuples = (piece.columns, piece.ids, piece.times)
-    waits = may_wait(side, used, piece)
+    searched = attributes_read(side) if side.searched else set()
+    used = sorted(searched.union(*(part.index.attributes.tolist() for part in side.parts)))
+    exprs, tuples = {a: side.attributes[a] for a in used}, (piece.columns, piece.ids, piece.times)
+    derived = {a: expr for a, expr in exprs.items() if isinstance(expr, Call)}
+    waits, needed = may_wait(side, derived, piece) - searched if derived else set[int](), dict[int, Array]()
     try:
-        now = {a: side.attributes[a] for a in used if a not in waits}
+        now = {a: expr for a, expr in exprs.items() if a not in waits} if waits else exprs
         values = AllValues(now, tuples, side.config.texts, compute, barred)
         if waits:
             needed = survivors(side, waits, values, len(piece))
-            values.wait({a: side.attributes[a] for a in sorted(waits)}, needed)
-            for attribute in waits:
-                side.waits.count(attribute, len(piece), len(needed.get(attribute, piece.ids)))
+            values.wait({a: exprs[a] for a in sorted(waits)}, needed)
     except TooMuchText as problem:
         cuts = min(problem.parts, len(piece))
     else:
+        for attribute in derived:
+            side.waits.count(attribute, len(piece), len(needed.get(attribute, piece.ids)))
         _join(side, values, piece, results, run)
+        if side.searched:
+            join_texts(side, values, piece, results)
         return values.failed
     failed = dict[int, str]()
     for start, stop in pairwise(len(piece) * cut // cuts for cut in range(cuts + 1)):
@@ -212,3 +218,4 @@ def compile_kernels() -> None:
     set_bits(bits, longs[:0], offsets[:0])
     tally_work(ints[:0], ints[:0], longs[:1], slots, 0, longs, longs)
     tally_cells(ints[:0], longs)
+    compile_searches()

@@ -10,7 +10,7 @@ clause is not true there. Expressions that may have errors never wait (`psoup.ex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -24,7 +24,7 @@ from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values
 from psoup.expressions import waiting
-from psoup.expressions.tree import Call
+from psoup.expressions.tree import Expr
 from psoup.matching.shard import ShardJoin
 from psoup.results.open import OpenResults
 from psoup.results.runs import Run
@@ -37,14 +37,13 @@ _SHARD = -1
 """The scratch of these joins."""
 
 
-def may_wait(side: Side, used: Iterable[int], piece: Piece) -> set[int]:
-    """The attributes among `used` that may wait in this piece."""
+def may_wait(side: Side, derived: Mapping[int, Expr], piece: Piece) -> set[int]:
+    """The attributes among those that are computed that may wait in this piece."""
     if len(piece) < waiting.LEAST_ROWS:
         return set()
     attributes = set()
-    for attribute in used:
-        expr = side.attributes[attribute]
-        if not isinstance(expr, Call) or not waiting.may_wait(expr) or not side.waits.due(attribute):
+    for attribute, expr in derived.items():
+        if not waiting.may_wait(expr) or not side.waits.due(attribute):
             continue
         if waiting.short(expr, piece.columns, side.config.texts):
             attributes.add(attribute)

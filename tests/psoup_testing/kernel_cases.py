@@ -17,7 +17,7 @@ from psoup.kernels.plain import codes as plain_codes
 from psoup.kernels.plain import postings as plain_postings
 from psoup.kernels.plain.arrive import plan as plain_plan
 from psoup.kernels.plain.bitmaps import prefix_bitmaps as plain_prefix
-from psoup_testing import gathering, grouping, naming
+from psoup_testing import gathering, grouping, naming, searching
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -253,6 +253,13 @@ def _match_lists(rng: Rng) -> Arguments:
     )  # fmt: skip
 
 
+def _keep_factors(rng: Rng) -> Arguments:
+    codes, base = _coded(rng)
+    clauses = _clauses(rng, base)
+    places = rng.integers(-1, len(clauses[0]) - 1, 50)
+    return places, rng.integers(0, codes.shape[1], 50), *clauses, codes, rng.integers(0, 2, 50).astype(np.uint8)
+
+
 def _count_some(rng: Rng) -> Arguments:
     codes, base = _coded(rng)
     keys = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64), axis=1)
@@ -348,6 +355,11 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "arrive.prepare_and_emit": _prepare_and_emit,
     "postings.reach": _reach,
     "postings.match_lists": _match_lists,
+    "patterns.link_patterns": searching.link_patterns,
+    "patterns.filter_patterns": searching.filter_patterns,
+    "patterns.search_texts": searching.search_texts,
+    "patterns.keep_texts": searching.keep_texts,
+    "patterns.keep_factors": _keep_factors,
     "order.order_keys": grouping.order_keys,
     "runs.group_pairs": grouping.group_pairs,
     "runs.group_keys": grouping.group_keys,

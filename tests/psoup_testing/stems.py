@@ -30,7 +30,15 @@ U_LENGTH = Call(BIGINT, "length", (REFS[4],))
 U_UPPER = Call(TEXT, "upper", (REFS[4],))
 T_NUMBER = Call(BIGINT, "cast", (REFS[2],))
 DEAR: list[Expr] = [T_HAS_B, U_LENGTH, U_UPPER, T_NUMBER]
-ATTRIBUTES: list[Expr] = [*REFS, AttributeRef(BIGINT, -1, "_id"), A_MINUS_B, B_HUGE, OPAQUE, *DEAR]
+PATTERNS: list[Expr] = [
+    Call(BOOLEAN, "like", (REFS[column], Literal(TEXT, pattern)))
+    for column, pattern in ((2, "%b%"), (2, "%ab%"), (2, "%h"), (4, "%b"), (4, "%abc%"), (4, "%é%"), (2, "%zz"))
+]
+PATTERNS += [
+    Call(BOOLEAN, "contains", (REFS[2], Literal(TEXT, "ab"))),
+    Call(BOOLEAN, "contains", (REFS[4], Literal(TEXT, "\0"))),
+]
+ATTRIBUTES: list[Expr] = [*REFS, AttributeRef(BIGINT, -1, "_id"), A_MINUS_B, B_HUGE, OPAQUE, *DEAR, *PATTERNS[:3]]
 TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "b", "é", "zz"]
 
 
@@ -91,6 +99,11 @@ def random_factors(rng: random.Random) -> tuple[Factor, ...]:
         terms = rng.choice([1, 1, 1, 1, 2, 3]) if rng.random() > 0.03 else 0
         factors.append(Factor(tuple(random_term(rng, expr) for expr in rng.sample(ATTRIBUTES, terms))))
     return tuple(factors)
+
+
+def is_true(expr: Expr) -> Factor:
+    """A condition that must be true."""
+    return Factor((Term(expr, (Interval(1, 2),)),))
 
 
 def row_keys(expr: Expr, columns: tuple[Column, ...], ids: np.ndarray, times: np.ndarray) -> list[Key | str | None]:

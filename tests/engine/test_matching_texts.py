@@ -1,0 +1,199 @@
+"""Clauses that look for texts match what they matched before, be they found by their patterns or by other factors."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from psoup.clauses import searched
+from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.searched import Routes
+from psoup.columns import Column
+from psoup.config import EngineConfig
+from psoup.data.data_stem import Piece
+from psoup.expressions.like import PlainPattern, plain_pattern
+from psoup.expressions.tree import AttributeRef, Call, Literal
+from psoup.local import LocalPSoup
+from psoup.matching import texts
+from psoup.matching.new_tuples import probe
+from psoup.model import BIGINT, BOOLEAN, TEXT, Attribute, Schema
+from psoup.plan.factors import Factor, Interval, Term
+from psoup.results.open import OpenResults
+from psoup_testing.stems import (
+    PATTERNS,
+    REFS,
+    SCHEMA,
+    T_HAS_B,
+    is_true,
+    naive_matches,
+    random_factors,
+    random_piece,
+    random_term,
+)
+
+CONFIG = EngineConfig(chunk_rows=512, delta_queries=16)
+
+
+def text_factors(rng: random.Random) -> tuple[Factor, ...]:
+    """One to three patterns, and usually others, some of which many tuples pass."""
+    own = [is_true(expr) for expr in rng.sample(PATTERNS, rng.choice([1, 1, 2, 3]))]
+    if rng.random() < 0.2:
+        own.append(Factor((Term(REFS[0], (Interval(-5, None),), True),)))
+    return (*(() if rng.random() < 0.3 else random_factors(rng)), *own)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clauses come and go, alone and in blocks, parts are merged; a subset covers as the whole."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(texts, "_HITS", rng.choice([1, 65_536]))
+    monkeypatch.setattr(texts, "_ROW_SHARE", rng.choice([1, 8]))
+    monkeypatch.setattr(searched, "_SHARED", rng.choice([2, 1_000]))
+    stem, results, clauses = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 512), dict[int, tuple[Factor, ...]]()
+    expected, start, pending = dict[int, list[int]](), 0, []
+    while start < 300:
+        new = range(len(expected), len(expected) + rng.choice([1, 5, 30]))
+        clauses |= {slot: text_factors(rng) if rng.random() < 0.8 else random_factors(rng) for slot in new}
+        expected |= {slot: [] for slot in new}
+        stem.add_many([(slot, clauses[slot]) for slot in new])
+        for slot in rng.sample(sorted(clauses), min(len(clauses), rng.choice([0, 1, 4]))):
+            stem.remove(slot)
+            del clauses[slot]
+        if rng.random() < 0.5:
+            pending.append(stem.merge_task(rng.random() < 0.3))
+        if pending and rng.random() < 0.7:
+            stem.install(pending.pop(rng.randrange(len(pending))).compute())
+        piece = random_piece(rng, rng.choice([1, 40, 100]), start)
+        probe(stem, piece, results)
+        for slot, factors in clauses.items():
+            expected[slot] += [start + row for row in naive_matches(factors, piece)]
+        start += len(piece)
+        stem.check()
+        results.check(start)
+    assert len(stem) == len(clauses) and sorted(stem.live_slots().tolist()) == sorted(clauses)
+    view = results.view(start, np.zeros(0, np.int64))
+    assert {slot: view.offsets(slot, 0, start).tolist() for slot in expected} == expected
+    some = rng.sample(sorted(clauses), len(clauses) // 2)
+    covered, subset = OpenResults(CONFIG, 512), stem.subset(np.array(some, np.int64))
+    piece = random_piece(rng, 200, 0)
+    probe(subset, piece, covered)
+    assert subset.slots.tolist() == sorted(some) and {slot for slot, _ in subset.clauses()} == set(some)
+    view = covered.view(200, np.zeros(0, np.int64))
+    assert all(view.offsets(slot, 0, 200).tolist() == naive_matches(clauses[slot], piece) for slot in some)
+
+
+SCHEMA_N = Schema((Attribute("a", BIGINT), Attribute("n", TEXT)))
+A, N = AttributeRef(BIGINT, 0, "a"), AttributeRef(TEXT, 1, "n")
+
+
+def contains(text: str) -> Factor:
+    return is_true(Call(BOOLEAN, "like", (N, Literal(TEXT, f"%{text}%"))))
+
+
+def piece_of(words: list[str], keys: list[int]) -> Piece:
+    data = [word.encode() for word in words]
+    column = Column(TEXT, np.cumsum([0, *map(len, data)]), None, np.frombuffer(b"".join(data), np.uint8))
+    return Piece((Column(BIGINT, np.array(keys)), column), np.arange(len(words)), np.arange(len(words)), 0)
+
+
+def test_a_clause_is_looked_for_where_it_is_cheap() -> None:
+    """One whose equality leaves few tuples is looked at there; one that most tuples may match by its text."""
+    stem, results = QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 8)
+    stem.add(0, (Factor((Term(A, (Interval(5, 6),)),)), contains("foo")))
+    probe(stem, piece_of(["a foo", "foo", "x"] * 100, [*range(300)]), results)
+    ((_, plan),) = stem.side(0).searched
+    assert (plan.tuples, plan.searched, plan.evaluated.tolist()) == (300, 0, [1])
+    stem.add(1, (contains("bar"),))
+    probe(stem, piece_of(["a foo", "bar", "x"] * 50, [5] * 150), results)
+    ((_, plan),) = stem.side(0).searched
+    assert (plan.tuples, plan.searched, plan.evaluated.tolist()) == (150, 150, [0, 0])
+
+
+@pytest.mark.parametrize("hostile", ["all match", "all equal", "prefixes", "suffixes"])
+def test_hostile_patterns_are_found_once_a_tuple(hostile: str) -> None:
+    """Thousands that match all tuples, that lie within one another, or are the same."""
+    count, stem, results = 2_000, QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 2_000)
+    every = {
+        "all match": [f"{number:04}"[:4] for number in range(count)],
+        "all equal": ["same"] * count,
+        "prefixes": ["a" * (1 + number % 64) for number in range(count)],
+        "suffixes": ["b" * (number % 60) + "a" for number in range(count)],
+    }[hostile]
+    stem.add_many([(slot, (contains(text),)) for slot, text in enumerate(every)])
+    long = {"all match": "".join(every), "all equal": "the same same", "prefixes": "a" * 90, "suffixes": "b" * 60 + "a"}
+    probe(stem, piece_of([long[hostile]] * 20 + ["x", ""], [0] * 22), results)
+    view = results.view(22, np.zeros(0, np.int64))
+    assert all(view.offsets(slot, 0, 22).tolist() == [*range(20)] for slot in range(count))
+    if hostile == "all equal":  # the first of them are searched for, the others share an attribute
+        assert stem.texts is not None and len(stem.texts) == searched._SHARED
+
+
+def test_which_clauses_are_searched_for() -> None:
+    either = Factor((Term(A, (Interval(1, 2),)), *contains("x").terms))
+    negated = Factor((Term(contains("x").terms[0].attribute, (Interval(0, 1),)),))
+    for refused in (
+        (),
+        (either,),
+        (negated,),
+        (negated, contains("x")),
+        (either, contains("x")),
+        (is_true(T_HAS_B),),
+        (contains("x" * 65),),
+    ):
+        assert not Routes().takes(refused), refused
+    routes = Routes()
+    assert sum(routes.takes((contains("x"), contains("y"))) for _ in range(20)) == searched._SHARED
+    routes.leaves((contains("x"), contains("y")))
+    assert routes.takes((contains("x"),)) and not routes.takes((contains("x"),))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "escape", "wanted"),
+    [
+        ("%foo%", "", PlainPattern(1, b"foo", False)),
+        ("%é", "", PlainPattern(1, "é".encode(), True)),
+        ("%%a%%", "", PlainPattern(1, b"a", False)),
+        ("%5!%%", "!", PlainPattern(1, b"5%", False)),
+        ("%a_b%", "", None),
+        ("%a%b%", "", None),
+        ("a%", "", None),
+        ("%_", "", None),
+        ("%a!", "!", None),
+        ("", "", None),
+    ],
+)
+def test_what_a_pattern_looks_for(pattern: str, escape: str, wanted: PlainPattern | None) -> None:
+    more = (Literal(TEXT, escape),) if escape else ()
+    assert plain_pattern(Call(BOOLEAN, "like", (N, Literal(TEXT, pattern), *more))) == wanted
+
+
+def test_terms_of_other_kinds_are_not_searched_for() -> None:
+    """A random term of a pattern may be NULL, FALSE or TRUE."""
+    rng = random.Random(4)
+    for _ in range(50):
+        term = random_term(rng, PATTERNS[0])
+        assert Routes().takes((Factor((term,)),)) == (term.intervals == (Interval(1, 2),) and not term.nulls)
+
+
+def test_explain_says_for_how_many_tuples_a_text_was_looked_at() -> None:
+    """Beside the tuples that came: of a pattern, of what waits, and of what most tuples need."""
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (a BIGINT NOT NULL, n TEXT NOT NULL)")
+    where = ["a = 5 AND n LIKE '%foo%'", "a = 7 AND length(n) = 3", "n LIKE '%x%y%'", "n LIKE '%bar%'"]
+    queries = soup.register_many([f"SELECT * FROM s WHERE {own}" for own in where[:3]])
+    rows = pa.table({"a": [number % 100 for number in range(1_000)], "n": ["foo"] * 1_000})
+    soup.push("s", rows)
+
+    def lines(query: int) -> list[str]:
+        return [line.split(", ")[1] for line in soup.explain(query).lines() if "derived attribute" in line]
+
+    few = "evaluated for 10 of 1,000 new tuples"
+    assert [lines(query) for query in queries] == [[few], [few], ["evaluated for 1,000 of 1,000 new tuples"]]
+    queries = [*queries, soup.register(f"SELECT * FROM s WHERE {where[3]}")]
+    assert not any("evaluated for" in line for line in soup.explain(queries[3]).lines())
+    soup.push("s", rows)
+    assert lines(queries[3]) == ["evaluated for 1,000 of 1,000 new tuples"]
+    assert [soup.invoke(query).to_table().num_rows for query in queries] == [20, 20, 0, 0]
