@@ -17,7 +17,7 @@ from sortedcontainers import SortedDict
 
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
-from psoup.events.tags import Tag, TagColumns
+from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql.templates.block import BoundBlock
@@ -170,7 +170,9 @@ def row_charge(block: BoundBlock) -> int:
 
 def tag_charge(tag: Tag) -> int:
     """Bytes that the key and the labels of a query are charged."""
-    texts = [tag.key, *(part for label in tag.labels for part in label)] if tag else []
+    if tag is NO_TAG:
+        return 0
+    texts = [tag.key, *(part for label in tag.labels for part in label)]
     return sum(TAG_BYTES + len(text) for text in texts if text)
 
 

@@ -24,6 +24,7 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
+from psoup.events.tags import NO_TAG
 from psoup.sql.templates.block import BoundBlock
 
 
@@ -48,13 +49,14 @@ def decide_register(
 ) -> Prepared:
     """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
     same, tag = partial(is_call, command.sql, command.tag), command.tag
-    check_tag(tag)
+    if tag is not NO_TAG:
+        check_tag(tag)
+        standing.tags.check_names(command.tenant, (name for name, _ in tag.labels))
     if tag.key:
         if (known := standing.tags.earlier(command.tenant, tag.key, same, standing.owners)) is not None:
             return Prepared(QueryAcknowledgement(known[1].sequence, True, known[0]))
     elif (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
-    standing.tags.check_names(command.tenant, (name for name, _ in tag.labels))
     _finish(binding, tenant, standing.budget)
     query = binding.queries[0]
     stream = tenant.stream(query.stream)

@@ -130,5 +130,5 @@ def is_call(text: str, tag: Tag, digest: bytes) -> bool:
 
 def call_digest(text: str, tag: Tag = NO_TAG) -> bytes:
     """16 bytes that identify what is asked for: 65,536 texts of 64 KiB would be 4 GiB."""
-    whole = "\0".join([text, tag.key, *(part for label in tag.labels for part in label)])
+    whole = text if tag is NO_TAG else "\0".join([text, tag.key, *(part for label in tag.labels for part in label)])
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -24,6 +24,7 @@ class Tags:
     def __init__(self) -> None:
         self._keys: Runs = ()
         self._labels: Runs = ()
+        self._frozen = PublishedTags()
         self._tagged = 0
         """How many queries the runs have."""
         self._gone: list[int] = []
@@ -50,17 +51,20 @@ class Tags:
         self._renew()
 
     def freeze(self, sequence: int) -> PublishedTags:
-        """Keys and labels for readers."""
-        return PublishedTags(sequence, self._keys, self._labels)
+        """Keys and labels for readers; the same again while no query has a tag."""
+        if self._keys or self._labels or self._frozen.keys or self._frozen.labels:
+            self._frozen = frozen = PublishedTags(sequence, self._keys, self._labels)
+            return frozen
+        return self._frozen
 
     @property
     def nbytes(self) -> int:
         """Bytes of the runs."""
-        return self.freeze(0).nbytes
+        return PublishedTags(0, self._keys, self._labels).nbytes
 
     def check(self, queries: Mapping[int, QueryRecord]) -> None:
         """Check that each query with a key or labels is found by them, and that no more are counted than there were."""
-        tags = self.freeze(0)
+        tags = PublishedTags(0, self._keys, self._labels)
         tags.check()
         tagged = {query_id: record for query_id, record in queries.items() if record.tags is not NO_TAG}
         counted = self._tagged - len(set(self._gone))

@@ -53,9 +53,9 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
         with Client(address, timeout=20) as client:
             client.create_stream(CREATE)
             query = client.register(QUERY).id
-        senders = [Sender(address, k, stop, progress) for k in range(PRODUCERS)]
+        senders, named = [Sender(address, k, stop, progress) for k in range(PRODUCERS)], dict[str, str]()
         try:
-            for _ in range(CYCLES):
+            for cycle in range(CYCLES):
                 acknowledged = wait_for_some(senders, progress, chance)
                 assert zygote.kill() == 9
                 zygote.start(data, port)
@@ -66,6 +66,8 @@ def test_kill_9_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> N
                 assert zygote.ready() == address
                 with Client(address, timeout=20) as client:
                     check(client.query(query).invoke().to_arrow(), acknowledged)
+                    assert {q.key: q.id for q in client.queries(labels={"of": "killed"})} == named
+                    named[f"k{cycle}"] = client.register(QUERY, key=f"k{cycle}", labels={"of": "killed"}).id
             with progress:  # on a machine that has much else to do, too
                 progress.wait_for(lambda: sum(s.acknowledged for s in senders) > BATCHES and chunks(data) > CHUNKS, 90)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -11,6 +12,7 @@ from psoup.errors import Conflict, InvalidInput, NotFound, PSoupError
 from psoup.events.commands import RegisterMany
 from psoup.events.tags import TagColumns, coded
 from psoup.local import LocalPSoup
+from psoup.published import tags as published_tags
 
 SQL = "SELECT x FROM s WHERE x > 1"
 
@@ -140,15 +142,25 @@ def test_a_tenant_has_as_many_names_of_labels_as_its_queries() -> None:
 
 def test_keys_are_found_while_what_is_published_lags_behind(soup: LocalPSoup) -> None:
     """Admission runs ahead of the writer, and judges by all that it has prepared."""
+    soup.register(SQL, key="first")
     behind = soup.engine.snapshot().tags
     soup.admission.share_tags(lambda: behind)
     soup.register(SQL, key="a")
+    soup.register(SQL, key="other")
     with pytest.raises(Conflict):
         soup.register(SQL + "0", key="a")
     soup.admission.share_tags(lambda: soup.engine.snapshot().tags)
     soup.register(SQL, key="b")
     with pytest.raises(Conflict):
         soup.register(SQL + "0", key="a")
+
+
+def test_labels_whose_names_are_alike_are_told_apart(soup: LocalPSoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published_tags, "label_names", lambda tenant, name, values: np.zeros(len(values), np.uint64))
+    ids = many(soup, [1, 2, 3], keyed("a", "b", "c", user=["u", "v", None]))
+    single = soup.register(SQL, labels={"user": "v"})
+    assert soup.queries(labels={"user": "v"}) == [ids[1], single]
+    assert soup.queries(labels={"user": "w"}) == []
 
 
 def test_what_is_gone_leaves_the_memory() -> None:

@@ -55,13 +55,17 @@ class RestartingPSoup(RecordingPSoup):
                 self.restart()
         return prepared.acknowledgement
 
+    def reopen(self) -> None:
+        """Read what is in the directory; the store is closed."""
+        self.store = self._open()
+        self._replay()
+        self.restarts += 1
+
     def restart(self) -> None:
         """Forget everything but the directory, and read it."""
         before = self.admission.state()
         self.store.close()
-        self.store = self._open()
-        self._replay()
-        self.restarts += 1
+        self.reopen()
         self.engine.check()
         self.admission.check()
         after = self.admission.state()

@@ -1,6 +1,7 @@
 """Random histories of keys and labels against a naive model: dictionaries of what stands.
 
-register, register a block, the same again, unregister, restart      after each, who is found by what is compared
+register, register a block, the same again, unregister      after each, the queries found by each key and by each
+restart, be killed, be restored from a copy                 combination of labels are compared
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from psoup.errors import Conflict, NotFound
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.tags import TagColumns, coded, tag_of
+from psoup_storage.durable.tools.backup import restore
+from psoup_testing.format_fixture import leave
 from psoup_testing.histories import TINY
 from psoup_testing.restarting import RestartingPSoup
 
@@ -56,9 +59,9 @@ class TagHistory:
 
     def run(self, steps: int) -> None:
         """Take so many steps, and compare after each."""
-        actions: tuple[Callable[[], None], ...] = (self.single, self.block, self.unregister, self.restart)
+        actions: tuple[Callable[[], None], ...] = (self.single, self.block, self.unregister, self.restart, self.move)
         for _ in range(steps):
-            self.source.choices(actions, (5, 3, 5, 1))[0]()
+            self.source.choices(actions, (10, 6, 10, 1, 1))[0]()
             self.compare()
         self.soup.store.close()
 
@@ -134,6 +137,20 @@ class TagHistory:
         self.soup.maintain()
         self.soup.restart()
         self.met.add("restart")
+
+    def move(self) -> None:
+        """Go on with a copy of the files, as a kill leaves them, or restored as a backup is."""
+        copy = self.path.with_name(f"{self.path.name}+")
+        leave(self.path, copy)
+        self.soup.store.close()
+        self.path = copy
+        if self.source.random() < 0.5:
+            self.path = copy.with_name(f"{copy.name}r")
+            restore(copy, self.path)
+            self.met.add("restored")
+        self.soup.path = self.path
+        self.soup.reopen()
+        self.met.add("killed")
 
     def compare(self) -> None:
         """Each key, and each combination of labels, finds what the model has."""

@@ -19,4 +19,4 @@ def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columna
         history = TagHistory(tmp_path / str(number), random.Random(number), columnar)
         history.run(STEPS)
         met |= history.met
-    assert met == {"conflict", "again", "block conflict", "block again", "restart"}
+    assert met == {"conflict", "again", "block conflict", "block again", "restart", "killed", "restored"}
