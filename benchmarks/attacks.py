@@ -226,6 +226,21 @@ def _long_statement(client: Client) -> Callable[[], Step]:
     return lambda: _call(client, "QueryService", "Register", asked)
 
 
+def _questions(client: Client) -> Callable[[], Step]:
+    """Questions that are asked once, each of another form: some of 250 characters, then one of 1,600 comparisons."""
+    client.create_stream("CREATE STREAM questions (a BIGINT, b TEXT)")
+    terms = " OR ".join(f"a = {number}" for number in range(1_600))
+    number = iter(range(1 << 40))
+
+    def step() -> None:
+        for own in (next(number) for _ in range(8)):
+            parts = " AND ".join(f"a{'+-*'[(own >> bit) % 3]}{own + bit} <> {bit}" for bit in range(10))
+            client.ask(f"SELECT a, b FROM questions WHERE {parts}")
+        client.ask(f"SELECT a FROM questions WHERE {terms} OR a = {next(number)}")
+
+    return lambda: step
+
+
 def _empty_parts(client: Client) -> Callable[[], Step]:
     """Parts of no rows, of 100 columns, to one stage."""
     columns = ", ".join(f"c{number} BIGINT" for number in range(100))
@@ -285,6 +300,7 @@ ATTACKS = {
     "matches_many": Attack(_matches_many),
     "many_statements": Attack(_many_statements),
     "long_statement": Attack(_long_statement),
+    "questions": Attack(_questions, threads=4),
     "empty_parts": Attack(_empty_parts, threads=4),
     "churn": Attack(_churn),
     "backups": Attack(_backups),

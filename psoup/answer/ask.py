@@ -1,7 +1,7 @@
 """A SELECT answered once, over a snapshot, without being registered.
 
-    text ─ Questions.bind: the schemas of the snapshot ─> StandingQuery ─ ask ─> Answer
-                                                              └─ as a clause that no chunk has met: all is evaluated
+    text ─ the schemas of the snapshot ─> StandingQuery ─ ask ─> Answer
+                                              └─ as a clause that no chunk has met: all is evaluated
 
 Nothing is changed: no event, no ID, no results kept. What a registration refuses is refused here by the same rules,
 and the answer is what the query would have, registered and invoked at this snapshot.
@@ -11,87 +11,173 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from psoup.answer.archive_work import COVER
 from psoup.answer.invoke import Answer, answer_of
 from psoup.data.windows import check_window
-from psoup.errors import FailedPrecondition, ResourceExhausted
+from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup.results.chunk_results import ALL
-from psoup.sql import Template, prepare
+from psoup.sql import Template, prepare, standing_query
 from psoup.sql.guards import check_budget
-from psoup.sql.templates.forms import Forms
-from psoup.sql.templates.ladder import Values, bind_text, bind_values, gathered
+from psoup.sql.templates.forms import form_of, in_order
+from psoup.sql.templates.ladder import Values, bind_values, gathered
 
 NO_QUERY = -1
 """The ID that stands in place of a query's."""
 
-_KEPT = 64
-"""Statements that are remembered as they are bound."""
 _LONGEST = 4_096
-"""Characters of a statement that is remembered."""
+_CHARACTERS = 65_536
+"""Characters of a text that is remembered, and of all: the template of a form of 4,000 characters took 1.1 MB."""
 
-T = TypeVar("T", StandingQuery, Template)
+Schemas = Callable[[str], StreamSpec | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuestion:
+    """A statement after binding, for `Questions` to remember; `template` belongs to the text `form`."""
+
+    query: StandingQuery
+    spec: StreamSpec
+    form: str = ""
+    template: Template | None = None
+
+
+def bind_question(
+    snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None, form: str = ""
+) -> BoundQuestion:
+    """Bind a SELECT to the schemas of the snapshot; `values`: one row, for its parameters. Any thread.
+
+    `form`: the text that `Questions.form` wants a template for. Raises what a registration of the statement raises.
+    """
+    check_budget(sql)
+    schemas, names = _schemas(snapshot, tenant), snapshot.names(tenant)
+    template = None
+    if values is not None:
+        form, template = sql, prepare(sql, schemas, names)
+        query = _with_values(template, values)
+    else:
+        query = standing_query(sql, schemas, names)
+        if form:
+            with suppress(InvalidInput):
+                template = prepare(form, schemas, names)
+    spec = query.selections[0].source.spec
+    check_window(query.window, spec)
+    return BoundQuestion(query, spec, form, template)
 
 
 class Questions:
-    """Statements that a thread remembers once asked: a repeated text is bound in some microseconds.
+    """Statements that are remembered once asked: a repeated text, or form, is bound in some microseconds.
 
     One thread at a time; any tenants, as an entry holds for one definition of a stream only.
     """
 
     def __init__(self) -> None:
-        self._forms = Forms()
-        self._queries: OrderedDict[str, tuple[StandingQuery, StreamSpec]] = OrderedDict()
-        self._templates: OrderedDict[str, tuple[Template, StreamSpec]] = OrderedDict()
+        self._queries = _Remembered[StandingQuery]()
+        self._templates = _Remembered[Template | None]()
+        """By form, or by a text with parameters; None: seen once, or none can be made of it."""
+
+    def known(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery | None:
+        """Return the query, if its text or form is remembered; else None. Raises what binding raises."""
+        schemas = _schemas(snapshot, tenant)
+        if values is not None:
+            template = self._templates.get(sql, schemas)
+            return None if template is None else _with_values(template, values)
+        query = self._queries.get(sql, schemas)
+        return self._of_form(sql, schemas) if query is None else query
+
+    def _of_form(self, sql: str, schemas: Schemas) -> StandingQuery | None:
+        """Bind the query by the template of its form; None if that fails: binding it by itself says why."""
+        ordered = in_order(sql)
+        parts = form_of(ordered)
+        template = None if parts is None else self._templates.get(parts[0], schemas)
+        if parts is None or template is None:
+            return None
+        try:
+            query = template.bind(parts[1])
+        except InvalidInput:
+            return None
+        return replace(query, text=sql) if query.text == ordered else None
+
+    def form(self, sql: str) -> str:
+        """Return the form of a statement if it was seen before, so that it deserves a template; else note it: ""."""
+        parts = form_of(in_order(sql))
+        if parts is None:
+            return ""
+        if parts[0] not in self._templates:
+            self._templates.put(parts[0], None, None)
+            return ""
+        return parts[0]
+
+    def learn(self, bound: BoundQuestion) -> None:
+        """Remember a statement that was bound."""
+        self._queries.put(bound.query.text, bound.query, bound.spec)
+        if bound.template is not None:
+            self._templates.put(bound.form, bound.template, bound.spec)
 
     def bind(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery:
-        """The query of a SELECT; `values`: one row, for its parameters. Raises what a registration of it raises."""
-
-        def lookup(name: str) -> StreamSpec | None:
-            view = snapshot.streams.get((tenant, name.lower()))
-            return None if view is None else view.spec
-
-        def bound() -> StandingQuery:
-            return bind_text(self._forms, sql, lookup, names)
-
-        def prepared() -> Template:
-            return prepare(sql, lookup, names)
-
-        names = snapshot.names(tenant)
-        if values is None:
-            return _remembered(self._queries, sql, lookup, bound)
-        template = _remembered(self._templates, sql, lookup, prepared)
-        (query,), _ = gathered(bind_values(template, values, way="rows"))
+        """Return the query, known or bound now. Raises what a registration of it raises."""
+        query = self.known(snapshot, sql, tenant=tenant, values=values)
+        if query is None:
+            form = "" if values is not None else self.form(sql)
+            bound = bind_question(snapshot, sql, tenant=tenant, values=values, form=form)
+            self.learn(bound)
+            query = bound.query
         return query
 
 
-def _remembered(
-    memory: OrderedDict[str, tuple[T, StreamSpec]],
-    sql: str,
-    lookup: Callable[[str], StreamSpec | None],
-    make: Callable[[], T],
-) -> T:
-    """The outcome for a text as made before, if its stream is still defined in the same way; else made now."""
-    entry = memory.get(sql)
-    if entry is not None and lookup(entry[0].stream) is entry[1]:
-        memory.move_to_end(sql)
-        return entry[0]
-    check_budget(sql)
-    made = make()
-    spec = lookup(made.stream)
-    assert spec is not None, "it was bound to a stream"
-    check_window(made.window, spec)
-    if len(sql) <= _LONGEST:
-        memory[sql] = (made, spec)
-        while len(memory) > _KEPT:
-            memory.popitem(last=False)
-    return made
+T = TypeVar("T")
+
+
+class _Remembered(Generic[T]):
+    """Objects made of texts for definitions of their streams; the least recently used are forgotten."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[str, tuple[T, StreamSpec | None]] = OrderedDict()
+        self._characters = 0
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._made
+
+    def get(self, text: str, schemas: Schemas) -> T | None:
+        """Return the object of a text, if its stream is still defined in the same way."""
+        made, spec = self._made.get(text, (None, None))
+        if spec is None or schemas(spec.name) is not spec:
+            return None
+        self._made.move_to_end(text)
+        return made
+
+    def put(self, text: str, made: T, spec: StreamSpec | None) -> None:
+        """Remember the object of a text."""
+        if len(text) > _LONGEST:
+            return
+        if text not in self._made:
+            self._characters += len(text)
+        self._made[text] = (made, spec)
+        self._made.move_to_end(text)
+        while self._characters > _CHARACTERS:
+            gone, _ = self._made.popitem(last=False)
+            self._characters -= len(gone)
+
+
+def _schemas(snapshot: Snapshot, tenant: str) -> Schemas:
+    def find(name: str) -> StreamSpec | None:
+        view = snapshot.streams.get((tenant, name.lower()))
+        return None if view is None else view.spec
+
+    return find
+
+
+def _with_values(template: Template, values: Values) -> StandingQuery:
+    (query,), _ = gathered(bind_values(template, values, way="rows"))
+    return query
 
 
 def ask(

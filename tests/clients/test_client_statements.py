@@ -204,7 +204,7 @@ def test_psoup_sql_carries_out_a_file(psoup: Psoup, tmp_path: Path) -> None:
     assert two.out == '"a"\n\n"b"\n'
     both = psoup("sql", "-", "--if-not-exists", stdin=b"CREATE STREAM scripted (a BIGINT, t TEXT, b BIGINT);")
     assert both.code == 0
-    assert psoup("sql", stdin=b"DROP STREAM scripted").code == 0
+    assert psoup("sql", stdin="\ufeffDROP STREAM scripted".encode()).code == 0
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,15 @@ def test_forms_are_few_and_long_statements_have_none() -> None:
     assert time.process_time() - started < 1
 
 
+def test_forms_have_few_characters_together() -> None:
+    forms = Forms()
+    for number in range(60):
+        terms = " OR ".join(f"qty + {number} = 1" for _ in range(180))
+        forms.query(f"SELECT qty FROM s WHERE {terms}", lookup)
+    assert len(forms._known) < 30
+    assert forms._characters == sum(map(len, forms._known)) <= 65_536
+
+
 def test_one_template_serves_comparisons_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
     forms, parsed = Forms(), list[str]()
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from google.protobuf import timestamp_pb2
 
-from psoup.answer.ask import Questions
+from psoup.answer.ask import bind_question
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import statements_pb2 as statements
+from psoup_service.servicers import statements as servicer
 from psoup_service.settings import Settings
 from psoup_testing.host_rig import Gate, happened
 from psoup_testing.wire import Wire, ipc, refused, run
@@ -187,16 +188,16 @@ class Held:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gate, self.begun = Gate(), threading.Event()
         self.threads: set[str] = set()
-        bind = Questions.bind
+        bind = bind_question
 
-        def held(questions: Questions, *values: Any, **named: Any) -> Any:
+        def held(*values: Any, **named: Any) -> Any:
             self.threads.add(threading.current_thread().name)
-            bound = bind(questions, *values, **named)
+            bound = bind(*values, **named)
             self.begun.set()
             self.gate.pass_through()
             return bound
 
-        monkeypatch.setattr(Questions, "bind", held)
+        monkeypatch.setattr(servicer, "bind_question", held)
 
 
 def test_others_go_on_while_a_long_text_is_bound_and_its_stream_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +247,32 @@ def test_a_caller_who_leaves_or_whose_deadline_passes_costs_nobody_anything(monk
     run(script)
 
 
+def test_a_text_or_a_form_that_is_known_needs_no_binder(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+
+    async def script(wire: Wire) -> None:
+        await filled(wire)
+        row = ipc(pa.table({"any": [2]}))
+        for number in range(2):
+            await ask(wire, f"SELECT x FROM s WHERE x = {number}")
+            await ask(wire, "SELECT name FROM s WHERE x < ?", parameters=row)
+        held.gate.clear()
+        held.begun.clear()
+        blocked = asyncio.ensure_future(ask(wire, "SELECT x FROM s WHERE x % 2 = 0"))
+        await happened(held.begun)
+        for sql in ("SELECT x FROM s WHERE x = 1", "SELECT x FROM s WHERE x = 7"):
+            assert (await ask(wire, sql)).rows == 1
+        assert (await ask(wire, "SELECT name FROM s WHERE x < ?", parameters=row)).rows == 2
+        held.gate.set()
+        assert (await blocked).rows == 500
+        await execute(wire, "ALTER STREAM s ADD COLUMN y BIGINT")
+        for _ in range(3):
+            assert table_of([await ask(wire, "SELECT * FROM s WHERE x = 1")]).column_names == ["x", "name", "y"]
+        assert held.threads == {"psoup-binder"}
+
+    run(script)
+
+
 def test_reads_under_way_are_counted_with_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
 
@@ -280,7 +307,8 @@ def test_a_service_that_ends_refuses_what_waits_to_be_bound(monkeypatch: pytest.
         assert await draining
         assert (await first).rows == 200, "what is under way is finished"
         assert (await refused(second, Code.UNAVAILABLE)).reason == "DRAINING"
-        assert (await refused(ask(wire, LONG), Code.UNAVAILABLE)).reason == "DRAINING"
-        assert (await ask(wire, "SELECT x FROM s WHERE x = 1")).rows == 1
+        assert (await ask(wire, LONG)).rows == 200, "its text is known by now"
+        new = ask(wire, "SELECT x FROM s WHERE x = 1")
+        assert (await refused(new, Code.UNAVAILABLE)).reason == "DRAINING"
 
     run(script)

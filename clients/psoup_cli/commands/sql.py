@@ -13,6 +13,9 @@ from psoup_client import Answer, Client, PSoupError
 from psoup_client.statements import Statement, statements_of
 from psoup_client.wording import counted, verb
 
+_MARK = "\ufeff"
+"""What editors of some systems write before UTF-8."""
+
 _SHOWN = 40
 """Characters of a statement by which a message names it."""
 
@@ -63,9 +66,9 @@ def sql(
 def _read(file: str) -> str:
     try:
         if file == "-":
-            return sys.stdin.read()
+            return sys.stdin.read().removeprefix(_MARK)
         with open(file, encoding="utf-8") as opened:
-            return opened.read()
+            return opened.read().removeprefix(_MARK)
     except (OSError, ValueError) as problem:
         raise typer.BadParameter(unreadable(problem)) from None
 

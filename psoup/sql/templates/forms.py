@@ -28,6 +28,9 @@ _LONGEST = 4_096
 """Characters of a statement that has a form; longer ones are rare, and take long in any case."""
 
 _FORMS = 256
+_CHARACTERS = 65_536
+"""Characters of all forms that are known: a template of 4,000 took 1.1 MB."""
+
 _UNFIT = re.compile(r"[?$\\\0]|--|/\*")
 _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 _LITERAL = r"-?\d+(?:\.\d+)?(?![\w.])|'(?:[^']|'')*'(?!')"
@@ -59,6 +62,7 @@ class Forms:
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[Template, StreamSpec] | None] = OrderedDict()
         """By form; None: seen once, or no template can be made of it."""
+        self._characters = 0
         self._refused: set[str] = set()
 
     def query(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
@@ -79,8 +83,10 @@ class Forms:
     def _template(self, form: str, lookup: Lookup, names: Sequence[str]) -> Template | None:
         if form not in self._known:
             self._known[form] = None
-            while len(self._known) > _FORMS:
+            self._characters += len(form)
+            while len(self._known) > _FORMS or self._characters > _CHARACTERS:
                 gone, _ = self._known.popitem(last=False)
+                self._characters -= len(gone)
                 self._refused.discard(gone)
             return None
         self._known.move_to_end(form)

@@ -1,26 +1,25 @@
 """StatementService: a SELECT that is asked once, and one call for any statement.
 
-    Ask, AskStream   short text ──────────────────────> a reader thread: bind, evaluate ──> as Invoke, InvokeStream
-                     long text ──> the binder's thread ──> a reader thread: evaluate
+    Ask, AskStream   text or form known ──────────────────────> a reader thread: evaluate ──> as Invoke, InvokeStream
+                     else ──> the binder's thread, in turns ──> a reader thread: evaluate
     Execute          CREATE, ALTER, DROP ──> StreamService; SELECT ──> Ask
 
-Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. Its evaluation
-has the budgets of an invocation; binding on a reader thread counts, too.
+Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. To read a text
+takes milliseconds of Python, which all other calls would feel: the binder's thread does it, as for registrations, and
+the loop remembers the result. The evaluation has the budgets of an invocation.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pyarrow as pa
 
 from psoup.admission.binding import LONG_TEXT
-from psoup.answer.ask import Questions, ask
+from psoup.answer.ask import BoundQuestion, Questions, ask, bind_question
 from psoup.answer.invoke import Answer
 from psoup.errors import FailedPrecondition
 from psoup.model import WindowClause
@@ -40,12 +39,14 @@ from psoup_service.wire import answers
 
 T = TypeVar("T")
 
+_SHORT = 1_024
+"""Characters of a statement, and bytes of its values, that are looked up on the loop."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question that was read from its request. `memory`: remembered statements, taken out by one thread at a time."""
+    """A question, read from its request; `query`: its statement, bound."""
 
-    memory: deque[Questions]
     sql: str
     values: Values | None
     tenant: str
@@ -53,37 +54,30 @@ class _Asked:
     as_of: int | None
     window: WindowClause | None
     accept_truncation: bool
+    query: StandingQuery | None = None
 
-    def bind(self, snapshot: Snapshot) -> StandingQuery:
-        """The statement, bound to the schemas of the snapshot."""
+    def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
+        """Evaluate up to the matches; the statement is bound anew if its stream was changed since."""
         try:
-            questions = self.memory.pop()
-        except IndexError:
-            questions = Questions()
-        try:
-            return questions.bind(snapshot, self.sql, tenant=self.tenant, values=self.values)
-        finally:
-            self.memory.append(questions)
-
-    def answer(self, snapshot: Snapshot, budget: ReadBudget, bound: StandingQuery | None = None) -> Answer:
-        """Evaluate up to the matches; binds the statement unless it is `bound`, and again if the stream was changed
-        since.
-        """
-        try:
-            return ask(
-                snapshot,
-                bound or self.bind(snapshot),
-                tenant=self.tenant,
-                now=self.now,
-                as_of=self.as_of,
-                window=self.window,
-                accept_truncation=self.accept_truncation,
-                budget=budget,
-            )
+            return self._answer(snapshot, budget, self.query)
         except FailedPrecondition as problem:
-            if bound is None or problem.reason != "STREAM_CHANGED":
+            if self.query is None or problem.reason != "STREAM_CHANGED":
                 raise
-        return self.answer(snapshot, budget)
+        return self._answer(snapshot, budget, None)
+
+    def _answer(self, snapshot: Snapshot, budget: ReadBudget, query: StandingQuery | None) -> Answer:
+        if query is None:
+            query = bind_question(snapshot, self.sql, tenant=self.tenant, values=self.values).query
+        return ask(
+            snapshot,
+            query,
+            tenant=self.tenant,
+            now=self.now,
+            as_of=self.as_of,
+            window=self.window,
+            accept_truncation=self.accept_truncation,
+            budget=budget,
+        )
 
 
 class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
@@ -92,17 +86,17 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
     def __init__(self, backend: Backend, streams: StreamServicer) -> None:
         self._backend = backend
         self._streams = streams
-        self._memory: deque[Questions] = deque()
+        self._questions = Questions()
 
     async def Ask(self, request: statements_pb2.AskRequest, context: Context) -> statements_pb2.AskResponse:
         """The answer in one message."""
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
-        answer, tenant = await self._asked(request, context)
+        asked = await self._asked(request, context)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> statements_pb2.AskResponse:
-            return answers.whole(answer(snapshot, budget), max_bytes, statements_pb2.AskResponse)
+            return answers.whole(asked.answer(snapshot, budget), max_bytes, statements_pb2.AskResponse)
 
-        response = await self._backend.host.evaluate(make, tenant=tenant)
+        response = await self._backend.host.evaluate(make, tenant=asked.tenant)
         self._backend.metrics.answered(response.rows)
         return response
 
@@ -110,8 +104,9 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self, request: statements_pb2.AskStreamRequest, context: Context
     ) -> AsyncIterator[statements_pb2.AskStreamResponse]:
         """The answer in pieces."""
-        answer, tenant = await self._asked(request, context)
-        async with aclosing(in_pieces(self._backend, tenant, answer, statements_pb2.AskStreamResponse)) as pieces:
+        asked = await self._asked(request, context)
+        pieces = in_pieces(self._backend, asked.tenant, asked.answer, statements_pb2.AskStreamResponse)
+        async with aclosing(pieces):
             async for message in pieces:
                 yield message
 
@@ -137,19 +132,36 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
                 response.answer.CopyFrom(await self.Ask(question, context))
         return response
 
-    async def _asked(self, request: Question, context: Context) -> tuple[Callable[[Snapshot, ReadBudget], Answer], str]:
-        """The function that answers a request, and the tenant; waits for `min_sequence`. A long text is bound now."""
-        backend, sql = self._backend, request.statement
+    async def _asked(self, request: Question, context: Context) -> _Asked:
+        """Read a request and bind its statement; waits for `min_sequence`."""
+        backend = self._backend
         window, tenant = other_window(request.window), backend.tenant(context)
         values = await self._values(request, context) if request.parameters else None
         as_of = await instant(backend, request)
-        asked = _Asked(self._memory, sql, values, tenant, backend.now(), as_of, window, request.accept_truncation)
-        if len(sql) <= LONG_TEXT:
-            return asked.answer, tenant
-        return partial(asked.answer, bound=await self._read(sql, asked.bind, context)), tenant
+        asked = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)
+        size = len(asked.sql) + len(request.parameters)
+        return replace(asked, query=await self._bound(asked, size, context))
+
+    async def _bound(self, asked: _Asked, size: int, context: Context) -> StandingQuery:
+        """Bind the statement: from memory, if it is short and known, else on the binder's thread."""
+        backend, questions, form = self._backend, self._questions, ""
+        sql, tenant, values = asked.sql, asked.tenant, asked.values
+        if size <= _SHORT:
+            query = questions.known(backend.host.snapshot(), sql, tenant=tenant, values=values)
+            if query is not None:
+                return query
+            form = "" if values is not None else questions.form(sql)
+
+        def bind(snapshot: Snapshot) -> BoundQuestion:
+            return bind_question(snapshot, sql, tenant=tenant, values=values, form=form)
+
+        bound = await backend.host.bound(bind, context.peer())
+        if size <= _SHORT:
+            questions.learn(bound)
+        return bound.query
 
     async def _read(self, sql: str, read: Callable[[Snapshot], T], context: Context) -> T:
-        """The result of `read`: called here, or on the binder's thread if the text is long."""
+        """Call `read` here, or on the binder's thread if the text is long."""
         host = self._backend.host
         return read(host.snapshot()) if len(sql) <= LONG_TEXT else await host.bound(read, context.peer())
 
