@@ -105,7 +105,7 @@ class Shape:
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a size below 1."""
-        wrong = [f"{own.name} is {getattr(self, own.name)}" for own in fields(self) if getattr(self, own.name) < 1]
+        wrong = [f"{size.name} is {getattr(self, size.name)}" for size in fields(self) if getattr(self, size.name) < 1]
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)}; each size is at least 1")
 

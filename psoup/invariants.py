@@ -46,7 +46,7 @@ def shown(value: object) -> str:
     if isinstance(value, np.ndarray) and value.dtype.kind in "iub":
         return f"{value.dtype}{_some(value.reshape(-1).tolist())}"
     if isinstance(value, Mapping):
-        pairs = [f"{shown(key)}: {shown(own)}" for key, own in islice(value.items(), _SHOWN)]
+        pairs = [f"{shown(key)}: {shown(item)}" for key, item in islice(value.items(), _SHOWN)]
         return f"{{{', '.join(pairs)}{_more(value)}}}"
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
         return _some(value)

@@ -63,7 +63,7 @@ class Tenant:
         """The stream of that name; raises NotFound that names the nearest."""
         state = self.find(name)
         if state is None:
-            near = difflib.get_close_matches(name[:256].lower(), [known.lower() for known in self.names()], n=1)
+            near = difflib.get_close_matches(name[:256].lower(), [candidate.lower() for candidate in self.names()], n=1)
             hint = f"did you mean {self.streams[near[0]].spec.name!r}?" if near else "create it with CREATE STREAM"
             raise NotFound(f"there is no stream {name[:256]!r}; {hint}", reason="UNKNOWN_STREAM", stream=name[:256])
         return state

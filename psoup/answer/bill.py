@@ -147,7 +147,7 @@ def _catalog(snapshot: Snapshot) -> Item:
         blocks = getattr(records, "blocks", ())
         size += sum(block.nbytes for block in blocks)
         single = len(records) - sum(map(len, blocks))
-        sample = list(islice((one for page in records.pages() for one in page.values()), _SAMPLE))
+        sample = list(islice((record for page in records.pages() for record in page.values()), _SAMPLE))
         size += _deep(sample, set()) * single // max(len(sample), 1)
     return Item("query catalog", size, 0, len(snapshot.queries), "query")
 
@@ -159,7 +159,7 @@ def _deep(value: Any, seen: set[int]) -> int:
     seen.add(id(value))
     size = sys.getsizeof(value)
     if isinstance(value, tuple | list):
-        size += sum(_deep(one, seen) for one in value)
+        size += sum(_deep(member, seen) for member in value)
     elif is_dataclass(value):
         size += sum(_deep(getattr(value, field.name), seen) for field in fields(value))
     return size

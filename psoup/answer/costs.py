@@ -85,8 +85,8 @@ class _Stream:
         slot, users, counts = clause.slot, len(clause.members), self.counts
         covered = [e for e in self.chunks if e.results.covers(clause.sqc_id)]
         sizes = [column_size(e.results, clause.sqc_id, slot) for e in covered]
-        matched, size = sum(one for one, _ in sizes), sum(one for _, one in sizes)
-        new = self._new(clause, covered, [one for one, _ in sizes])
+        matched, size = sum(amount for amount, _ in sizes), sum(amount for _, amount in sizes)
+        new = self._new(clause, covered, [matches for matches, _ in sizes])
         return QueryCost(
             query_id,
             int(counts.tuples[slot]),

@@ -149,7 +149,7 @@ def matches_in(
         work = ArchiveWork(search.kind, sum(on_disk.values()), len(on_disk))
         work.refuse(archive_rows, budget)
         _search(search, parts, unknown, matches, run, budget, work)
-    return [one for one in matches if one is not None and (len(one.offsets) or one.errors)]
+    return [match for match in matches if match is not None and (len(match.offsets) or match.errors)]
 
 
 def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:

@@ -29,8 +29,8 @@ def block_part(
     clauses: Clauses, table: FactorTable, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, list[tuple[int, ...]]]:
     """Make the part; also returns each clause's attribute IDs, ascending. `table`: has the factors. O(n log n)."""
-    members = [table.number(factor) for _, own in clauses for factor in own]
-    counts = [len(own) for _, own in clauses]
+    members = [table.number(factor) for _, factors in clauses for factor in factors]
+    counts = [len(factors) for _, factors in clauses]
     ids = np.full(len(table.exprs), -1, np.int64)
     for place in dict.fromkeys(place for member in dict.fromkeys(members) for place in table.used[member]):
         ids[place] = attribute_id(table.exprs[place])
@@ -53,14 +53,14 @@ def block_part(
         lists,
     )
     listed = ids.tolist()
-    attributes = [[listed[place] for place in own] for own in table.used]
+    attributes = [[listed[place] for place in places] for places in table.used]
     return Part.of(combine([(whole, np.arange(len(clauses)))], layout)), _used(members, counts, attributes)
 
 
 def _used(members: Sequence[int], counts: Sequence[int], attributes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """The attribute IDs of each clause; clauses with the same have the same tuple."""
     firsts: dict[tuple[int, ...], int] = {}
-    kinds = [firsts.setdefault(tuple(own), len(firsts)) for own in attributes]
+    kinds = [firsts.setdefault(tuple(ids), len(firsts)) for ids in attributes]
     listed = list(firsts)
     by_kind: dict[tuple[int, ...], tuple[int, ...]] = {}
     used, at = [], 0
@@ -69,6 +69,8 @@ def _used(members: Sequence[int], counts: Sequence[int], attributes: Sequence[Se
         at += count
         attribute_ids = by_kind.get(kind)
         if attribute_ids is None:
-            attribute_ids = by_kind[kind] = tuple(sorted({attribute for one in kind for attribute in listed[one]}))
+            attribute_ids = by_kind[kind] = tuple(
+                sorted({attribute for number in kind for attribute in listed[number]})
+            )
         used.append(attribute_ids)
     return used

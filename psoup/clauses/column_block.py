@@ -67,7 +67,7 @@ def column_part(
     fixed = [(attribute_id(term.attribute), term) for factor in columns.fixed for term in factor.terms]
     ids = sorted({*terms, *(attribute for attribute, _ in fixed)})
     placed = {a: _place(terms.get(a), [term for attribute, term in fixed if attribute == a]) for a in ids}
-    bounds = tuple(own.bounds for own in placed.values())
+    bounds = tuple(attribute.bounds for attribute in placed.values())
     base = dict(zip(ids, bases(bounds)[:-1].tolist(), strict=True))
     spans: list[tuple[int, Array | int, Array | int]] = []
     ends: list[int] = []

@@ -33,10 +33,10 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
         taken.append(
             _TakenClauses(index, _used(index, rows), replace(rows, attributes=index.attributes[rows.attributes]))
         )
-    attributes = distinct(np.concatenate([np.zeros(0, np.int64), *(own.rows.attributes for own in taken)]))
+    attributes = distinct(np.concatenate([np.zeros(0, np.int64), *(clauses.rows.attributes for clauses in taken)]))
     bounds = _common_bounds(taken, attributes)
     base = bases(bounds)
-    moved = [_translate(own, attributes, bounds, base) for own in taken]
+    moved = [_translate(clauses, attributes, bounds, base) for clauses in taken]
     return assemble(concatenate(moved), attributes, bounds, base, layout)
 
 

@@ -115,7 +115,7 @@ class ClauseCosts:
         """Note the part that the delta exposes now (or None); the hits of the last one are added to its slots."""
         if part is not self._recent:
             last_part = self._recent
-            if last_part is not None and not any(own is last_part for own in self._parts):
+            if last_part is not None and not any(part is last_part for part in self._parts):
                 for slots, counts in [_through_lists(last_part)]:  # it is small
                     self._by_slot[0, slots] += counts
                 last_part.hits = None
@@ -153,7 +153,7 @@ class ClauseCosts:
         """Sum up the counts left behind; `sqc_of_slot`: int64, the clause in each slot. O(its size + slots)."""
         left, gone = [*self._left], [*self._gone]
         tested = tuple((*_through_lists(part), upto) for part, upto in left)
-        return CostTally(len(left), len(gone), tested, tuple(_by_owner(*one, sqc_of_slot) for one in gone))
+        return CostTally(len(left), len(gone), tested, tuple(_by_owner(*pair, sqc_of_slot) for pair in gone))
 
     def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
         """All counters now, `matched` only with the clauses of the slots. O(slots + entries of the index)."""
@@ -165,7 +165,7 @@ class ClauseCosts:
             tested[slots] += np.where(born[slots] < upto, counts, 0)
         for _, slots, counts in rest.matched:
             matched[slots] += counts
-        for part in {id(own): own for own in (*self._parts, self._recent) if own is not None}.values():
+        for part in {id(part): part for part in (*self._parts, self._recent) if part is not None}.values():
             alive = np.flatnonzero(part.alive)
             slots = part.index.slots[alive]
             factors[slots] = np.maximum(np.diff(part.index.clause_ptr)[alive], 1)

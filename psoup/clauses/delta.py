@@ -150,7 +150,7 @@ class Delta:
     @property
     def nbytes(self) -> int:
         """Bytes of the clauses in it, about: Python objects are charged at their usual sizes."""
-        boundaries = sum(len(own) for own in self.bounds.values())
+        boundaries = sum(len(counter) for counter in self.bounds.values())
         intervals = sum(b - a for a, b in map(self._intervals, self._where.values()))
         return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
 
@@ -223,7 +223,7 @@ class Delta:
         self._clause_ptr, self._factor_ptr = live._clause_ptr, live._factor_ptr
         self._attributes, self._low, self._high = live._attributes, live._low, live._high
         used = set(self._attributes)
-        self.bounds = {attribute: own for attribute, own in self.bounds.items() if attribute in used}
+        self.bounds = {attribute: counter for attribute, counter in self.bounds.items() if attribute in used}
 
     def _build(self) -> PredicateIndex:
         return assemble(*self.rows(), self._layout if len(self) > _UNLISTED else None)

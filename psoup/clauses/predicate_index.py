@@ -69,7 +69,7 @@ class PredicateIndex:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         clauses = (self.slots, self.clause_ptr, self.factor_ptr, self.iv_attr, self.iv_lo, self.iv_hi)
-        bounds = sum(own.nbytes for own in self.bounds)
+        bounds = sum(boundaries.nbytes for boundaries in self.bounds)
         return sum(array.nbytes for array in clauses) + self.rest.nbytes + self.lists.nbytes + bounds
 
     def find(self, slots: Array) -> Array:
@@ -250,5 +250,5 @@ class PartView:
 def bases(bounds: Sequence[Bounds]) -> Array:
     """The first row of each attribute, and the end of the last: int64[A + 1]."""
     base = np.zeros(len(bounds) + 1, np.int64)
-    np.cumsum([len(own) + EXTRA_ROWS for own in bounds], out=base[1:])
+    np.cumsum([len(boundaries) + EXTRA_ROWS for boundaries in bounds], out=base[1:])
     return base

@@ -66,7 +66,7 @@ def concatenate(parts: Sequence[ClauseRows]) -> ClauseRows:
 
 def _chain(pointers: Sequence[Array]) -> Array:
     """Pointers of lists that are put one after the other."""
-    sizes = [np.diff(own) for own in pointers]
-    chained = np.zeros(sum(len(own) for own in sizes) + 1, np.int32)
+    sizes = [np.diff(ends) for ends in pointers]
+    chained = np.zeros(sum(len(part) for part in sizes) + 1, np.int32)
     np.cumsum(np.concatenate([np.zeros(0, np.int32), *sizes]), out=chained[1:])
     return chained

@@ -132,6 +132,6 @@ def with_plans(parts: Sequence[Part], attributes: Mapping[int, Expr]) -> list[tu
 def factors_at(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:
     """The factors of a clause, made from the arrays of the index."""
     return tuple(
-        Factor(tuple(Term(attributes[a], tuple(own), nulls) for a, (own, nulls) in terms.items()))
+        Factor(tuple(Term(attributes[a], tuple(intervals), nulls) for a, (intervals, nulls) in terms.items()))
         for terms in index.factors(position)
     )

@@ -77,7 +77,7 @@ def strip(whole: Part, waiting: Array) -> Stripped:
     left = np.add.reduceat(~dear[factors], pointers[:-1]) if len(readers) else np.zeros(0, np.int64)
     clauses, bare = readers[left > 0], readers[left == 0]
     part = Part.of(_without(index, dear, clauses))
-    waits = [_waits(index, dear, waiting, own) for own in (clauses, bare)]
+    waits = [_waits(index, dear, waiting, some) for some in (clauses, bare)]
     return Stripped(whole, part, clauses, *waits[0], bare, *waits[1])
 
 

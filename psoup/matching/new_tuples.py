@@ -165,7 +165,7 @@ def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[i
             if len(index.lists):
                 cost += _TUPLE_NS + _TEST_NS * len(index.lists) / len(index.lists.cell_ptr)
         threads = max(1, min(threads, int(n * cost / max(handover_of(run), 1))))
-    if not any(len(part.index.lists) or any(own.text for own in part.index.bounds) for part in parts):
+    if not any(len(part.index.lists) or any(bounds.text for bounds in part.index.bounds) for part in parts):
         return [(0, n)], threads
     inner = {((piece.start + n * k // threads) & ~63) - piece.start for k in range(1, threads)}
     ends = [0, *sorted(place for place in inner if 0 < place < n), n]

@@ -124,7 +124,7 @@ class _Scan:
 
     def _check_room(self) -> None:
         """Check that texts of expressions that are asked for again fit together; columns are in memory anyway."""
-        derived = (own.data for expr, own in self._known.items() if not isinstance(expr, AttributeRef))
+        derived = (values.data for expr, values in self._known.items() if not isinstance(expr, AttributeRef))
         if len(self._rows[1]) > 1 and sum(len(data) for data in derived if data is not None) > self._rows[3].together:
             raise TooMuchText(2)
 

@@ -76,7 +76,7 @@ class Named:
         if not len(several):
             return queries
         parts, members = np.split(queries, several), [self.shared[-1 - name] for name in names[several].tolist()]
-        return np.concatenate([parts[0], *(p for own, q in zip(members, parts[1:], strict=True) for p in (own, q[1:]))])
+        return np.concatenate([parts[0], *(p for ids, q in zip(members, parts[1:], strict=True) for p in (ids, q[1:]))])
 
     @property
     def nbytes(self) -> int:

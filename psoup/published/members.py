@@ -30,7 +30,7 @@ def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> M
 def remove(members: Members, query_id: int) -> Members:
     """The members without one ID, which must be there. O(members of a tuple), or a page."""
     if isinstance(members, tuple):
-        return tuple(known for known in members if known != query_id)
+        return tuple(member for member in members if member != query_id)
     edited = members.edit()
     edited.remove(query_id)
     return edited.freeze()

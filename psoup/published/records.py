@@ -290,7 +290,7 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         arrays = (self.ids, self.slots, self.rows, self.members)
         queries = self.queries
         if rows is not None:
-            ids, slots, places, members = (_pick(own, rows) for own in arrays)
+            ids, slots, places, members = (_pick(array, rows) for array in arrays)
             arrays = (ids, slots, range(len(rows)), members)
             queries = queries.take(np.array(places, np.int64))
         return ClauseBlock(*arrays, queries, self.stream_id, self.attributes)

@@ -72,7 +72,7 @@ class OpenView:
         """The form of the column of `slot`: `row`, `run`, `row+run` or `empty`."""
         row = slot < len(self.row_of_slot) and 0 <= self.row_of_slot[slot] < self.count
         run = any(run.count(slot) for run in self.runs)
-        return "+".join(name for name, there in (("row", row), ("run", run)) if there) or "empty"
+        return "+".join(name for name, present in (("row", row), ("run", run)) if present) or "empty"
 
     @property
     def row_bytes(self) -> int:

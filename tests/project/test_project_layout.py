@@ -75,3 +75,14 @@ def test_the_lock_has_every_dependency_of_the_project() -> None:
     wanted = {re.split(r"[<>=~! ]", text)[0] for text in texts}
     locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert wanted - locked == set()
+
+
+def test_no_package_has_a_name_over_a_module_of_its_own() -> None:
+    """`import package.name as m` is the module: a function of that name in the package would hide it."""
+    hidden = []
+    for path in (ROOT / "psoup").rglob("__init__.py"):
+        modules = {module.stem for module in path.parent.glob("*.py")}
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.asname or alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            hidden += [f"{path.parent.relative_to(ROOT)}: {name}" for name in names if name in modules]
+    assert hidden == []

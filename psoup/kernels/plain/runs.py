@@ -41,7 +41,7 @@ def group_keys(
 
 def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, out: Array) -> int:
     """See the kernel."""
-    matches = np.concatenate([offsets[:0], *(offsets[own] for own in _of_slot(slots, starts, slot))])
+    matches = np.concatenate([offsets[:0], *(offsets[places] for places in _of_slot(slots, starts, slot))])
     matches = matches[(matches >= start) & (matches < stop)]
     out[: len(matches)] = matches
     return len(matches)
@@ -49,7 +49,7 @@ def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: in
 
 def count_pairs(slots: Array, starts: Array, slot: int) -> int:
     """See the kernel."""
-    return sum(len(own) for own in _of_slot(slots, starts, slot))
+    return sum(len(places) for places in _of_slot(slots, starts, slot))
 
 
 def put_together(

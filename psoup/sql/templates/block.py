@@ -64,7 +64,7 @@ class BoundBlock(Sequence[StandingQuery]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     def row(self, position: int) -> tuple[Parameter, ...]:
         """The parameters of one query."""

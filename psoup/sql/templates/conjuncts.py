@@ -94,7 +94,7 @@ class Conjuncts:
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
         """The factors in canonical order and their texts, of one constant for each hole. Raises Slow."""
         each = [group.factor(literals) for group in self.groups]
-        pairs = [one for one in each if one is not None]
+        pairs = [pair for pair in each if pair is not None]
         if len(pairs) < len(each) or self.finished is None:
             return ("FALSE",), (Factor(()),)
         pairs.extend(self.finished)
@@ -125,12 +125,14 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
             attribute,
             expr_text(attribute),
             rests.get(attribute),
-            tuple(own),
-            tuple(_keys(one) for one in own),
-            tuple(sorted({operand for one in own for operand in one.operands if isinstance(operand, int)})),
+            tuple(group),
+            tuple(_keys(condition) for condition in group),
+            tuple(
+                sorted({operand for condition in group for operand in condition.operands if isinstance(operand, int)})
+            ),
             {},
         )
-        for attribute, own in by_attribute.items()
+        for attribute, group in by_attribute.items()
     )
     if parts is None:
         return Conjuncts(groups, None)

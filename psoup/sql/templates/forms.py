@@ -131,7 +131,7 @@ def in_order(text: str) -> str:
         at = match.end()
     if at < len(text) and not _NEXT.match(text, at):
         return text
-    return f"{text[:start]}{' AND '.join(one for _, one in sorted(parts))}{text[at:]}"
+    return f"{text[:start]}{' AND '.join(comparison for _, comparison in sorted(parts))}{text[at:]}"
 
 
 def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:

@@ -139,7 +139,7 @@ def complement(intervals: Intervals) -> Intervals:
     """All other keys. O(n)."""
     if not intervals:
         return EVERYTHING
-    gaps = [Interval(one.high, two.low) for one, two in pairwise(intervals)]
+    gaps = [Interval(interval.high, following.low) for interval, following in pairwise(intervals)]
     if intervals[0].low is not None:
         gaps.insert(0, Interval(None, intervals[0].low))
     if intervals[-1].high is not None:
