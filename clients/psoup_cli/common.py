@@ -24,6 +24,7 @@ from psoup_client import (
     FailedPrecondition,
     NotFound,
     PSoupError,
+    Query,
     Unavailable,
 )
 
@@ -74,6 +75,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per row on
 def exit_code(problem: PSoupError) -> int:
     """Return the exit code of the `psoup` command for an error of the SDK."""
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
+
+
+OfKey = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The query with this key, without an ID.")]
+
+
+def query_of(client: Client, query_id: str | None, key: str | None) -> Query:
+    """Return the query that has an ID, or a key."""
+    if (query_id is None) == (key is None):
+        raise typer.BadParameter("give the ID of a query, or --key")
+    return client.query(query_id, key=key)
 
 
 def labels_of(given: list[str] | None) -> dict[str, str]:

@@ -219,5 +219,11 @@ def test_columns_of_a_file_are_keys_and_labels(psoup: Psoup, stream: str, tmp_pa
     assert single.rows[0]["labels"] == {"user": "u9", "kind": "x"}
     taken = psoup("register", sql.replace("$least", "9"), "--key", "a")
     assert (taken.code, "key 'a' is that of a query of a block of 3 " in taken.err) == (5, True)
+    assert psoup("invoke", "--key", "a", "--json").code == 0
+    assert [row["query_id"] for row in psoup("invoke", "--key", "c", "--key", "a", "--json").rows] == [ids[2], ids[0]]
+    assert psoup("explain", "--key", "a").code == 0
+    assert psoup("explain", ids[0], "--key", "a").code == 2
+    assert psoup("unregister", "--key", "c").code == 0
+    assert psoup("invoke", "--key", "c").code == 4
     assert "is not NAME=VALUE" in psoup("register", sql, "--label", "user").err
     assert psoup("register", "--file", "searches.csv", "--key", "search").code == 2

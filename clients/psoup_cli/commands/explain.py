@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect
+from psoup_cli.common import Address, AsJson, OfKey, Timeout, WaitFor, connect, query_of
 from psoup_cli.output import print_json
 
 
 def explain(
-    query_id: Annotated[str, typer.Argument(metavar="ID", help="The query.", show_default=False)],
+    query_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The query.", show_default=False)] = None,
+    key: OfKey = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -20,12 +21,12 @@ def explain(
     """\b
     Examples:
       psoup explain ID
-      psoup explain ID --json
+      psoup explain --key search-42 --json
 
     Say how a query is kept, and what an invocation would read.
     """
     with connect(address, timeout) as client:
-        explanation = client.query(query_id).explain(wait_for=wait_for)
+        explanation = query_of(client, query_id, key).explain(wait_for=wait_for)
     if as_json:
         print_json(explanation.details)
     else:

@@ -52,6 +52,9 @@ def invoke(
     file: Annotated[
         str | None, typer.Option("--file", metavar="FILE", help="Read IDs, one on each line; - for standard input.")
     ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
+    ] = None,
     as_of: AsOf = None,
     window: Window = "",
     accept_truncation: AcceptTruncation = False,
@@ -70,6 +73,7 @@ def invoke(
       psoup invoke ID --as-of 2013-07-04T12:00:00Z
       psoup invoke ID --window "BEGIN (NOW - 7 DAYS)" --format csv > week.csv
       psoup invoke --file ids.txt --json
+      psoup invoke --key search-42
 
     Print the answer of a query. How complete it is goes to standard error.
 
@@ -77,13 +81,15 @@ def invoke(
     query, {"query_id", "rows", "final"} or {"query_id", "error"}. The exit code is that of the first error; the other
     answers are printed.
     """
-    names = _names(query_ids or [], file)
+    names = _names(query_ids or [], file, key or [])
     single = len(names) == 1 and file is None
     form = chosen_form(single, format, as_json)
     if not single and (window or form in (Format.csv, Format.arrow)):
         raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
     wanted: dict[str, Any] = {"as_of": instant_of(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
     with connect(address, timeout) as client:
+        if key:
+            names = [client.query(key=text).id for text in key]
         if single:
             with client.query(names[0]).stream(window=window, **wanted) as answer:
                 print_answer(answer, form, rows)
@@ -91,11 +97,11 @@ def invoke(
             _print_many(names, client.invoke_many(names, return_errors=True, **wanted), form, rows)
 
 
-def _names(query_ids: list[str], file: str | None) -> list[str]:
-    if bool(query_ids) == (file is not None):
-        raise typer.BadParameter("give the ID of a query, some IDs, or --file")
+def _names(query_ids: list[str], file: str | None, keys: list[str]) -> list[str]:
+    if bool(query_ids) + (file is not None) + bool(keys) != 1:
+        raise typer.BadParameter("give the ID of a query, some IDs, --key, or --file")
     if file is None:
-        return query_ids
+        return query_ids or keys
     try:
         names = read_lines(file)
     except (OSError, ValueError) as problem:
