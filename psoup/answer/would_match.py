@@ -77,14 +77,14 @@ def match(
     stream. O(what arrival costs + result), and a byte for each clause.
     """
     join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
-    sizes, parts = [_NOTHING], [_NOTHING]
+    sizes, parts = list[Array](), list[Array]()
     start, room = 0, most
     while start < len(batch) and room > 0:
         alone = start == 0 and after >= 0
-        names = join.matched(start, start + 1 if alone else len(batch))
-        counts = names.sizes()
+        matches = join.matched(start, start + 1 if alone else len(batch))
+        counts = matches.sizes()
         fit = int(np.searchsorted(np.cumsum(counts), room, "right"))
-        queries = names.queries(1 if alone or not (fit or start) else fit)
+        queries = matches.upto(1 if alone or not (fit or start) else fit)
         if alone or not (fit or start):
             queries = np.sort(queries[queries > after])
             if len(queries) > room:
@@ -96,28 +96,31 @@ def match(
         if fit < len(counts):
             break
     join.close()
-    return Matched(np.cumsum(np.concatenate([[0], *sizes])), np.concatenate(parts), start)
+    queries = parts[0] if len(parts) == 1 else np.concatenate([_NOTHING, *parts])
+    return Matched(np.cumsum(np.concatenate([[0], *sizes])), queries, start)
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
-    """The matches of the rows of a piece: `names` of row i from `ends[i]` on; see `psoup.published.match_room`."""
+class _PieceMatches:
+    """The matches of the rows of a piece: `queries` of row i from `ends[i]` on, at `several` names below 0."""
 
     ends: Array
-    names: Array
+    queries: Array
+    several: Array
     named: Named
 
     def sizes(self) -> Array:
         """How many queries each row matches, int64."""
-        sizes, several = np.diff(self.ends), np.flatnonzero(self.names < 0)
-        if len(several):
-            rows = np.searchsorted(self.ends, several, "right") - 1
-            np.add.at(sizes, rows, self.named.sizes(self.names[several]) - 1)
+        sizes = np.diff(self.ends)
+        if len(self.several):
+            rows = np.searchsorted(self.ends, self.several, "right") - 1
+            np.add.at(sizes, rows, self.named.sizes(self.queries[self.several]) - 1)
         return sizes
 
-    def queries(self, rows: int) -> Array:
+    def upto(self, rows: int) -> Array:
         """The queries of the first rows, one row after the other."""
-        return self.named.queries(self.names[: self.ends[rows]])
+        end = int(self.ends[rows])
+        return self.named.written_out(self.queries[:end], self.several[: np.searchsorted(self.several, end)])
 
 
 class _Join:
@@ -145,7 +148,7 @@ class _Join:
         index.add_many([*enumerate(clauses)])
         return index, sqc_ids
 
-    def matched(self, start: int, upto: int) -> _Names:
+    def matched(self, start: int, upto: int) -> _PieceMatches:
         """The matches of the rows from `start` on: of as many rows as may be looked at together."""
         while True:
             rows = min(self._rows, upto - start)
@@ -157,7 +160,7 @@ class _Join:
                 self._size = replace(self._size, chunk_rows=-(-self._rows // _WORD) * _WORD)
                 self._results = OpenResults(self._size, len(self._owners), BoundedRoom(self._size))
 
-    def _matched(self, start: int, rows: int) -> _Names:
+    def _matched(self, start: int, rows: int) -> _PieceMatches:
         batch = self._batch.slice(start, start + rows)
         piece = Piece(batch.columns, np.arange(rows, dtype=np.int64) + self._view.next_id, batch.times, 0)
         clauses, pairs = self._snapshot.clauses, self._probed(self._index, piece, self._results)
@@ -182,10 +185,10 @@ class _Join:
         for _, offsets in pairs:
             count_offsets(offsets, ends[1:])
         np.cumsum(ends, out=ends)
-        names, places = np.empty(int(ends[-1]), named.names.dtype), ends[:-1].copy()
+        queries, places = np.empty(int(ends[-1]), np.int64), ends[:-1].copy()
         for slots, offsets in pairs:
-            place_by_offset(slots, offsets, named.names, places, names)
-        return _Names(ends, names, named)
+            place_by_offset(slots, offsets, named.names, named.first, places, queries)
+        return _PieceMatches(ends, queries, np.flatnonzero(queries < 0), named)
 
     def _probed(
         self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()

@@ -125,7 +125,7 @@ class Delta:
 
     def view(self) -> PartView | RecentView:
         """The clauses for readers, as they are now. O(1)."""
-        return RecentView(self) if self._part is None else PartView(self._part, len(self._part.deaths))
+        return RecentView(self) if self._part is None else PartView(self._part)
 
     def shared(self) -> Delta:
         """The same rows, which are only ever appended to; without boundaries, and with no clause in its place."""
@@ -267,12 +267,11 @@ class RecentView:
 
     def __init__(self, delta: Delta) -> None:
         self._rows, self._count, self._removed = delta.shared(), len(delta._slots), len(delta._gone)
-        self._index: PredicateIndex | None = None
+        self._known: Part | None = None
 
     def part(self) -> Part:
-        """The clauses as a part, for one user. O(size) the first time."""
-        index = self._index
-        if index is None:
+        """The clauses as a part. O(size) the first time."""
+        if self._known is None:
             gone = set(self._rows._gone[: self._removed])
-            index = self._index = self._rows.built(p for p in range(self._count) if p not in gone)
-        return Part.of(index)
+            self._known = Part.of(self._rows.built(p for p in range(self._count) if p not in gone))
+        return self._known

@@ -226,15 +226,20 @@ class Part:
         return slots
 
 
-@dataclass(frozen=True, slots=True)
 class PartView:
     """A part as it was when `deaths` of its clauses had been taken out. For readers, on any thread."""
 
-    seen: Part
-    deaths: int
+    def __init__(self, seen: Part) -> None:
+        self.seen, self.deaths = seen, len(seen.deaths)
+        self._known: Part | None = None
 
     def part(self) -> Part:
-        """The part as it was, for one user. O(clauses) bytes."""
+        """The part as it was. O(clauses) bytes the first time."""
+        if self._known is None:
+            self._known = self._restored()
+        return self._known
+
+    def _restored(self) -> Part:
         alive = self.seen.alive.copy()  # before the deaths are read: of what it lacks already, each is there
         later = self.seen.deaths[self.deaths :]
         alive[np.frombuffer(later, np.int32)] = 1

@@ -229,7 +229,7 @@ class QuerySteM:
 
     def _views(self) -> list[PartView | RecentView]:
         recent = [self._delta.view()] if len(self._delta) else []
-        return [*(PartView(part, len(part.deaths)) for part in self._parts), *recent]
+        return [*(PartView(part) for part in self._parts), *recent]
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own.

@@ -254,12 +254,14 @@ def count_offsets(offsets, counts):
 
 
 @njit(cache=True, nogil=True)
-def place_by_offset(slots, offsets, named, places, out):
-    """Put named[slot] of each pair to the next place of its offset: out[places[offset]], which then goes on by one.
+def place_by_offset(slots, offsets, named, first, places, out):
+    """Put first + named[slot] of each pair to the next place of its offset: out[places[offset]], which then goes on.
 
-    slots: uint32[k], offsets: uint16[k], named: int32 or int64, read. places: int64, out: as `named`, written. O(k).
+    A name below 0 is put as it is. slots: uint32[k], offsets: uint16[k], named: int32 or int64, read. places, out:
+    int64, written. O(k).
     """
     for i in range(len(offsets)):
         offset = offsets[i]
-        out[places[offset]] = named[slots[i]]
+        name = np.int64(named[slots[i]])
+        out[places[offset]] = name + (first if name >= 0 else 0)
         places[offset] += 1

@@ -51,11 +51,9 @@ class Named:
                 name = several[sqc_id] = self._add(members)
             queries[at] = name
         single = queries[queries >= 0]
-        self._first = int(single.min()) if len(single) else 0
-        near = not len(single) or int(single.max()) - self._first < 1 << 31
-        self.names: Array = np.where(queries >= 0, queries - self._first, queries).astype(
-            np.int32 if near else np.int64
-        )
+        self.first = int(single.min()) if len(single) else 0
+        near = not len(single) or int(single.max()) - self.first < 1 << 31
+        self.names: Array = np.where(queries >= 0, queries - self.first, queries).astype(np.int32 if near else np.int64)
 
     def _add(self, members: Array) -> int:
         if len(members) == 1:
@@ -69,13 +67,11 @@ class Named:
         """How many queries each of some names below 0 stands for, int64."""
         return np.array([len(members) for members in self.shared], np.int64)[-1 - names]
 
-    def queries(self, names: Array) -> Array:
-        """The queries that some names stand for, in their order, int64."""
-        several = np.flatnonzero(names < 0)
-        queries = names.astype(np.int64) + self._first
+    def written_out(self, queries: Array, several: Array) -> Array:
+        """Queries, int64, in their order: instead of the names below 0 at `several` (int64) what they stand for."""
         if not len(several):
             return queries
-        parts, members = np.split(queries, several), [self.shared[-1 - name] for name in names[several].tolist()]
+        parts, members = np.split(queries, several), [self.shared[-1 - name] for name in queries[several].tolist()]
         return np.concatenate([parts[0], *(p for ids, q in zip(members, parts[1:], strict=True) for p in (ids, q[1:]))])
 
     @property

@@ -174,8 +174,9 @@ class OpenResults:
 
     def clear(self) -> None:
         """Drop all results, keeping the room. No view may be left: its rows are written over."""
-        self.rows[:, : self._row_count] = 0
-        self.row_of_slot[:] = -1
+        if self._row_count:
+            self.rows[:, : self._row_count] = 0
+            self.row_of_slot[:] = -1
         self._row_count = 0
         self.runs = []
         self.errors = {}

@@ -134,4 +134,4 @@ def place_by_offset(rng: Rng) -> Arguments:
     slots, offsets = slots[order], offsets[order]
     places = np.cumsum(np.bincount(offsets, minlength=65_536)) - np.bincount(offsets, minlength=65_536)
     dtype = rng.choice([np.int32, np.int64])
-    return slots, offsets, rng.integers(0, 1_000, capacity).astype(dtype), places, np.zeros(len(slots), dtype)
+    return slots, offsets, rng.integers(-9, 1_000, capacity).astype(dtype), 7, places, np.zeros(len(slots), np.int64)

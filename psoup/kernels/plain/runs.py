@@ -94,11 +94,12 @@ def count_offsets(offsets: Array, counts: Array) -> None:
     counts += np.bincount(offsets, minlength=len(counts))
 
 
-def place_by_offset(slots: Array, offsets: Array, named: Array, places: Array, out: Array) -> None:
+def place_by_offset(slots: Array, offsets: Array, named: Array, first: int, places: Array, out: Array) -> None:
     """See the kernel."""
     order = np.argsort(offsets, kind="stable")
     sizes = np.bincount(offsets, minlength=len(places))
     firsts = np.cumsum(sizes) - sizes
     inside = np.arange(len(order)) - firsts[offsets[order]]
-    out[places[offsets[order]] + inside] = named[slots[order]]
+    names = named[slots[order]].astype(np.int64)
+    out[places[offsets[order]] + inside] = np.where(names >= 0, names + first, names)
     places += sizes
