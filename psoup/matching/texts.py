@@ -101,6 +101,9 @@ class _Join:
         if not len(clauses):
             return
         plan, keep = self._plan, np.ones(len(clauses), np.uint8)
+        slots = plan.stripped.whole.index.slots[clauses]
+        if self._side.costs is not None:
+            self._side.costs.looked(slots)
         if hits:
             self._factors(plan.place[clauses], tuples, keep)
             keep &= self._all_patterns(clauses, tuples, plan.several[clauses])
@@ -109,7 +112,7 @@ class _Join:
             plan.evaluated += np.bincount(plan.patterns[at], minlength=len(plan.evaluated))
             keep = self._all_patterns(clauses, tuples, keep)
         kept = keep == 1
-        self._write(plan.stripped.whole.index.slots[clauses[kept]], tuples[kept])
+        self._write(slots[kept], tuples[kept])
 
     def _all_patterns(self, clauses: Array, tuples: Array, asked: Array) -> Array:
         """uint8[k]: which pairs have all patterns of their clause; those that are not `asked` (uint8[k]) have."""
@@ -152,8 +155,6 @@ class _Join:
         if not len(slots):
             return
         results, offsets = self._results, (tuples + self._piece.start).astype(np.uint16)
-        if self._side.costs is not None:
-            self._side.costs.looked(slots)
         rows = int(tuples.max()) - int(tuples.min()) + 1
         if len(slots) * _ROW_SHARE > rows > _ROW_SHARE:
             results.ensure_rows(np.flatnonzero(np.bincount(slots) * _ROW_SHARE > rows))

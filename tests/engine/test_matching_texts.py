@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from psoup.admission.pushes import offered
+from psoup.answer.would_match import match
 from psoup.clauses import searched
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.searched import Routes
@@ -19,8 +21,9 @@ from psoup.expressions.tree import AttributeRef, Call, Literal
 from psoup.local import LocalPSoup
 from psoup.matching import texts
 from psoup.matching.new_tuples import probe
-from psoup.model import BIGINT, BOOLEAN, TEXT, Attribute, Schema
+from psoup.model import BIGINT, BOOLEAN, DEFAULT_TENANT, TEXT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Term
+from psoup.published.snapshot import Snapshot
 from psoup.results.open import OpenResults
 from psoup_testing.stems import (
     PATTERNS,
@@ -191,9 +194,40 @@ def test_explain_says_for_how_many_tuples_a_text_was_looked_at() -> None:
         return [line.split(", ")[1] for line in soup.explain(query).lines() if "derived attribute" in line]
 
     few = "evaluated for 10 of 1,000 new tuples"
+    cost = soup.explain(queries[0]).cost
+    assert (cost.tuples, cost.candidates, cost.matched_new) == (1_000, 10, 10)
     assert [lines(query) for query in queries] == [[few], [few], ["evaluated for 1,000 of 1,000 new tuples"]]
     queries = [*queries, soup.register(f"SELECT * FROM s WHERE {where[3]}")]
     assert not any("evaluated for" in line for line in soup.explain(queries[3]).lines())
     soup.push("s", rows)
     assert lines(queries[3]) == ["evaluated for 1,000 of 1,000 new tuples"]
     assert [soup.invoke(query).to_table().num_rows for query in queries] == [20, 20, 0, 0]
+
+
+def test_rows_are_held_against_texts_as_arrival_does_and_old_snapshots_keep_their_clauses() -> None:
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=64, delta_queries=8))
+    soup.execute("CREATE STREAM s (a BIGINT NOT NULL, n TEXT)")
+    rng, standing = random.Random(3), list[int]()
+    rows = pa.table(
+        {"a": [k % 4 for k in range(50)], "n": [rng.choice(["foo bar", "xbar", "", None]) for _ in range(50)]}
+    )
+    taken = list[tuple[Snapshot, list[list[int]]]]()
+    for turn in range(12):
+        some = [
+            rng.choice(["", f"a = {rng.randrange(4)} AND "]) + f"n LIKE '%{rng.choice('abfox')}%'" for _ in range(6)
+        ]
+        standing += [soup.register(f"SELECT a FROM s WHERE {own}") for own in some]
+        for query in rng.sample(standing, 2):
+            soup.unregister(query)
+            standing.remove(query)
+        if turn % 3 == 0:
+            soup.maintain()
+        found = soup.match("s", rows)
+        taken.append((soup.engine.snapshot(), [found.of(row) for row in range(50)]))
+        first = soup.engine.snapshot().stream("s", DEFAULT_TENANT).next_id
+        soup.push("s", rows)
+        assert [soup.matches("s", first + row) for row in range(50)] == taken[-1][1]
+    for snapshot, wanted in taken:
+        offer = offered(snapshot.stream("s", DEFAULT_TENANT).spec, rows, None, None, snapshot.config, 0)
+        found = match(snapshot, "s", offer.batch, tenant=DEFAULT_TENANT)
+        assert [found.of(row) for row in range(50)] == wanted
