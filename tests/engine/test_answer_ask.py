@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,12 @@ from psoup.answer.describe import bill
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, NotSupported, OutOfRange, PSoupError, SqlError
 from psoup.local import LocalPSoup
+from psoup.model import Schema
 from psoup.sql.templates.ladder import Values
+from psoup_testing.budget import Budget, run_cases
+from psoup_testing.expressions import Maker, Scope
+from psoup_testing.histories import BASE, draw_declaration, draw_pools
+from psoup_testing.queries import draw_query, with_other_constants
 
 SQL = "SELECT x, name FROM s WHERE x > 3 AND name LIKE '%a%' ORDER BY x DESC"
 
@@ -90,6 +97,50 @@ def test_a_stream_that_is_made_anew_after_the_statement_was_bound(soup: LocalPSo
         ask(soup.engine.snapshot(), query, tenant=soup.tenant, now=soup.clock.now())
     assert caught.value.reason == "STREAM_CHANGED"
     assert len(answer.to_table()) == 98, "an answer holds its snapshot"
+
+
+def test_what_is_remembered_changes_no_query_and_no_message() -> None:
+    budget = Budget("questions", cases=40)
+    known = 0
+
+    def case(draw: Any) -> int:
+        nonlocal known
+        make = Maker(draw, Scope(Schema(()), ()), 2)
+        declaration = draw_declaration(make)
+        make = Maker(draw, Scope(declaration.schema, draw_pools(make, declaration)), 2)
+        soup = LocalPSoup()
+        soup.execute(declaration.sql())
+        snapshot, text = soup.engine.snapshot(), draw_query(make, declaration.name, BASE, 400).sql()
+        source, questions = random.Random(make.number(0, 10**6)), Questions()
+        for round_ in range(6):
+            sql = text if round_ < 2 else with_other_constants(source, text)
+            known += (
+                round_ > 2 and answered(lambda sql=sql: questions.known(snapshot, sql, tenant=soup.tenant)) is not None
+            )
+            alone = answered(lambda sql=sql: Questions().bind(snapshot, sql, tenant=soup.tenant))
+            assert answered(lambda sql=sql: questions.bind(snapshot, sql, tenant=soup.tenant)) == alone, sql
+        return 1
+
+    run_cases(budget, case)
+    assert known > budget.cases / 10, f"{known} statements were known"
+
+
+def answered(bind: Callable[[], object]) -> object:
+    """The query, or all that is said of the refusal."""
+    try:
+        return bind()
+    except PSoupError as problem:
+        return type(problem), str(problem), problem.reason, problem.facts
+
+
+def test_questions_have_few_characters_together(soup: LocalPSoup) -> None:
+    snapshot, questions = soup.engine.snapshot(), Questions()
+    for number in range(32):
+        terms = " OR ".join(f"x + {number} = 1" for _ in range(180))
+        questions.bind(snapshot, f"SELECT x FROM s WHERE {terms}", tenant=soup.tenant)
+    for memory in (questions._queries, questions._templates):
+        assert len(memory._made) < 30
+        assert memory._characters == sum(map(len, memory._made)) <= 65_536
 
 
 def test_values_for_parameters(soup: LocalPSoup) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import dataclass, replace
 
 from psoup.model import BIGINT, TIMESTAMP
@@ -109,3 +111,19 @@ def draw_query(make: Maker, stream: str, base: int, span: int, window_kind: str 
     if make.number(0, 3) == 3:
         query = replace(query, limit=make.number(0, 40))
     return query
+
+
+CONSTANT = re.compile(r"-?\d+(\.\d+)?|'[^']*'")
+
+
+def with_other_constants(source: random.Random, text: str) -> str:
+    """The statement with some of its constants exchanged, mostly for others of their kind."""
+
+    def other(match: re.Match[str]) -> str:
+        if source.random() < 0.4:
+            return match[0]
+        if match[0][0] == "'":
+            return source.choice(["'a'", "''", "'it''s'", "'é'", "'7'", "'2020-01-01'", "'x%'", "'a\0'", "'nan'"])
+        return source.choice(["7", "-3", "0", "007", "1.50", "9223372036854775808", "-0.0", "12345678901234567890.5"])
+
+    return CONSTANT.sub(other, text)
