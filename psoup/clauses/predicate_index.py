@@ -77,7 +77,8 @@ class PredicateIndex:
         wanted = np.asarray(slots, np.int64)
         if not len(self.slots):
             return np.full(len(wanted), -1, np.int64)
-        position = np.minimum(np.searchsorted(self.slots, wanted), len(self.slots) - 1)
+        alike = wanted.astype(self.slots.dtype)  # of another type, all of `slots` would be converted for one look
+        position = np.minimum(np.searchsorted(self.slots, alike), len(self.slots) - 1)
         return np.where(self.slots[position] == wanted, position, -1)
 
     def factors(self, position: int) -> list[dict[int, tuple[list[Interval], bool]]]:
