@@ -18,7 +18,7 @@ from psoup.errors import InvalidBatch
 def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
     """The place of each attribute among the `names` of a batch's columns (any case), by its name in lower case.
 
-    Raises InvalidBatch for a name that comes twice or that the schema does not have, and for one that is NOT NULL and
+    Raises InvalidBatch for a name that comes twice or is not in the schema, and for an attribute that is NOT NULL and
     missing. O(columns): asked before the values are decoded.
     """
     by_name: dict[str, int] = {}
@@ -43,7 +43,7 @@ SECOND = 1_000_000
 """Microseconds in a second; times are int64 microseconds since 1970 UTC."""
 
 EXACT_DOUBLE = 2**53
-"""Integers up to this one, on both sides of 0, are DOUBLE values, all different."""
+"""Integers up to this number, on both sides of 0, are DOUBLE values, all different."""
 
 EPOCH = datetime(1970, 1, 1)
 """The moment from which times (in UTC) and days are counted."""

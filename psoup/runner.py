@@ -13,7 +13,7 @@ A runner may have an attribute `threads`: the number of tasks into which a probe
 `handover`: nanoseconds of work that a task should have at least, to be worth another thread (default 150,000)."""
 
 _HANDOVER_NS = 150_000
-"""Sharing 0.2 ms of work between two threads was found to save nothing: waking the other one takes half of it."""
+"""Sharing 0.2 ms of work between two threads was found to save nothing: waking the other thread takes half of it."""
 
 
 def serial(tasks: Sequence[Task]) -> None:

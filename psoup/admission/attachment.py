@@ -171,7 +171,7 @@ def _fed(spec: StreamSpec, past: Past, way_out: str) -> FailedPrecondition:
 
 
 def _earlier(command: Attach, past: Past) -> int | None:
-    """The sequence at which the job, or its batch or a later one, was taken; None if it was not."""
+    """The sequence at which the job, or its batch or a later batch, was taken; None if it was not."""
     if command.batch is None:
         return past.jobs.get(command.job)
     if not 0 <= command.batch < 2**63:

@@ -13,7 +13,7 @@ after the horizon that had happened before its number 0 was first sent (`since`)
 not after the horizon, so no number 0 is taken twice.
 
 Kept for one stream. `admit` and `making_way` change nothing, `record` alone does; the state after `record` depends on
-the events alone, and a log needs to have only those that are remembered, and the last one that moved the horizon.
+the events alone, and a log needs to have only those that are remembered, and the last event that moved the horizon.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Producers:
         return self._remembered(command, digest, producer)
 
     def making_way(self, command: Push | Recall, now: int) -> int:
-        """The event up to which producers are to be forgotten so that this one can be remembered; 0 if it can be.
+        """The event up to which producers are to be forgotten so that this producer can be remembered; 0 if it can be.
 
         Raises ResourceExhausted if there is no place, as no producer has been silent for long enough.
         """
@@ -230,7 +230,7 @@ class Producers:
         producer.last, producer.sequence = event.time, event.sequence
 
     def _move_horizon(self, event: Pushed) -> None:
-        """Forget the producers that made way for this one."""
+        """Forget the producers that made way for the event's producer."""
         if not event.forgotten:
             return
         self._horizon, self._moved = event.forgotten, event.time

@@ -188,7 +188,7 @@ def in_event_time(
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
-    """Return the rows, all with one physical ID not below the last one's, and that ID as the watermark."""
+    """Return the rows, all with one physical ID not below that of the last tuple, and that ID as the watermark."""
     if not rows:
         return Batch(columns, _NO_TIMES), watermark
     physical = now if watermark is None else max(now, watermark)
@@ -251,7 +251,7 @@ def decide_heartbeat(
 ) -> Prepared:
     """Return the event of a heartbeat, or that it was known. `sequence`: that of the event.
 
-    Raises FailedPrecondition for a stream in system time or one that a job feeds, InvalidInput, OutOfRange.
+    Raises FailedPrecondition for a stream in system time or a stream that a job feeds, InvalidInput, OutOfRange.
     """
     if not stream.spec.event_time:
         raise FailedPrecondition(

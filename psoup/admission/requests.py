@@ -100,7 +100,7 @@ class KnownRequests:
             self._forget(next(iter(self._asked)))
 
     def unregistered(self, query_id: int, owners: Owners) -> None:
-        """Note that a query is gone from `owners`: with the last one of its call, the ID is forgotten. O(log n)."""
+        """Note that a query is gone from `owners`: with the last query of its call, the ID is forgotten. O(log n)."""
         at = self._names.bisect_right(query_id) - 1
         if at < 0:
             return

@@ -148,7 +148,7 @@ class KnownTags:
             self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
 
     def unregistered(self, query_id: int, owners: Owners) -> None:
-        """Note that a query is gone from `owners`: with the last one of its call, the call is forgotten. O(log n)."""
+        """Note that a query is gone from `owners`: with the last query of its call, the call is forgotten. O(log n)."""
         at = self._calls.bisect_right(query_id) - 1
         if at < 0:
             return

@@ -2,7 +2,7 @@
 
 Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
 set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.order`). Equal rows keep their order, so
-the first row of each group is the one that came first. The budget is checked after each pass.
+the first row of each group is the row that came first. The budget is checked after each pass.
 """
 
 from __future__ import annotations

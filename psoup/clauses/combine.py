@@ -1,4 +1,4 @@
-"""Combining predicate indexes into a large one without a loop over clauses.
+"""Combining predicate indexes into a large index without a loop over clauses.
 
     sources: (index, which of its clauses)  ──boundaries in use──> common boundaries ──new rows──> one index
                                                                       clauses with a rare value are listed by it

@@ -112,7 +112,7 @@ class ClauseCosts:
         tally_cells(cells, part.hits)
 
     def recent(self, part: Part | None) -> None:
-        """Note the part that the delta exposes now (or None); the hits of the last one are added to its slots."""
+        """Note the part that the delta exposes now (or None); the hits of the last part are added to its slots."""
         if part is not self._recent:
             last_part = self._recent
             if last_part is not None and not any(part is last_part for part in self._parts):

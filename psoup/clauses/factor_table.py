@@ -5,7 +5,7 @@
     writer             slots and attribute IDs are known ──>  the rows of 0 1 | 0 2, gathered (`psoup.clauses.block`)
 
 A factor is known by its identity: hashing factors is slow, and queries of one template share theirs. A table has
-no part of the stream, so any thread may make it; none changes one that is `done`.
+no part of the stream, so any thread may make it; none changes a table that is `done`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     ArchivedChunk  number, IDs, first and last time, zones       some hundred bytes, whatever the chunk holds
         └─ Source  columns, read when a reader asks for them     a port: the store reads, caches, and deletes
 
-A `Chunk` is what answers are made of: an archived one, or one in memory (`psoup.data.chunk`). Both give the same
+Answers are made of `Chunk`s: archived ones, or those in memory (`psoup.data.chunk`). Both give the same
 columns. Nothing here does I/O; a thread that takes a column may wait for a disk: never the writer or the event loop.
 """
 
@@ -132,7 +132,7 @@ class Chunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedChunk:
-    """A chunk on disk. `zones`: by schema position; an attribute without one may hold anything."""
+    """A chunk on disk. `zones`: by schema position; an attribute without a zone may hold anything."""
 
     spec: StreamSpec
     number: int

@@ -3,7 +3,7 @@
     OpenChunk      buffers that only grow; rows below the published length never change
       └─ view() ─> ChunkView   immutable; what readers, results and storage hold
 
-When a buffer must grow it is copied to a larger one; views made before keep the old one. A full chunk is *closed*:
+When a buffer must grow it is copied to a larger one; views made before keep the old buffer. A full chunk is *closed*:
 its last view, trimmed, is all that remains of it. Results live elsewhere (`psoup.results`).
 """
 

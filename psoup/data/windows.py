@@ -78,7 +78,7 @@ def apply_window(
 
 
 def as_of_window(window: WindowClause, time: int) -> WindowClause:
-    """The window for an answer as of `time`: one that ends later ends there, as no later tuple was known then.
+    """The window for an answer as of `time`: a window that ends later is cut there, as no later tuple was known then.
 
     Without an `as_of` nothing has to be cut: NOW is never before the last tuple.
     """

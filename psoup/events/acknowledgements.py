@@ -36,7 +36,7 @@ class PushAcknowledgement(Acknowledgement):
 class AttachAcknowledgement(Acknowledgement):
     """The outcome of Attach: the least time there is, at or before which more history must end; None without a tuple.
 
-    `batch`: the number of the job's last batch before it, None without one.
+    `batch`: the number of the job's last batch before it, None if there was none.
     """
 
     first_time: int | None = None

@@ -3,7 +3,7 @@
     2020-1-31    2020/01/31    0044-03-15 (BC)    epoch       2020-01-31T10:00[:00[.123456]][Z | +02[:30] | UTC]
 
 An offset is honoured (the result is UTC); digits of a second beyond the sixth are cut. A DATE may be written with a
-time, an offset or the name of a zone, which must be well formed and are dropped: the day is the one that is written.
+time, an offset or the name of a zone, which must be well formed and are dropped: the day is as written.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def may_wait(expr: Expr) -> bool:
 
 
 def short(expr: Expr, columns: Sequence[Column], texts: TextLimits) -> bool:
-    """Whether the texts that `expr` reads are so short that it cannot make one that is too long. O(tuples)."""
+    """Whether the texts that `expr` reads are so short that it cannot make a text that is too long. O(tuples)."""
     most = min(texts.value, texts.together // _TOGETHER) // _GROWTH
     read = [columns[index] for index in attributes_of(expr) if index >= 0]
     return all(

@@ -52,7 +52,7 @@ def find_names(wanted, high, low, found):
 
 @njit(cache=True, nogil=True)
 def merge_names(high, low, ids, later_high, later_low, later_ids, out_high, out_low, out_ids):
-    """Merge two runs; of equal names with a `low` the later one stays, without one all do, the later behind.
+    """Merge two runs; of equal names with a `low` the later name stays, without a `low` all do, the later behind.
 
     high, low, ids: uint64[n], uint64[n] or [0], uint32[n], read; so are the later ones, of m. out_*: of n + m (or 0),
     written. Returns how many of them. O(n + m).

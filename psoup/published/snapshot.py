@@ -55,7 +55,7 @@ class ChunkEntry:
 class StreamView:
     """A stream as published. Counts are of tuples; `created` is in microseconds.
 
-    The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last one is open.
+    The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last chunk is open.
     """
 
     stream_id: int
@@ -143,7 +143,7 @@ class StreamView:
         chunk = self._chunk_at(time, side)
         if chunk is None:
             return self.next_id
-        if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # an archived one is not read
+        if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # an archived chunk is not read
             return chunk.first_id
         return chunk.first_id + int(np.searchsorted(chunk.times, time, side=side))
 

@@ -4,7 +4,7 @@
     bitmaps ──> of a sealed chunk ──> once it is dropped: spare ──> bitmaps
 
 The system gives new pages one by one, which can cost more than the join that fills them. So memory of a dropped chunk
-is kept for the next one, and the thread of maintenance that seals a chunk makes the room for another ready.
+is kept for the next chunk, and the thread of maintenance that seals a chunk makes the room for another ready.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _ITEM = re.compile(r",\s*(?:-?[\d.]+|'(?:[^']|'')*')\s*(?=[,)])")
 def check_budget(text: str) -> None:
     """Raise SqlError, reason STATEMENT_BUDGET, for a statement that takes too much. O(length), some milliseconds.
 
-    One that is longer than any may be is not looked at: it is refused for that when it is read.
+    A statement over the length limit is not looked at: it is refused for that when it is read.
     """
     if len(text) > MAX_BYTES:
         return

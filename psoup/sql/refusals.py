@@ -220,7 +220,7 @@ _OURS = {
     "ALTER": "alter the stream instead",
     "DROP": "drop the stream instead",
 }
-"""The statements that PSoup takes, and the advice for one that came in the wrong place."""
+"""The statements that PSoup takes, and the advice for a statement in the wrong place."""
 
 
 def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:

@@ -24,7 +24,7 @@ MAX_TIME = 2**62
 
 
 def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
-    """The window of two optional `dialect.Bound` nodes. Raises SqlError for one that is always empty or mixed."""
+    """The window of two optional `dialect.Bound` nodes. Raises SqlError for a window that is always empty or mixed."""
     clause = WindowClause(
         START if begin is None else _bound(source, begin),
         NOW if end is None else _bound(source, end),

@@ -64,7 +64,7 @@ class StreamClauses:
         self._held = held
         """Digests of expressions that are out from the start."""
         self.kept: set[str] = set()
-        """Digests of what must be out at the next start, even if no clause reads it: the log may hold one that does."""
+        """Digests of what must be out at the next start, even without a clause: the log may hold one that reads it."""
         self._uses: Counter[int] = Counter()
         """How many clauses use each attribute, in the index or not."""
         self._new: list[Array] = []
@@ -221,7 +221,7 @@ class StreamClauses:
         self.index.costs.install(tally, self.table.sqc_of_slot)
 
     def subset(self, sqc_ids: Array, slots: Array) -> Subset:
-        """An index of some clauses; the last one is kept, as chunk after chunk is covered with the same clauses."""
+        """An index of some clauses; the last index is kept, as chunk after chunk is covered with the same clauses."""
         if self._subset is None or not np.array_equal(self._subset[0], sqc_ids):
             self._subset = (sqc_ids, self.index.subset(slots))
         return self._subset[1]

@@ -5,7 +5,7 @@
 
 A form becomes a template when it is seen for the second time. The order of conditions under one AND changes nothing,
 so comparisons are put in order first, and one form serves them all. Only the promise of a template is trusted:
-that a query is what its text says. If the text of the bound query is not the one that was given, to the letter, or if
+that a query is what its text says. If the text of the bound query is not the given text, to the letter, or if
 anything is refused, the statement is read as if there were no forms: so the queries and the messages are the same.
 """
 
