@@ -1,7 +1,8 @@
 """What the documents say is true: examples run and print what is shown, paths exist, targets exist.
 
-README holds a session in Python (`>>>` in a python block) and one in the shell (`$ ` in a console block). Both run
-here, verbatim and in order, against a service started for them; only the incarnation in IDs may differ.
+README holds a session in Python (`>>>` in a python block) and one in the shell (`$ ` in a console block), and the
+document of saved searches one in Python. They run here, verbatim and in order, against a service started for them; only
+the incarnation in IDs may differ.
 """
 
 import doctest
@@ -23,6 +24,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "benchmarks/README.md",
     "docs/operations.md",
+    "docs/saved-searches.md",
     "docs/spark.md",
     "docs/scale.md",
     "tests/README.md",
@@ -52,10 +54,13 @@ def address() -> Iterator[str]:
         yield where
 
 
-def test_python_session_prints_what_the_readme_shows(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("document", ["README.md", "docs/saved-searches.md"])
+def test_python_session_prints_what_the_document_shows(
+    document: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PSOUP_ADDRESS", address)
-    source = "\n".join(block for block in blocks("README.md", "python") if ">>>" in block)
-    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
+    source = "\n".join(block for block in blocks(document, "python") if ">>>" in block)
+    test = doctest.DocTestParser().get_doctest(source, {}, document, document, 0)
     assert len(test.examples) >= 8
     report: list[str] = []
     doctest.DocTestRunner(AnyIncarnation()).run(test, out=report.append)
