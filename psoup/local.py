@@ -22,7 +22,7 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.admission.pushes import offered
 from psoup.answer.ask import Questions, ask
-from psoup.answer.by_tuple import matches, matches_many
+from psoup.answer.by_tuple import matches, matches_between, matches_many
 from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
@@ -236,6 +236,11 @@ class LocalPSoup:
     def matches_many(self, stream: str, tuple_ids: Sequence[int]) -> list[list[int]]:
         """Return what `matches` does, for each of some tuples."""
         return matches_many(self.engine.snapshot(), stream, tuple_ids, tenant=self.tenant, now=self.clock.now())
+
+    def matches_between(self, stream: str, first: int, count: int) -> Matched:
+        """`matches` of some tuples that follow one another."""
+        snapshot, now = self.engine.snapshot(), self.clock.now()
+        return matches_between(snapshot, stream, first, count, tenant=self.tenant, now=now)
 
     def explain(self, query_id: int) -> Explanation:
         """Explain how a query is evaluated and kept."""

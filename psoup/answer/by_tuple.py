@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 
 from psoup.answer.matches import chunk_matches, search_of
+from psoup.answer.would_match import Matched, PieceMatches, paged
 from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Array
 from psoup.config import EngineConfig
@@ -24,6 +25,7 @@ from psoup.errors import OutOfRange
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
 from psoup.matching.new_tuples import probe
+from psoup.published.match_room import Named
 from psoup.published.members import Members, since
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
@@ -34,6 +36,9 @@ from psoup.results.open import OpenResults
 
 _TOGETHER, _LEAST = 4_194_304, 64
 """Words of bits that are looked at together, and the least number of tuples: some hundredths of a second."""
+
+_BITS = 1 << 29
+"""Tuples times clauses that are looked at together: each pair of them may be a bit, if none was evaluated before."""
 
 _CHECKED = 4_096
 """Matches between two checks of the budget."""
@@ -94,6 +99,45 @@ def matches_each(
         for clauses in reader.clauses(part):
             yield reader.queries(clauses, -1, limit)
         start += len(part)
+
+
+def matches_between(
+    snapshot: Snapshot,
+    stream: str,
+    first: int,
+    count: int,
+    *,
+    tenant: str,
+    now: int,
+    after: int = -1,
+    most: int = 2**62,
+    budget: ReadBudget = UNBOUNDED,
+) -> Matched:
+    """The queries that each of `count` tuples from the ID `first` on matched, as `psoup.answer.would_match.match`.
+
+    At most `most` of them: of the first tuples. Raises as `matches_many`. O(columns of the chunks + uncovered clauses +
+    result).
+    """
+    view = snapshot.stream(stream, tenant)
+    _check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
+
+    def matched(start: int, upto: int) -> PieceMatches:
+        entry = view.chunk_of(first + start)
+        at = first + start - entry.data.first_id
+        together = min(_TOGETHER // max(_bitmaps(entry.results), 1), _BITS // max(len(snapshot.clauses), 1))
+        together = max(together, _LEAST)
+        offsets = np.arange(at, min(at + min(upto - start, together), entry.data.end_id - entry.data.first_id))
+        budget.examine(len(offsets))
+        pairs = [*_satisfied(snapshot, view, entry, offsets)]
+        ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+        order = np.argsort(which.astype(np.uint16), kind="stable")  # 16 bits: by counting
+        named = Named(snapshot.clauses, ids[order])
+        names = named.names.astype(np.int64)
+        queries = np.where(names < 0, names, names + named.first)
+        ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
+        return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
+
+    return paged(matched, count, after, most)
 
 
 class _Reader:

@@ -9,7 +9,7 @@ are counted before they are written out: if they are too many, fewer rows are ta
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -77,11 +77,18 @@ def match(
     stream. O(what arrival costs + result), and a byte for each clause.
     """
     join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
+    found = paged(join.matched, len(batch), after, most)
+    join.close()
+    return found
+
+
+def paged(matched: Callable[[int, int], PieceMatches], rows: int, after: int, most: int) -> Matched:
+    """A page of some rows. `matched(start, upto)`: the matches of the rows from `start` on, of one at least."""
     sizes, parts = list[Array](), list[Array]()
     start, room = 0, most
-    while start < len(batch) and room > 0:
+    while start < rows and room > 0:
         alone = start == 0 and after >= 0
-        matches = join.matched(start, start + 1 if alone else len(batch))
+        matches = matched(start, start + 1 if alone else rows)
         counts = matches.sizes()
         fit = int(np.searchsorted(np.cumsum(counts), room, "right"))
         queries = matches.upto(1 if alone or not (fit or start) else fit)
@@ -95,13 +102,12 @@ def match(
         start, room = start + fit, room - len(queries)
         if fit < len(counts):
             break
-    join.close()
     queries = parts[0] if len(parts) == 1 else np.concatenate([_NOTHING, *parts])
     return Matched(np.cumsum(np.concatenate([[0], *sizes])), queries, start)
 
 
 @dataclass(frozen=True, slots=True)
-class _PieceMatches:
+class PieceMatches:
     """The matches of the rows of a piece: `queries` of row i from `ends[i]` on, at `several` names below 0."""
 
     ends: Array
@@ -148,7 +154,7 @@ class _Join:
         index.add_many([*enumerate(clauses)])
         return index, sqc_ids
 
-    def matched(self, start: int, upto: int) -> _PieceMatches:
+    def matched(self, start: int, upto: int) -> PieceMatches:
         """The matches of the rows from `start` on: of as many rows as may be looked at together."""
         while True:
             rows = min(self._rows, upto - start)
@@ -160,7 +166,7 @@ class _Join:
                 self._size = replace(self._size, chunk_rows=-(-self._rows // _WORD) * _WORD)
                 self._results = OpenResults(self._size, len(self._owners), BoundedRoom(self._size))
 
-    def _matched(self, start: int, rows: int) -> _PieceMatches:
+    def _matched(self, start: int, rows: int) -> PieceMatches:
         batch = self._batch.slice(start, start + rows)
         piece = Piece(batch.columns, np.arange(rows, dtype=np.int64) + self._view.next_id, batch.times, 0)
         clauses, pairs = self._snapshot.clauses, self._probed(self._index, piece, self._results)
@@ -188,7 +194,7 @@ class _Join:
         queries, places = np.empty(int(ends[-1]), np.int64), ends[:-1].copy()
         for slots, offsets in pairs:
             place_by_offset(slots, offsets, named.names, named.first, places, queries)
-        return _PieceMatches(ends, queries, np.flatnonzero(queries < 0), named)
+        return PieceMatches(ends, queries, np.flatnonzero(queries < 0), named)
 
     def _probed(
         self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()

@@ -33,3 +33,11 @@ def test_why_prints_each_condition(psoup: Psoup, filled: str) -> None:
     assert psoup("why", query, "0").err == "The tuple is in the answer.\n"
     assert psoup("why", query, "x").code == 2
     assert psoup("why", query, "99").code == 1
+
+
+def test_matches_of_a_range(psoup: Psoup, filled: str) -> None:
+    query = psoup("register", f"SELECT id FROM {filled} WHERE id <> 2").out.strip()
+    assert psoup("matches", filled, "0", "--to", "2").out == f"0\t{query}\n2\t{query}\n"
+    assert psoup("matches", filled, "1", "--to", "2", "--json").rows == [{"tuple_id": 2, "query_id": query}]
+    assert psoup("matches", filled, "0", "1", "--to", "2").code == 2
+    assert psoup("matches", filled, "0", "--to", "9").code == 1

@@ -43,6 +43,9 @@ def test_many_tuples_give_what_each_gives_alone(before: int, after: int, maintai
     assert soup.matches_many("s", asked) == wanted
     assert [soup.matches("s", a) for a in asked] == wanted
     assert any(wanted)
+    table = soup.matches_between("s", 0, 150)
+    assert [table.of(a) for a in range(150)] == soup.matches_many("s", range(150))
+    assert soup.matches_between("s", 70, 9).of(3) == soup.matches("s", 73)
 
 
 def test_queries_that_went_are_not_shown() -> None:

@@ -76,6 +76,26 @@ def test_what_a_push_refuses_is_refused_with_the_same_words(client: Client) -> N
     assert client.match("m", {"a": [], "t": []}).query_ids() == []
 
 
+def test_a_range_of_tuples_as_a_table(service: Serving, client: Client) -> None:
+    """Page by page; of one tuple too."""
+    client.create_stream("CREATE STREAM r (a BIGINT)")
+    client.register_many("SELECT a FROM r WHERE a > ?", [(n,) for n in range(QUERIES)])
+    client.push("r", {"a": [5, -1, *[10_000] * 8, 7]})
+    wanted = [(id, query) for id, ids in enumerate(client.matches_many("r", range(11))) for query in sorted(ids)]
+    whole = client.matches_table("r", 0, 11)
+    backend, limits = service.service._backend, service.service._backend.limits
+    object.__setattr__(backend, "limits", replace(limits, answer_bytes=1_024 + 16 * 100))
+    pages = client.matches_table("r", 0, 11)
+    object.__setattr__(backend, "limits", limits)
+    for table in (whole, pages):
+        assert table.schema.names == ["tuple_id", "query_id"]
+        assert table["tuple_id"].to_pylist() == sorted(table["tuple_id"].to_pylist())
+        assert sorted(zip(*table.to_pydict().values(), strict=True)) == sorted(wanted)
+    assert len(client.matches_table("r", 3, 3)) == 0
+    with pytest.raises(OutOfRange):
+        client.matches_table("r", 9, 12)
+
+
 def test_why_through_the_service(client: Client, queries: list[str]) -> None:
     client.push("m", {"a": [5], "t": ["x'y"]})
     found = client.why(queries[0], 0)

@@ -116,6 +116,24 @@ class MatchingCalls(Session):
         reply = self._read(self.connection.matching.Why, request, wait_for, timeout)
         return Why([_step(step) for step in reply.steps], int(reply.sequence))
 
+    def matches_table(
+        self, stream: str, first: int, end: int, *, wait_for: int | None = None, timeout: float | None = None
+    ) -> pa.Table:
+        """Find the queries that the tuples with IDs from `first` to before `end` matched: windows are not applied.
+
+        The table has the columns `tuple_id` (int64, ascending) and `query_id`. Raises OutOfRange for a tuple that is
+        not there, or waits for the watermark.
+        """
+        request = matching_pb2.MatchesBetweenRequest(
+            stream=stream, first_id=first, end_id=end, max_bytes=ONE_MESSAGE_BYTES
+        )
+        tables = [_named(_NO_PAIRS.rename_columns(["tuple_id", "query"]), "")]
+        while request.first_id < end:
+            reply = self._read(self.connection.matching.MatchesBetween, request, wait_for, timeout)
+            tables.append(_named(read(reply.arrow_ipc), reply.query_id_prefix))
+            request.first_id, request.after_query_id = reply.next_id, reply.after_query_id
+        return pa.concat_tables(tables)
+
     def match(
         self, stream: str, data: Any, *, wait_for: int | None = None, timeout: float | None = None
     ) -> MatchResult:
@@ -176,5 +194,10 @@ _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.
 
 def _table(pairs: pa.Table, prefix: str, first: int) -> pa.Table:
     """Write the pairs of a reply with the IDs of the queries, and rows counted from `first`."""
+    return _named(pairs.set_column(0, "row", pc.add(pairs["row"], first)), prefix)
+
+
+def _named(pairs: pa.Table, prefix: str) -> pa.Table:
+    """Write the IDs of queries in the place of their numbers."""
     query_ids = pc.binary_join_element_wise(prefix, pc.cast(pairs["query"], pa.string()), "")
-    return pa.table({"row": pc.add(pairs["row"], first), "query_id": query_ids})
+    return pairs.set_column(1, "query_id", query_ids)

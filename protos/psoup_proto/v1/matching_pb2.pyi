@@ -53,6 +53,90 @@ WHY_KIND_ARRIVAL: WhyKind.ValueType  # 4
 Global___WhyKind: _TypeAlias = WhyKind  # noqa: Y015
 
 @_typing.final
+class MatchesBetweenRequest(_message.Message):
+    """Of MatchesBetween."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    FIRST_ID_FIELD_NUMBER: _builtins.int
+    END_ID_FIELD_NUMBER: _builtins.int
+    AFTER_QUERY_ID_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream's name, in any case."""
+    first_id: _builtins.int
+    """The first tuple's ID."""
+    end_id: _builtins.int
+    """The ID after the last tuple's."""
+    after_query_id: _builtins.str
+    """Of the first tuple only queries that were registered after this one: `after_query_id` of the reply before. Empty:
+    all.
+    """
+    max_bytes: _builtins.int
+    """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        first_id: _builtins.int = ...,
+        end_id: _builtins.int = ...,
+        after_query_id: _builtins.str = ...,
+        max_bytes: _builtins.int = ...,
+        min_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_query_id", b"after_query_id", "end_id", b"end_id", "first_id", b"first_id", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchesBetweenRequest: _TypeAlias = MatchesBetweenRequest  # noqa: Y015
+
+@_typing.final
+class MatchesBetweenResponse(_message.Message):
+    """Of MatchesBetween."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARROW_IPC_FIELD_NUMBER: _builtins.int
+    QUERY_ID_PREFIX_FIELD_NUMBER: _builtins.int
+    NEXT_ID_FIELD_NUMBER: _builtins.int
+    AFTER_QUERY_ID_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    arrow_ipc: _builtins.bytes
+    """Pairs as an Arrow IPC stream: `tuple_id`, int64, ascending; `query`, int64, the number of a query that it matched.
+    The queries of a tuple come in no order.
+    """
+    query_id_prefix: _builtins.str
+    """What the ID of each of these queries begins with; its number follows."""
+    next_id: _builtins.int
+    """All tuples before this one have all of their queries here: ask for those from here on, if it is not `end_id`."""
+    after_query_id: _builtins.str
+    """That tuple has so many queries that only some are here: send this as `after_query_id`. Else empty."""
+    sequence: _builtins.int
+    """The last event that this reflects."""
+    def __init__(
+        self,
+        *,
+        arrow_ipc: _builtins.bytes = ...,
+        query_id_prefix: _builtins.str = ...,
+        next_id: _builtins.int = ...,
+        after_query_id: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_query_id", b"after_query_id", "arrow_ipc", b"arrow_ipc", "next_id", b"next_id", "query_id_prefix", b"query_id_prefix", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MatchesBetweenResponse: _TypeAlias = MatchesBetweenResponse  # noqa: Y015
+
+@_typing.final
 class WhyRequest(_message.Message):
     """Of Why."""
 

@@ -42,6 +42,11 @@ class MatchingServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchResponse.FromString,
                 _registered_method=True)
+        self.MatchesBetween = channel.unary_unary(
+                '/psoup.v1.MatchingService/MatchesBetween',
+                request_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenResponse.FromString,
+                _registered_method=True)
         self.Why = channel.unary_unary(
                 '/psoup.v1.MatchingService/Why',
                 request_serializer=psoup__proto_dot_v1_dot_matching__pb2.WhyRequest.SerializeToString,
@@ -68,6 +73,16 @@ class MatchingServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MatchesBetween(self, request, context):
+        """The queries that tuples with IDs in a range matched, as Matches of each. The reply is of the first tuples, as many as
+        fit `max_bytes` with their queries: ask again for those after them.
+
+        OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Why(self, request, context):
         """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
         are not asked, as they look at other tuples.
@@ -86,6 +101,11 @@ def add_MatchingServiceServicer_to_server(servicer, server):
                     servicer.Match,
                     request_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchResponse.SerializeToString,
+            ),
+            'MatchesBetween': grpc.unary_unary_rpc_method_handler(
+                    servicer.MatchesBetween,
+                    request_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenResponse.SerializeToString,
             ),
             'Why': grpc.unary_unary_rpc_method_handler(
                     servicer.Why,
@@ -123,6 +143,33 @@ class MatchingService(object):
             '/psoup.v1.MatchingService/Match',
             psoup__proto_dot_v1_dot_matching__pb2.MatchRequest.SerializeToString,
             psoup__proto_dot_v1_dot_matching__pb2.MatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MatchesBetween(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.MatchingService/MatchesBetween',
+            psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,12 @@ class MatchingServiceStub:
 
     INVALID_ARGUMENT, NOT_FOUND and RESOURCE_EXHAUSTED: as Push. Metadata may name the request as there.
     """
+    MatchesBetween: _grpc.UnaryUnaryMultiCallable[_matching_pb2.MatchesBetweenRequest, _matching_pb2.MatchesBetweenResponse]
+    """The queries that tuples with IDs in a range matched, as Matches of each. The reply is of the first tuples, as many as
+    fit `max_bytes` with their queries: ask again for those after them.
+
+    OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
+    """
     Why: _grpc.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]
     """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
     are not asked, as they look at other tuples.
@@ -69,6 +75,12 @@ class MatchingServiceAsyncStub(MatchingServiceStub):
     The reply is of the first rows, as many as fit `max_bytes` with their queries: send the others again.
 
     INVALID_ARGUMENT, NOT_FOUND and RESOURCE_EXHAUSTED: as Push. Metadata may name the request as there.
+    """
+    MatchesBetween: _aio.UnaryUnaryMultiCallable[_matching_pb2.MatchesBetweenRequest, _matching_pb2.MatchesBetweenResponse]  # type: ignore[assignment]
+    """The queries that tuples with IDs in a range matched, as Matches of each. The reply is of the first tuples, as many as
+    fit `max_bytes` with their queries: ask again for those after them.
+
+    OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
     """
     Why: _aio.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]  # type: ignore[assignment]
     """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
@@ -97,6 +109,18 @@ class MatchingServiceServicer(metaclass=_abc_1.ABCMeta):
         The reply is of the first rows, as many as fit `max_bytes` with their queries: send the others again.
 
         INVALID_ARGUMENT, NOT_FOUND and RESOURCE_EXHAUSTED: as Push. Metadata may name the request as there.
+        """
+
+    @_abc_1.abstractmethod
+    def MatchesBetween(
+        self,
+        request: _matching_pb2.MatchesBetweenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_matching_pb2.MatchesBetweenResponse, _abc.Awaitable[_matching_pb2.MatchesBetweenResponse]]:
+        """The queries that tuples with IDs in a range matched, as Matches of each. The reply is of the first tuples, as many as
+        fit `max_bytes` with their queries: ask again for those after them.
+
+        OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
         """
 
     @_abc_1.abstractmethod

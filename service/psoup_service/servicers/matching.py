@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered
+from psoup.answer.by_tuple import matches_between
 from psoup.answer.reasons import Row, Step, why
 from psoup.answer.would_match import Matched, match
 from psoup.errors import InvalidInput
@@ -21,6 +22,10 @@ _BYTES, _PAIR_BYTES, _ENVELOPE = 1024 * 1024, 16, 1024
 """Bytes of a reply by default, of a pair in it, and of what surrounds the pairs."""
 
 
+_TUPLES = 65_536
+"""Tuples of a reply, at most: a chunk."""
+
+
 class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
     """See matching.proto."""
 
@@ -30,9 +35,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
     async def Match(self, request: matching_pb2.MatchRequest, context: Context) -> matching_pb2.MatchResponse:
         """The queries that rows would match."""
         backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
-        if request.max_bytes < 0:
-            raise InvalidInput(f"max_bytes is {request.max_bytes}; it must not be negative", field="max_bytes")
-        most = max((min(request.max_bytes or _BYTES, backend.limits.answer_bytes) - _ENVELOPE) // _PAIR_BYTES, 1)
+        most = self._most(request.max_bytes)
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         spec = (await backend.reflecting(request.min_sequence)).stream(request.stream, tenant).spec
         decoded = await backend.decoding.batch(spec, payload, context.peer)
@@ -58,6 +61,36 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             return await backend.host.evaluate(read, tenant=tenant)
         finally:
             decoded.place.release()
+
+    async def MatchesBetween(
+        self, request: matching_pb2.MatchesBetweenRequest, context: Context
+    ) -> matching_pb2.MatchesBetweenResponse:
+        """Pairs of tuples and the queries that they matched."""
+        backend, tenant, most = self._backend, self._backend.tenant(context), self._most(request.max_bytes)
+        after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
+        first, count = request.first_id, min(max(request.end_id - request.first_id, 0), _TUPLES)
+        await backend.reflecting(request.min_sequence)
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchesBetweenResponse:
+            now = backend.now()
+            found = matches_between(
+                snapshot, request.stream, first, count, tenant=tenant, now=now, after=after, most=most, budget=budget
+            )
+            return matching_pb2.MatchesBetweenResponse(
+                arrow_ipc=_pairs(found, "tuple_id", first),
+                query_id_prefix=backend.ids.query_prefix,
+                next_id=first + found.done,
+                after_query_id="" if found.more is None else backend.ids.query(found.more),
+                sequence=snapshot.sequence,
+            )
+
+        return await backend.host.evaluate(read, tenant=tenant)
+
+    def _most(self, max_bytes: int) -> int:
+        """The number of pairs that a reply may have."""
+        if max_bytes < 0:
+            raise InvalidInput(f"max_bytes is {max_bytes}; it must not be negative", field="max_bytes")
+        return max((min(max_bytes or _BYTES, self._backend.limits.answer_bytes) - _ENVELOPE) // _PAIR_BYTES, 1)
 
     async def Why(self, request: matching_pb2.WhyRequest, context: Context) -> matching_pb2.WhyResponse:
         """Every condition between a tuple and an answer."""
@@ -101,11 +134,11 @@ def _step(step: Step) -> matching_pb2.WhyStep:
     return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values)
 
 
-def _pairs(matched: Matched) -> bytes:
+def _pairs(matched: Matched, name: str = "row", first: int = 0) -> bytes:
     """Rows and queries as an Arrow IPC stream."""
     sizes = np.diff(matched.ends)
-    rows = np.repeat(np.arange(len(sizes)), sizes)
-    batch = pa.record_batch([pa.array(rows, pa.int64()), pa.array(matched.queries, pa.int64())], ["row", "query"])
+    rows = np.repeat(np.arange(first, first + len(sizes)), sizes)
+    batch = pa.record_batch([pa.array(rows, pa.int64()), pa.array(matched.queries, pa.int64())], [name, "query"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
