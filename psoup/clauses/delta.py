@@ -65,6 +65,7 @@ class Delta:
         self._gone: list[int] = []
         """Positions of removed clauses, in the order of their removal."""
         self._part: Part | None = None
+        self._twin: Delta | None = None
 
     def __len__(self) -> int:
         return len(self._where)
@@ -128,7 +129,15 @@ class Delta:
         return RecentView(self) if self._part is None else PartView(self._part)
 
     def shared(self) -> Delta:
-        """The same rows, which are only ever appended to; without boundaries, and with no clause in its place."""
+        """The same rows, which are only ever appended to; without boundaries, and with no clause in its place.
+
+        The same object until the rows of removed clauses are dropped: readers get a view with each publication.
+        """
+        if self._twin is None:
+            self._twin = self._shared()
+        return self._twin
+
+    def _shared(self) -> Delta:
         twin = Delta(self._layout)
         twin._text, twin._slots, twin._gone = self._text, self._slots, self._gone
         twin._clause_ptr, twin._factor_ptr = self._clause_ptr, self._factor_ptr
@@ -218,7 +227,7 @@ class Delta:
 
     def _compact(self) -> None:
         """Drop the rows of removed clauses."""
-        live = self._copied(sorted(self._where.values()))
+        live, self._twin = self._copied(sorted(self._where.values())), None
         self._where, self._slots, self._gone = live._where, live._slots, []
         self._clause_ptr, self._factor_ptr = live._clause_ptr, live._factor_ptr
         self._attributes, self._low, self._high = live._attributes, live._low, live._high
