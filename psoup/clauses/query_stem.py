@@ -13,6 +13,7 @@ It does not know queries, windows or old tuples.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -174,8 +175,7 @@ class QuerySteM:
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""
         part, position = self._find(slot)
-        first = [*self._parts[:1], *([] if self.texts is None else self.texts._parts[:1])]
-        where = "main" if any(part is own for own in first) else "delta"
+        where = "main" if any(own._parts[0] is part for own in (self, self.texts) if own and own._parts) else "delta"
         return describe_clause(part.index, position, where, self.attributes)
 
     def _find(self, slot: int) -> tuple[Part, int]:
@@ -216,9 +216,9 @@ class QuerySteM:
         parts = self._own_parts()
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
-        texts = [] if self.texts is None else with_plans(self.texts._own_parts(), self.attributes)
-        barred = self.attributes.barred
-        return Side(parts, self.attributes, self._scratch, self._config, self.costs, barred, self.waits, texts)
+        exprs = self.attributes
+        texts = [] if self.texts is None else with_plans(self.texts._own_parts(), exprs)
+        return Side(parts, exprs, self._scratch, self._config, self.costs, exprs.barred, self.waits, texts)
 
     def view(self) -> IndexView:
         """All clauses for readers, as they are now; the same object while they are. O(parts)."""
@@ -290,8 +290,8 @@ class QuerySteM:
         O(delta), and a byte copied for each clause that is merged.
         """
         if self.texts is not None and self.texts.merge_due(everything):
-            task, attributes = self.texts.merge_task(everything), self.attributes.share()
-            return MergeTask(task.sources, task.alive, task.layout, lambda part: with_plans([part], attributes))
+            task, known = self.texts.merge_task(everything), self.attributes.share()
+            return replace(task, prepare=lambda part: with_plans([part], known, task.sources))
         if len(self._delta) and (len(self._parts) < self._config.shape.most_parts or everything):
             self._parts.append(self._delta.part())
             self._delta = Delta(self._layout)

@@ -186,6 +186,14 @@ class Searched:
         counters = np.zeros_like(self.evaluated)
         return replace(self, stripped=self.stripped.of(part), evaluated=counters, tuples=0, searched=0)
 
+    def inherit(self, others: Sequence[Searched]) -> None:
+        """Take over the counts of the parts that this part was merged of: tuples came to them together. O(P)."""
+        self.tuples = max((other.tuples for other in others), default=0)
+        self.searched = max((other.searched for other in others), default=0)
+        for other in others:
+            _, mine, theirs = np.intersect1d(self.attributes, other.attributes, True, return_indices=True)
+            self.evaluated[mine] += other.evaluated[theirs]
+
     def evaluations(self, attribute: int) -> tuple[int, int]:
         """Tuples that were joined, and those in which the pattern with this ID was looked for; 0 if it is not here."""
         place = int(self.attributes.searchsorted(attribute))

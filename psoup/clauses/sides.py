@@ -119,12 +119,18 @@ class IndexView:
         return Subset(parts, self._attributes, self._config, scratch, self._barred, searched)
 
 
-def with_plans(parts: Sequence[Part], attributes: Mapping[int, Expr]) -> list[tuple[Part, Searched]]:
-    """Parts of clauses that look for texts, each with the structure that finds them, which is made once."""
+def with_plans(
+    parts: Sequence[Part], attributes: Mapping[int, Expr], merged: Sequence[Part] = ()
+) -> list[tuple[Part, Searched]]:
+    """Parts of clauses that look for texts, each with the structure that finds them, which is made once.
+
+    merged: the parts that they were merged of, whose counts go on.
+    """
     pairs = []
     for part in parts:
         if part.searched is None:
             part.searched = Searched.of(part, attributes)
+            part.searched.inherit([source.searched for source in merged if source.searched is not None])
         pairs.append((part, part.searched))
     return pairs
 

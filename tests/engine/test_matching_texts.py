@@ -201,6 +201,9 @@ def test_explain_says_for_how_many_tuples_a_text_was_looked_at() -> None:
     assert not any("evaluated for" in line for line in soup.explain(queries[3]).lines())
     soup.push("s", rows)
     assert lines(queries[3]) == ["evaluated for 1,000 of 1,000 new tuples"]
+    before = [line for query in queries for line in lines(query)]
+    soup.maintain()
+    assert [line for query in queries for line in lines(query)] == before
     assert [soup.invoke(query).to_table().num_rows for query in queries] == [20, 20, 0, 0]
 
 
