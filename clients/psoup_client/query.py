@@ -21,10 +21,10 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from psoup_client.answer import Answer, AnswerStream
+from psoup_client.arguments import checking_arguments
 from psoup_client.payload import read
 from psoup_client.schema import QueryInfo
 from psoup_client.session import Session
-from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2, statements_pb2
 
@@ -32,7 +32,7 @@ ONE_MESSAGE_BYTES = 1024 * 1024
 """Answers up to this size come in one message; larger ones in pieces."""
 
 
-@refusing_surrogates
+@checking_arguments
 class Query:
     """A registered query.
 

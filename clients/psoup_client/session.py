@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.connection import Connection, Names
 from psoup_client.convert import to_table
 from psoup_client.errors import InvalidData, OutOfRange
 from psoup_client.schema import StreamInfo
-from psoup_client.text import refusing_surrogates
 from psoup_proto.v1 import streams_pb2
 
 PAGE = 1_000
@@ -26,7 +26,7 @@ PAGE = 1_000
 T = TypeVar("T")
 
 
-@refusing_surrogates
+@checking_arguments
 class Session:
     """Base of the groups in `psoup_client.calls`, and what a `Query`, `Producer` or `Stage` needs of a client."""
 

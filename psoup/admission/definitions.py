@@ -145,7 +145,8 @@ def check_drop(stream: KnownStream, command: DropStream, queries: int, users: It
         more = ", …" if queries > _EXAMPLES else ""
         raise FailedPrecondition(
             f"stream {stream.spec.name!r} is used by {queries} "
-            f"{'query' if queries == 1 else 'queries'} ({some}{more}); unregister them first",
+            f"{'query' if queries == 1 else 'queries'} ({some}{more});"
+            f" unregister {'it' if queries == 1 else 'them'} first",
             reason="STREAM_IN_USE",
             stream=stream.spec.name,
             queries=queries,

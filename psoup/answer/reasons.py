@@ -117,6 +117,12 @@ def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
             reason="UNKNOWN_TUPLE",
             stream=view.spec.name,
         )
+    if tuple_id < 0:
+        raise OutOfRange(
+            f"tuple {tuple_id} is not in stream {view.spec.name!r}: IDs count from 0",
+            reason="UNKNOWN_TUPLE",
+            stream=view.spec.name,
+        )
     if tuple_id < edge:
         return None
     data = view.chunk_of(tuple_id).data

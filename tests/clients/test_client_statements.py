@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pyarrow as pa
@@ -14,6 +16,8 @@ from psoup_client import (
     Answer,
     Client,
     ClientOptions,
+    FailedPrecondition,
+    InvalidData,
     InvalidRequest,
     InvalidStatement,
     NotFound,
@@ -99,6 +103,39 @@ def test_errors_point_into_the_statement(client: Client, make_stream: MakeStream
             call(f"SELECT a FROM {stream} WHERE '\ud800' = ''")
     with pytest.raises(InvalidStatement, match="a SELECT is needed here"):
         client.ask(f"DROP STREAM {stream}")
+
+
+@pytest.mark.parametrize("wrong", [5, b"SELECT", None, ["SELECT"]])
+def test_what_is_no_text_is_refused_by_name(client: Client, wrong: Any) -> None:
+    for call in (client.ask, client.ask_stream, client.execute, client.register, client.create_stream):
+        with pytest.raises(TypeError, match=re.escape(f"sql is {wrong!r}: give a text")):
+            call(wrong)
+    with pytest.raises(TypeError, match=re.escape(f"stream is {wrong!r}: give a text")):
+        client.match(wrong, [{"a": 1}])
+    with pytest.raises(TypeError, match=re.escape(f"query is {wrong!r}: give a query or its ID")):
+        client.why(wrong, 0)
+
+
+def test_what_is_no_whole_number_of_64_bits_is_refused_by_name(client: Client) -> None:
+    with pytest.raises(TypeError, match="wait_for is '5': give a whole number"):
+        client.ask("SELECT a FROM s", wait_for="5")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="end is 1180591620717411303424, which is out of the range"):
+        client.matches_table("s", 0, 2**70)
+    with pytest.raises(InvalidData, match="the key is empty"):
+        client.query(key="")
+
+
+def test_a_stream_with_one_query_says_unregister_it(client: Client, make_stream: MakeStream) -> None:
+    stream = make_stream("(a BIGINT)")
+    query = client.register(f"SELECT a FROM {stream}")
+    with pytest.raises(FailedPrecondition, match=f"used by query {query.id}; unregister it first"):
+        client.drop(stream)
+    other = client.register(f"SELECT a FROM {stream}")
+    with pytest.raises(FailedPrecondition, match=f"2 queries, for instance {query.id}, {other.id}; unregister them"):
+        client.execute(f"DROP STREAM {stream}")
+    for standing in (query, other):
+        standing.unregister()
+    client.drop(stream)
 
 
 class LostReplies(grpc.UnaryUnaryClientInterceptor):

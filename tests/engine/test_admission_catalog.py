@@ -70,7 +70,7 @@ def test_a_stream_in_use_is_not_dropped(gate: Gate) -> None:
     assert (caught.value.reason, caught.value.facts["queries"]) == ("STREAM_IN_USE", "4")
     for query_id in (1, 2, 4):
         gate.unregister(query_id)
-    with pytest.raises(FailedPrecondition, match=r"used by 1 query \(3\)"):
+    with pytest.raises(FailedPrecondition, match=r"used by 1 query \(3\); unregister it first"):
         gate.drop("trades")
     gate.unregister(3)
     gate.drop("trades")

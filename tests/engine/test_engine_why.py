@@ -92,6 +92,8 @@ def test_what_is_not_kept_any_more_and_what_never_was(soup: LocalPSoup) -> None:
     gone = soup.why(query, 3).kept_out
     assert gone is not None
     assert (gone.kind, gone.values) == ("retention", (("_id", "3"),))
+    with pytest.raises(OutOfRange, match="IDs count from 0"):
+        soup.why(query, -1)
     with pytest.raises(OutOfRange, match="the next one to come is 62"):
         soup.why(query, 62)
     with pytest.raises(NotFound):

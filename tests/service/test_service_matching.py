@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -99,6 +100,7 @@ def test_a_range_of_tuples_as_a_table(service: Serving, client: Client) -> None:
 def test_why_through_the_service(client: Client, queries: list[str]) -> None:
     client.push("m", {"a": [5], "t": ["x'y"]})
     found = client.why(queries[0], 0)
+    assert client.why(queries[0], np.int64(0)).kept_out is None  # as it comes out of a frame
     assert found.kept_out is None
     assert [step.kind for step in found.steps] == ["factor", "window", "retention", "arrival"]
     assert found.steps[0].values == {"t": "'x'"}

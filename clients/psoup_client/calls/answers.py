@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Any
 
 from psoup_client.answer import Answer
+from psoup_client.arguments import checking_arguments
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of
 from psoup_client.session import PAGE, Session
-from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
 
@@ -28,7 +28,7 @@ _BLOCK = 512
 """IDs of a call: more than fit a reply, unless answers are tiny."""
 
 
-@refusing_surrogates
+@checking_arguments
 class AnswerCalls(Session):
     """Calls about the answers of many queries, and about the queries that tuples match."""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.session import Session
-from psoup_client.text import refusing_surrogates
 from psoup_client.times import from_proto
 from psoup_proto.v1 import attach_pb2
 
@@ -52,7 +52,7 @@ class AttachResult:
     watermark: datetime | None
 
 
-@refusing_surrogates
+@checking_arguments
 class AttachCalls(Session):
     """Calls of a job that adds chunks to a stream."""
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.errors import InvalidData
 from psoup_client.session import Session
-from psoup_client.text import refusing_surrogates
 from psoup_client.wording import counted, verb
 from psoup_proto.v1 import backup_pb2
 
@@ -101,7 +101,7 @@ class Receiver:
         self.files += 1
 
 
-@refusing_surrogates
+@checking_arguments
 class BackupCalls(Session):
     """The call that copies the data directory of a service."""
 

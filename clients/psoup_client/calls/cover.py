@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.errors import NotFound
-from psoup_client.text import refusing_surrogates
 from psoup_proto.v1 import cover_pb2
 
 TIMEOUT = 600.0
@@ -46,7 +46,7 @@ class CoverSite:
     covered: int
 
 
-@refusing_surrogates
+@checking_arguments
 class CoverCalls(QueryCalls):
     """Calls of a job that evaluates queries over chunks on disk."""
 

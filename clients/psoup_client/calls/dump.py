@@ -20,9 +20,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.calls.queries import QueryCalls
 from psoup_client.errors import InvalidData
-from psoup_client.text import refusing_surrogates
 
 Progress = Callable[[int, int], None]
 """Told how many rows of how many are done."""
@@ -71,7 +71,7 @@ def read_description(folder: Path) -> DumpInfo:
     return description
 
 
-@refusing_surrogates
+@checking_arguments
 class DumpCalls(QueryCalls):
     """The call that writes a stream to files."""
 

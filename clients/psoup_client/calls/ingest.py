@@ -6,6 +6,7 @@ import datetime as dt
 import uuid
 from typing import Any
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.payload import split
@@ -13,12 +14,11 @@ from psoup_client.producer import Producer
 from psoup_client.push import DirectPusher, PushResult
 from psoup_client.session import Session
 from psoup_client.stage import Stage
-from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, from_proto, to_proto
 from psoup_proto.v1 import ingest_pb2
 
 
-@refusing_surrogates
+@checking_arguments
 class IngestCalls(Session):
     """Calls that bring rows in: one push, a pipelined producer, a batch in parts; and heartbeats."""
 

@@ -15,6 +15,7 @@ import os
 import re
 from pathlib import Path
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.calls.dump import DumpInfo, Progress, read_description
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.streams import StreamCalls
@@ -23,7 +24,6 @@ from psoup_client.payload import BATCH_ROWS
 from psoup_client.push import PushResult
 from psoup_client.schema import StreamInfo
 from psoup_client.stage import Stage
-from psoup_client.text import refusing_surrogates
 from psoup_client.times import from_proto, to_proto
 from psoup_client.wording import counted, verb
 
@@ -31,7 +31,7 @@ _NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE
 _TIMEOUT = 86_400.0
 
 
-@refusing_surrogates
+@checking_arguments
 class LoadCalls(IngestCalls, StreamCalls):
     """The call that brings a dump back into a stream."""
 

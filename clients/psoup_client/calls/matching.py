@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.connection import naming
 from psoup_client.errors import InvalidData
 from psoup_client.payload import read, split
 from psoup_client.query import ONE_MESSAGE_BYTES, Query
 from psoup_client.session import Session
-from psoup_client.text import refusing_surrogates
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import matching_pb2, queries_pb2
 
@@ -82,7 +83,7 @@ class Why:
         return "\n".join(map(str, self.steps))
 
 
-@refusing_surrogates
+@checking_arguments
 class MatchingCalls(Session):
     """Calls that hold tuples and queries against each other."""
 
@@ -100,12 +101,18 @@ class MatchingCalls(Session):
         `tuple` is the ID of one, or a row that is not pushed (a dict). ORDER BY, DISTINCT and LIMIT are not asked.
         Raises OutOfRange for a tuple that never was, or waits for the watermark.
         """
+        if not isinstance(query, Query | str):
+            raise TypeError(f"query is {query!r}: give a query or its ID")
         query_id = query.id if isinstance(query, Query) else query
         request = matching_pb2.WhyRequest(query_id=query_id)
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
-        if isinstance(tuple, int):
-            request.tuple_id = tuple
+        if isinstance(tuple, Integral):  # those of NumPy, as in a frame, too
+            if not -(2**63) <= int(tuple) < 2**63:
+                raise ValueError(f"tuple is {tuple}, which is out of the range of 64 bits")
+            request.tuple_id = int(tuple)
+        elif isinstance(tuple, str | bytes | float | None):
+            raise TypeError(f"tuple is {tuple!r}: give the ID of a tuple, a whole number, or a row, a dict")
         else:
             asked = queries_pb2.GetQueryRequest(query_id=query_id)
             stream = self.connection.call(self.connection.queries.GetQuery, asked, timeout).query.stream

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
@@ -15,11 +16,10 @@ from psoup_client.payload import split
 from psoup_client.query import Query, fetch_info
 from psoup_client.schema import QueryInfo
 from psoup_client.session import PAGE, Session
-from psoup_client.text import refusing_surrogates
 from psoup_proto.v1 import queries_pb2
 
 
-@refusing_surrogates
+@checking_arguments
 class QueryCalls(Session):
     """Calls about standing queries, but for their answers."""
 
@@ -43,9 +43,8 @@ class QueryCalls(Session):
         Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
         each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
-        _check_texts(key, labels)
-        if key == "":
-            raise InvalidData("the key is empty; give a text, or leave it out")
+        _check_key(key)
+        _check_labels(labels)
         request = queries_pb2.RegisterRequest(
             statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels
         )
@@ -114,6 +113,7 @@ class QueryCalls(Session):
         """Return the query with this ID, or with this key; raises NotFound."""
         if (query_id is None) == (key is None):
             raise ValueError("give the query's ID, or its key")
+        _check_key(key)
         return Query(self, fetch_info(self, query_id or "", key or ""))
 
     def queries(
@@ -123,7 +123,7 @@ class QueryCalls(Session):
 
         They come in the order of their registration.
         """
-        _check_texts(None, labels)
+        _check_labels(labels)
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
@@ -143,10 +143,14 @@ class QueryCalls(Session):
         return [QueryCost.of(message) for message in reply.costs]
 
 
-def _check_texts(key: object, labels: object) -> None:
-    """Raise TypeError for a key that is not a text, and for labels that are not a dict of texts."""
-    if key is not None and not isinstance(key, str):
-        raise TypeError(f"key is {key!r}: give a text")
+def _check_key(key: str | None) -> None:
+    """Raise InvalidData for an empty key, which a request cannot tell from none."""
+    if key == "":
+        raise InvalidData("the key is empty; give a text, or leave it out")
+
+
+def _check_labels(labels: object) -> None:
+    """Raise TypeError for labels that are not a dict of texts."""
     if labels is not None and not isinstance(labels, Mapping):
         raise TypeError(f"labels is {labels!r}: give a dict of texts")
     for name, value in (labels or {}).items():

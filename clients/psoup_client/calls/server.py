@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.costs import MemoryBill
 from psoup_client.errors import DeadlineExceeded, Unavailable
 from psoup_client.options import seconds
 from psoup_client.schema import ServerInfo
 from psoup_client.session import Session
-from psoup_client.text import refusing_surrogates
 from psoup_proto.v1 import server_pb2
 
 
-@refusing_surrogates
+@checking_arguments
 class ServerCalls(Session):
     """Calls about the service itself."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from psoup_client.arguments import checking_arguments
 from psoup_client.schema import StreamInfo
 from psoup_client.session import PAGE, Session
-from psoup_client.text import refusing_surrogates
 from psoup_proto.v1 import streams_pb2
 
 
-@refusing_surrogates
+@checking_arguments
 class StreamCalls(Session):
     """Calls about streams; `describe` is in the session, as pushes need it, too."""
 

@@ -118,9 +118,10 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
             return problem
         facts = problem.facts
         some = ", ".join(self._backend.ids.query(int(number)) for number in facts["examples"].split(", "))
-        users = "one query" if facts["queries"] == "1" else counted(int(facts["queries"]), "query")
+        count = int(facts["queries"])
+        users = f"query {some}" if count == 1 else f"{counted(count, 'query')}, for instance {some}"
         return FailedPrecondition(
-            f"stream {facts['stream']!r} is used by {users}, for instance {some}; unregister them first",
+            f"stream {facts['stream']!r} is used by {users}; unregister {'it' if count == 1 else 'them'} first",
             reason=problem.reason,
             **{**facts, "examples": some},
         )

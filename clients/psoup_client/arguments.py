@@ -1,0 +1,106 @@
+"""Refusal of arguments that no request can hold, by name: protobuf names neither the argument nor a way out.
+
+ask(5)              TypeError: sql is 5: give a text
+why(query, 1.5)     the call's own affair: its annotation is neither of a text nor of a whole number
+ask("… '\\ud800'")   InvalidRequest: half of a surrogate pair is not UTF-8
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, TypeVar
+
+from psoup_client.errors import InvalidRequest
+
+T = TypeVar("T", bound=type)
+
+_KINDS: Mapping[str, tuple[type[Any], str]] = {"str": (str, "a text"), "int": (Integral, "a whole number")}
+_LEAST, _END = -(2**63), 2**63
+_NEVER = 1 << 32
+"""The place of an argument that only has a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An argument that is checked: its place among those of the method, and what it is."""
+
+    place: int
+    name: str
+    kind: type[Any]
+    wanted: str
+    may_be_none: bool
+
+
+def checking_arguments(cls: T) -> T:
+    """Make the public methods of a class refuse arguments by name.
+
+    They raise TypeError for what is no text or whole number where the annotation wants one, ValueError for a number
+    beyond 64 bits, and InvalidRequest for text with half of a surrogate pair in it.
+    """
+    for name, method in list(vars(cls).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            checked = [*_checked(method)]
+            setattr(cls, name, (_generator if inspect.isgeneratorfunction(method) else _plain)(method, checked))
+    return cls
+
+
+def _checked(method: Callable[..., Any]) -> Iterator[_Checked]:
+    for place, (name, parameter) in enumerate(inspect.signature(method).parameters.items()):
+        kind, *others = str(parameter.annotation).split(" | ")
+        if kind in _KINDS and others in ([], ["None"]):
+            place = _NEVER if parameter.kind is parameter.KEYWORD_ONLY else place
+            yield _Checked(place, name, *_KINDS[kind], bool(others) or parameter.default is not parameter.empty)
+
+
+def _check(checked: Sequence[_Checked], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    for own in checked:
+        if own.place < len(arguments):
+            value = arguments[own.place]
+        elif own.name in named:
+            value = named[own.name]
+        else:
+            continue
+        if isinstance(value, own.kind):
+            if own.kind is Integral and not _LEAST <= value < _END:
+                raise ValueError(f"{own.name} is {value}, which is out of the range of 64 bits")
+        elif value is not None or not own.may_be_none:
+            shown = repr(value)
+            raise TypeError(f"{own.name} is {shown if len(shown) <= 60 else f'{shown[:60]}…'}: give {own.wanted}")
+
+
+def _plain(method: Callable[..., Any], checked: Sequence[_Checked]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        _check(checked, arguments, named)
+        try:
+            return method(*arguments, **named)
+        except UnicodeEncodeError as problem:
+            raise _refusal(problem) from None
+
+    return call
+
+
+def _generator(method: Callable[..., Iterator[Any]], checked: Sequence[_Checked]) -> Callable[..., Iterator[Any]]:
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Iterator[Any]:
+        _check(checked, arguments, named)
+        try:
+            yield from method(*arguments, **named)
+        except UnicodeEncodeError as problem:
+            raise _refusal(problem) from None
+
+    return call
+
+
+def _refusal(problem: UnicodeEncodeError) -> InvalidRequest:
+    text, place = str(problem.object), problem.start
+    return InvalidRequest(
+        f"the text is not UTF-8: {text[place]!a} at position {place} of {text[:40]!a} is half of a surrogate pair;"
+        " decode the bytes that it comes from with the encoding they are in",
+        reason="NOT_UTF8",
+        facts={"position": str(place)},
+    )
