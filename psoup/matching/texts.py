@@ -11,7 +11,7 @@ matches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -32,6 +32,8 @@ _HITS = 1 << 16
 """Hits that are taken at a time, and as many as there are patterns on top."""
 _ROW_SHARE = 8
 """A clause that matches more than 1 in so many of the tuples taken at a time has a row of bits from then on."""
+_SEARCH_COST = 64
+"""Bytes of a text that are looked at for one pattern while one byte is searched for all."""
 _FIRST = 1_000
 """The scratch of these joins: after that of as many parts of the index."""
 
@@ -70,13 +72,31 @@ class _Join:
         wanted[stripped.bare] = stripped.whole.alive[stripped.bare]
         if stripped.part.live:
             found = candidates(self._side, _FIRST + self._number, stripped.part, self._values, len(self._piece))
-            for run in found.runs:
-                self._keep(stripped.clauses[run.slots], run.offsets.astype(np.int64), hits=False)
+            pairs = [(stripped.clauses[run.slots], run.offsets.astype(np.int64)) for run in found.runs]
+            dear = self._dear(pairs)
+            for clauses, tuples in pairs:
+                if dear:
+                    wanted[clauses] = 1
+                else:
+                    self._keep(clauses, tuples, hits=False)
             wanted[stripped.clauses[found.many]] = 1
         if wanted.any():
             plan.searched += len(self._piece)
             for patterns in plan.sets:
                 self._search(patterns, wanted)
+
+    def _dear(self, pairs: Sequence[tuple[Array, Array]]) -> bool:
+        """Whether to look at the texts of these pairs takes longer than to search all texts for all patterns."""
+        count, looked, searched = sum(len(tuples) for _, tuples in pairs), 0, 0
+        for patterns in self._plan.sets if count else ():
+            offsets = self._text(patterns.column).offsets
+            assert offsets is not None, "a text has offsets"
+            sizes: Array = np.diff(offsets)
+            cost = _SEARCH_COST * (int(sizes.sum()) + len(patterns.keys))
+            if count * int(sizes.max()) > cost:  # else less for sure
+                looked += sum([int(sizes[tuples].sum()) for _, tuples in pairs])
+            searched += cost
+        return looked > searched
 
     def _search(self, patterns: PatternSet, wanted: Array) -> None:
         """The clauses `wanted` (uint8[S]) that are driven by a pattern of a column."""

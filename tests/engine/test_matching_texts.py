@@ -54,6 +54,7 @@ def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.Mo
     rng = random.Random(seed)
     monkeypatch.setattr(texts, "_HITS", rng.choice([1, 65_536]))
     monkeypatch.setattr(texts, "_ROW_SHARE", rng.choice([1, 8]))
+    monkeypatch.setattr(texts, "_SEARCH_COST", rng.choice([0, 64]))
     monkeypatch.setattr(searched, "_SHARED", rng.choice([2, 1_000]))
     stem, results, clauses = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 512), dict[int, tuple[Factor, ...]]()
     expected, start, pending = dict[int, list[int]](), 0, []
@@ -113,6 +114,23 @@ def test_a_clause_is_looked_for_where_it_is_cheap() -> None:
     probe(stem, piece_of(["a foo", "bar", "x"] * 50, [5] * 150), results)
     ((_, plan),) = stem.side(0).searched
     assert (plan.tuples, plan.searched, plan.evaluated.tolist()) == (150, 150, [0, 0])
+
+
+def test_a_long_text_is_searched_once_for_all_that_its_tuple_may_match() -> None:
+    """A tuple of 100 KB took half of a second for 20,000 clauses, when it was looked at for one after the other."""
+    stem, results = QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 512)
+    stem.add_many(
+        [(slot, (Factor((Term(A, (Interval(None, 10 + slot),)),)), contains(f"x{slot:03}"))) for slot in range(500)]
+    )
+    word = "y" * 5_000 + "".join(f"x{slot:03}" for slot in range(0, 500, 2))
+    probe(stem, piece_of([word], [200]), results)
+    ((_, plan),) = stem.side(0).searched
+    assert (plan.tuples, plan.searched, plan.evaluated.sum()) == (1, 1, 0)
+    view = results.view(1, np.zeros(0, np.int64))
+    matched = [slot for slot in range(500) if view.offsets(slot, 0, 1).tolist()]
+    assert matched == [slot for slot in range(0, 500, 2) if 10 + slot > 200]
+    probe(stem, piece_of(["a short one"], [200]), results)
+    assert (plan.tuples, plan.searched) == (2, 1)
 
 
 @pytest.mark.parametrize("hostile", ["all match", "all equal", "prefixes", "suffixes"])
