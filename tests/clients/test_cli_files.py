@@ -213,6 +213,7 @@ def test_columns_of_a_file_are_keys_and_labels(psoup: Psoup, stream: str, tmp_pa
     listed = psoup("queries", "--label", "user=u1", "--json").rows
     assert [(row["query_id"], row["key"]) for row in listed] == [(ids[0], "a"), (ids[2], "c")]
     assert "b     user=u2   landmark" in psoup("queries", "--key", "b").out
+    assert "No query is on that stream or has those labels" in psoup("queries", "--label", "user=nobody").err
     single = psoup(
         "register", f"SELECT id FROM {stream}", "--key", "d", "--label", "user=u9", "--label", "kind=x", "--json"
     )

@@ -275,5 +275,6 @@ def test_bad_files_of_psoup_sql(psoup: Psoup, tmp_path: Path) -> None:
     missing = psoup("sql", str(tmp_path / "none.sql"))
     assert (missing.code, "cannot be read" in " ".join(missing.err.split())) == (2, True)
     (tmp_path / "latin.sql").write_bytes("SELECT 'é'".encode("latin-1"))
-    assert psoup("sql", str(tmp_path / "latin.sql")).code == 2
+    latin = psoup("sql", str(tmp_path / "latin.sql"))
+    assert (latin.code, "latin.sql: the file is not UTF-8" in " ".join(latin.err.split())) == (2, True)
     assert psoup("sql", "--format", "arrow", stdin=b"SELECT 1; SELECT 2").code == 2

@@ -65,7 +65,10 @@ def queries(
             print_json(facts(query))
         return
     if not shown:
-        message('There are no queries yet. Register one: psoup register "SELECT ..."')
+        if stream or label:
+            message("No query is on that stream or has those labels. List all: psoup queries")
+        else:
+            message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
     rows = [(q.id, *_tags(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
     heads = ["id", "key", "labels", "window", "query"]

@@ -69,8 +69,10 @@ def _read(file: str) -> str:
             return sys.stdin.read().removeprefix(_MARK)
         with open(file, encoding="utf-8") as opened:
             return opened.read().removeprefix(_MARK)
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
         raise typer.BadParameter(unreadable(problem)) from None
+    except ValueError as problem:
+        raise typer.BadParameter(f"{file}: {unreadable(problem)}") from None
 
 
 def _carry_out(client: Client, statement: Statement, if_not_exists: bool, form: Format, rows: int) -> bool:
