@@ -1,7 +1,7 @@
 """T8: the engine as Hypothesis drives it, rule by rule, against the naive model and DuckDB.
 
-Beside the answers: every invariant after every step, the matches of single tuples, errors that leave everything as it
-was, and a bill that returns to what it was when a query has gone.
+Beside the answers: every invariant after every step, queries by their keys and labels, the matches of single tuples,
+errors that leave everything as it was, and a bill that returns to what it was when a query has gone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import note, seed
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -21,7 +22,8 @@ from hypothesis.stateful import (
 )
 
 from psoup.config import Shape
-from psoup.errors import PSoupError
+from psoup.errors import Conflict, NotFound, PSoupError
+from psoup.events.tags import tag_of
 from psoup.model import Schema
 from psoup.wording import quoted_text
 from psoup_testing.budget import Budget, draws, replayable, round_settings
@@ -40,6 +42,8 @@ from psoup_testing.histories import (
 )
 from psoup_testing.queries import draw_query
 from psoup_testing.windows import SECOND
+
+KEYS, USERS = ("a", "search 2", "é"), ("u0", "u1")
 
 BUDGET = Budget("T8 state machine, steps", cases=900)
 
@@ -79,12 +83,16 @@ class EngineMachine(RuleBasedStateMachine):
         """A promise, also in the past, also to a stream that takes none."""
         self.duel.heartbeat(BASE + (self.at + away) * SECOND)
 
-    @rule(draw=draws())
-    def register(self, draw: Any) -> None:
-        """Any query."""
-        query = draw_query(self.make(draw), "s", BASE, SPAN)
-        note(query.sql())
-        self.duel.register(query)
+    @rule(draw=draws(), key=st.sampled_from(("", *KEYS)), user=st.sampled_from(("", *USERS)))
+    def register(self, draw: Any, key: str, user: str) -> None:
+        """Any query, under a key or none; the key of a query that stands is refused."""
+        query, tag = draw_query(self.make(draw), "s", BASE, SPAN), tag_of(key, {"user": user} if user else None)
+        note(f"{tag} {query.sql()}")
+        if key and key in [standing.tag.key for standing in self.duel.standing.values()]:
+            with pytest.raises(Conflict, match=f"key '{key}' is that of another query"):
+                self.duel.psoup.register("SELECT * FROM s", key=key, labels={"user": "another"})
+        else:
+            self.duel.register(query, tag)
 
     @precondition(lambda self: self.duel.standing)
     @rule(draw=draws())
@@ -182,10 +190,22 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def sound(self) -> None:
-        """Every structure's invariants hold."""
-        if hasattr(self, "duel"):
-            self.duel.psoup.check()
-            BUDGET.count()
+        """Every structure's invariants hold; queries are found by their keys and labels while they stand."""
+        if not hasattr(self, "duel"):
+            return
+        psoup = self.duel.psoup
+        psoup.check()
+        for key in KEYS:
+            held = [standing.query_id for standing in self.duel.standing.values() if standing.tag.key == key]
+            assert [*map(psoup.query, [key] * len(held))] == held
+            if not held:
+                with pytest.raises(NotFound):
+                    psoup.query(key)
+        for user in USERS:
+            labels = (("user", user),)
+            held = [standing.query_id for standing in self.duel.standing.values() if standing.tag.labels == labels]
+            assert psoup.queries(labels={"user": user}) == held
+        BUDGET.count()
 
     def teardown(self) -> None:
         """Give the oracle's connection back."""

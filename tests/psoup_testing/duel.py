@@ -22,6 +22,7 @@ from psoup.answer.would_match import Matched
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
+from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
 from psoup_testing.coverage import COVERAGE
 from psoup_testing.histories import (
@@ -54,6 +55,7 @@ class Standing:
     query_id: int
     query: Query
     born: int
+    tag: Tag = NO_TAG
 
 
 class Duel:
@@ -156,13 +158,13 @@ class Duel:
         assert found == outcome, f"heartbeat {time}: expected {outcome}, found {found}"
         self._count_arrival()
 
-    def register(self, query: Query) -> None:
-        """Register a standing query; both refuse it or none."""
+    def register(self, query: Query, tag: Tag = NO_TAG) -> None:
+        """Register a standing query, under a key and with labels; both refuse it or none."""
         number, self.registrations = self.registrations, self.registrations + 1
         outcome = expected_refusal(lambda: self.model.check_window(query.window))
         asked = asked_once(self.psoup, query.sql())
         try:
-            query_id = self.psoup.register(query.sql())
+            query_id = self.psoup.register(query.sql(), key=tag.key, labels=dict(tag.labels))
         except PSoupError as problem:
             if query.folded() and problem.reason == "INVALID_VALUE":
                 self.coverage.refused[problem.reason] += 1
@@ -172,7 +174,7 @@ class Duel:
             assert asked == str(problem), f"registered: {problem}\nasked: {asked}"
             return
         assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
-        self.standing[number] = Standing(query_id, query, len(self.released()))
+        self.standing[number] = Standing(query_id, query, len(self.released()), tag)
         same_answers(lambda: self.psoup.invoke(query_id), asked, query.sql())
 
     def unregister(self, number: int) -> None:
