@@ -18,7 +18,7 @@ import itertools
 from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -153,6 +153,15 @@ class PredicateIndex:
         )
 
 
+class Read(NamedTuple):
+    """An attribute as an index reads it: its position there, its ID, its boundaries, and the first of its rows."""
+
+    local: int
+    attribute: int
+    bounds: Bounds
+    base: int
+
+
 @dataclass(slots=True)
 class Part:
     """An index, and flags of its clauses that are alive: uint8[S], changed by the writer only."""
@@ -168,6 +177,17 @@ class Part:
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
     searched: Searched | None = None
     """What finds the texts that its clauses look for; see `psoup.clauses.searched`."""
+    _reads: tuple[list[Read], list[Read]] | None = None
+    """What `reads` lists, once it was asked."""
+
+    def reads(self, *, texts: bool) -> list[Read]:
+        """The attributes whose keys are texts, or the others, in the order of the index; listed once."""
+        if self._reads is None:
+            index = self.index
+            rows = zip(index.attributes.tolist(), index.bounds, index.base.tolist()[:-1], strict=True)
+            every = [Read(local, *row) for local, row in enumerate(rows)]
+            self._reads = [r for r in every if not r.bounds.text], [r for r in every if r.bounds.text]
+        return self._reads[texts]
 
     @property
     def nbytes(self) -> int:

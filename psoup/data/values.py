@@ -88,7 +88,8 @@ class AllValues(Mapping[int, Values]):
         for attribute in attributes:
             rows = needed.get(attribute)
             values = self._compute(attribute) if rows is None else self._compute_some(attribute, rows)
-            self._made += self.derived_bytes(attribute, values)
+            if values.data is not None:
+                self._made += self.derived_bytes(attribute, values)
             if self._made > self._texts.together:
                 if len(self._tuples[1]) > 1:
                     raise TooMuchText(2)

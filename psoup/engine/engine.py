@@ -206,7 +206,7 @@ class Engine:
             self._snapshot = self._publish()
         else:
             self._verification.finish(self._streams, ())
-            self._verification.published(self._streams, self._views, self._board)
+            self._verification.published(self._streams, self._views, self._board, ())
         return freed
 
     def expire(self, clock: int) -> int:
@@ -333,7 +333,7 @@ class Engine:
             self._tell(state)
             view = self._views[stream_id] = state.view()
             self._named[_name(view)] = view
-        self._verification.published(self._streams, self._views, self._board)
+        self._verification.published(self._streams, self._views, self._board, changed)
         by_id, streams = dict(self._views), dict(self._named)  # pointers, a copy in C
         return Snapshot(self._sequence, streams, by_id, *self._registry.freeze(self._sequence), self.config, self._run)
 

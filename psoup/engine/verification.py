@@ -1,7 +1,8 @@
 """Checks that an engine makes by itself: a broken structure stops the writer and is not published.
 
     off      nothing
-    cheap    after each run of events, and each installed piece of maintenance: counts and ends of what was touched
+    cheap    after each run of events, and each installed piece of maintenance: counts and ends of what was touched;
+             those of clauses and queries only after what can change them, which a push that puts no clause out cannot
     all      after each event: every structure of the streams that were touched, and that readers see what they hold
 
 A check that fails raises Corrupt, with the last events that were applied (`story`). The level `all` also compares
@@ -19,7 +20,7 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.checks import Checked, check_counts, check_coverage, check_shown
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
-from psoup.events.events import Event, RegisteredMany, Unregistered
+from psoup.events.events import Event, Pushed, RegisteredMany, Unregistered, WatermarkRaised
 from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
@@ -40,6 +41,8 @@ class Verification:
         """Sequence and kind of each event; its stream, or the query that it removed."""
         self._touched: set[int] = set()
         """Streams of the events since the last publication."""
+        self._clauses_too = True
+        """Whether clauses or queries may have changed since they were last counted."""
         self._counted: dict[int, tuple[int, int]] = {}
         """Queries and clauses of each stream when it was last checked; their sums must be those of the registry."""
         self._queries = self._clauses = 0
@@ -57,16 +60,21 @@ class Verification:
         """Note an event that is about to be applied. O(1)."""
         if self.level == "off":
             return
-        if isinstance(event, Unregistered):
-            about = event.query_id
+        if isinstance(event, Pushed | WatermarkRaised):
+            about = event.stream_id
+            self._touched.add(about)
+        elif isinstance(event, Unregistered):
+            about, self._clauses_too = event.query_id, True
         else:
             about = event.stream_ids[0] if isinstance(event, RegisteredMany) else event.stream_id
             self._touched.add(about)
+            self._clauses_too = True
         self._story.append((event.sequence, type(event).__name__, about))
 
     def touch(self, stream_id: int) -> None:
         """Note that maintenance has installed something in a stream."""
         self._touched.add(stream_id)
+        self._clauses_too = True
 
     def finish(self, streams: Streams, changed: Iterable[int]) -> None:
         """Check after a run of events, or a piece of maintenance; the streams `changed` call for publication."""
@@ -76,18 +84,21 @@ class Verification:
         touched = {i: streams[i] for i in self._touched if i in streams}
         for state in touched.values():
             check_counts(state)
-            self._count(state)
-        self._compare()
+            self._clauses_too |= state.clauses.has_news
+        if self._clauses_too:
+            self._count(touched)
         if self.level == "all":
             self._registry.check(touched)
             for stream_id, state in touched.items():
                 clauses = self._registry.clauses_of(stream_id)
                 check_coverage(state, clauses, self._covered.setdefault(stream_id, {}))
 
-    def published(self, streams: Streams, views: Mapping[int, StreamView], board: Board) -> None:
-        """Check the views that readers see next."""
+    def published(
+        self, streams: Streams, views: Mapping[int, StreamView], board: Board, changed: Iterable[int]
+    ) -> None:
+        """Check the views that readers see next; those of the streams `changed` were just made."""
         if self.level == "cheap":
-            for stream_id in self._touched:
+            for stream_id in self._touched.difference(changed):
                 if stream_id in streams:
                     check_shown(streams[stream_id], views[stream_id])
         elif self.level == "all":
@@ -104,16 +115,17 @@ class Verification:
         self._queries, self._clauses = self._queries - queries, self._clauses - clauses
         self._covered.pop(stream_id, None)
 
-    def _count(self, state: StreamState) -> None:
-        now = state.clauses.queries, len(state.clauses.table)
-        before = self._counted.get(state.stream_id, (0, 0))
-        if now != before:
-            self._counted[state.stream_id] = now
+    def _count(self, touched: Streams) -> None:
+        """Check the clauses of streams, and that the registry has the sums of all streams."""
+        for stream_id, state in touched.items():
+            state.clauses.check_counts()
+            now = state.clauses.queries, len(state.clauses.table)
+            before = self._counted.get(stream_id, (0, 0))
+            self._counted[stream_id] = now
             self._queries += now[0] - before[0]
             self._clauses += now[1] - before[1]
-
-    def _compare(self) -> None:
         registered, here = self._registry.counts, (self._queries, self._clauses)
         if registered != here:
             problem = "queries or clauses are not those of the streams"
             raise corrupt(self._registry, problem, registered=registered, on_streams=here)
+        self._clauses_too = False

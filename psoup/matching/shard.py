@@ -73,10 +73,8 @@ class ShardJoin:
         self._encode(texts=False)
 
     def _encode(self, *, texts: bool) -> None:
-        index, base = self.part.index, self.part.index.base.tolist()
-        for local, attribute in enumerate(index.attributes.tolist()):
-            if index.bounds[local].text == texts:
-                index.bounds[local].encode(self.values[attribute], base[local], self._codes[local])
+        for local, attribute, bounds, base in self.part.reads(texts=texts):
+            bounds.encode(self.values[attribute], base, self._codes[local])
 
     def plan(self, results: OpenResults) -> None:
         """Plan the work, after `encode`."""

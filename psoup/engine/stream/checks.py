@@ -1,6 +1,6 @@
 """Checks of one stream: that its parts agree with one another, and with what readers see.
 
-    check_counts     lengths and ends of what is counted twice              O(parts of the index + runs that wait)
+    check_counts     lengths and ends of what a push counts twice           O(runs that wait)
     check_shown      the newest of what readers see                         O(1)
     check_stream     every structure, and the parts with each other         O(everything)
     check_coverage   results of closed chunks, with the tuples themselves   O(what has changed)
@@ -27,7 +27,7 @@ Checked = dict[int, tuple[ChunkResults, int]]
 
 
 def check_counts(state: StreamState) -> None:
-    """Check that counts kept in two places agree, and that the open chunk follows the others."""
+    """Check that counts kept in two places agree, and that the open chunk follows the others; not those of clauses."""
     shelf, begins = state.shelf, state.data.open
     newest = shelf.entries[-1].data if shelf.entries else None
     if newest is not None and (newest.number + 1, newest.end_id) != (begins.number, begins.first_id):
@@ -37,7 +37,6 @@ def check_counts(state: StreamState) -> None:
         counts = {"archived": shelf.archived, "chunks": len(shelf.entries), "next_to_store": shelf.next_to_store}
         raise corrupt(shelf, "chunks are archived or stored that are not there", **counts)
     state.feed.check_counts()
-    state.clauses.check_counts()
     state.open.check_counts()
 
 
@@ -62,6 +61,7 @@ def check_shown(state: StreamState, view: StreamView) -> None:
 def check_stream(state: StreamState, clauses: Sequence[ClauseRecord]) -> None:
     """Check that the parts are sound, and agree with each other and with the clauses of the stream."""
     check_counts(state)
+    state.clauses.check_counts()
     for part in (state.feed, state.data):
         part.check()
     state.shelf.check(state.config.list_limit)

@@ -197,6 +197,11 @@ class StreamClauses:
         self._news.append((reason, ids))
         return slots
 
+    @property
+    def has_news(self) -> bool:
+        """Whether clauses have left the index that the engine was not told of yet."""
+        return bool(self._news)
+
     def take_news(self) -> list[News]:
         """Return what has left the index since the last call."""
         news, self._news = self._news, []

@@ -98,7 +98,8 @@ class Feed:
 
     def check_counts(self) -> None:
         """Check the number of waiting tuples. O(runs)."""
-        self._pending.check_count()
+        if self._event_time:
+            self._pending.check_count()
 
     def check(self) -> None:
         """Check that waiting tuples are in order, and above the watermark once released."""
