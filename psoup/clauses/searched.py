@@ -1,8 +1,8 @@
 """Clauses that look for a text in a column, and what finds these texts together.
 
     clause    other factors      patterns                                  patterns of a column, sorted
-      0       a = 5              n contains 'foo'                driven by   'bar' -> 1       arrays of
-      1                          n contains 'bar', m ends 'x'    the longest 'foo' -> 0 2     `psoup.kernels.patterns`
+      0       a = 5              n contains 'foo'                driven by   'bar' -> 1       found together by
+      1                          n contains 'bar', m ends 'x'    the longest 'foo' -> 0 2     `psoup.kernels.automaton`
       2       b > 3              n contains 'foo'
 
 Such clauses are in parts of their own, of the same form as all others, so that they are described, merged and removed
@@ -24,8 +24,7 @@ from psoup.clauses.stripped import Stripped, strip
 from psoup.columns import Array
 from psoup.expressions.like import PlainPattern, plain_pattern
 from psoup.expressions.tree import Expr
-from psoup.kernels.codes import prefix_keys
-from psoup.kernels.patterns import filter_patterns, link_patterns
+from psoup.kernels.automaton import END, grow_states
 from psoup.plan.factors import Factor, Interval
 
 LAYOUT = Layout(least=1 << 62)
@@ -34,9 +33,9 @@ LAYOUT = Layout(least=1 << 62)
 _SHARED = 16
 """Clauses that may have the same pattern: each hit of it is a pair with each of them."""
 _LONGEST = 64
-"""Bytes of a pattern, at most: a text may be compared with so many at each place."""
+"""Bytes of a pattern, at most: each takes 13 bytes of memory."""
 _TRUE = (Interval(1, 2),)
-_TABLE, _FILTER = 65_536, 1 << 17
+_END = bytes([END])
 
 
 class Routes:
@@ -75,41 +74,41 @@ def _short(expr: Expr) -> PlainPattern | None:
 
 @dataclass(frozen=True, slots=True)
 class PatternSet:
-    """The patterns of one column, in order; see `psoup.kernels.patterns`. `numbers`: int32[K], which of the part's
-    patterns each is."""
+    """The patterns of one column and what finds them together, see `psoup.kernels.automaton`. `numbers`: int32[K],
+    which of the part's patterns each is."""
 
     column: int
     numbers: Array
-    offsets: Array
-    data: Array
-    keys: Array
-    ends: Array
+    child: Array
+    label: Array
+    fail: Array
+    hit: Array
     parent: Array
-    jump: Array
-    starts: Array
-    flags: Array
-    bits: Array
+    root: Array
 
     @classmethod
     def of(cls, column: int, patterns: Sequence[tuple[int, PlainPattern]]) -> PatternSet:
         """Patterns with their numbers. O(bytes + K log K)."""
-        ordered = sorted(patterns, key=lambda own: (own[1].text, own[1].at_end))
-        offsets, data = _texts([pattern.text for _, pattern in ordered])
-        size = len(ordered)
-        keys, parent, jump = np.empty(size, np.uint64), np.empty(size, np.int32), np.empty(size, np.int32)
-        prefix_keys(offsets, data, keys)
-        link_patterns(offsets, data, parent, jump)
-        starts, flags, bits = np.empty(_TABLE + 1, np.int32), np.zeros(_TABLE, np.uint8), np.zeros(_FILTER, np.uint8)
-        filter_patterns(offsets, data, keys, starts, flags, bits)
-        numbers = np.array([number for number, _ in ordered], np.int32)
-        ends = np.array([pattern.at_end for _, pattern in ordered], np.uint8)
-        return cls(column, numbers, offsets, data, keys, ends, parent, jump, starts, flags, bits)
+        ordered = sorted((own.text + _END if own.at_end else own.text, number) for number, own in patterns)
+        offsets, data = _texts([text for text, _ in ordered])
+        sizes = (len(data) + 2, len(data) + 1, len(data) + 1, len(ordered), 256)
+        child, fail, hit, parent, root = (np.zeros(size, np.int32) for size in sizes)
+        label: Array = np.zeros(len(data) + 1, np.uint8)
+        states = grow_states(offsets, data, child, label, fail, hit, parent, root)
+        numbers = np.array([number for _, number in ordered], np.int32)
+        child, label, fail, hit = (
+            child[: states + 1].copy(),
+            label[:states].copy(),
+            fail[:states].copy(),
+            hit[:states].copy(),
+        )
+        return cls(column, numbers, child, label, fail, hit, parent, root)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        ordered = (self.numbers, self.offsets, self.data, self.keys, self.ends, self.parent, self.jump)
-        return sum(array.nbytes for array in (*ordered, self.starts, self.flags, self.bits))
+        states = (self.child, self.label, self.fail, self.hit)
+        return sum(array.nbytes for array in (*states, self.numbers, self.parent, self.root))
 
 
 @dataclass(slots=True)
@@ -136,8 +135,6 @@ class Searched:
     attributes: Array
     sets: tuple[PatternSet, ...]
     by_column: Mapping[int, tuple[Array, Array]]
-    several: Array
-    """uint8[S]: clauses with more than one pattern."""
     evaluated: Array
     tuples: int = 0
     searched: int = 0
@@ -177,7 +174,6 @@ class Searched:
             ids,
             tuple(sets),
             {own.column: _of_column(pattern_ptr, patterns, columns == own.column) for own in sets},
-            (np.diff(pattern_ptr) > 1).astype(np.uint8),
             np.zeros(len(found), np.int64),
         )
 

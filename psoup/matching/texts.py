@@ -22,7 +22,8 @@ from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
 from psoup.expressions.like import PlainPattern
-from psoup.kernels.patterns import keep_factors, keep_texts, search_texts
+from psoup.kernels.automaton import search_texts
+from psoup.kernels.patterns import hit_clauses, keep_factors, keep_texts
 from psoup.kernels.rows import set_bits
 from psoup.matching.survivors import candidates
 from psoup.results.open import OpenResults
@@ -32,7 +33,7 @@ _HITS = 1 << 16
 """Hits that are taken at a time, and as many as there are patterns on top."""
 _ROW_SHARE = 8
 """A clause that matches more than 1 in so many of the tuples taken at a time has a row of bits from then on."""
-_SEARCH_COST = 64
+_SEARCH_COST = 16
 """Bytes of a text that are looked at for one pattern while one byte is searched for all."""
 _FIRST = 1_000
 """The scratch of these joins: after that of as many parts of the index."""
@@ -82,8 +83,7 @@ class _Join:
             wanted[stripped.clauses[found.many]] = 1
         if wanted.any():
             plan.searched += len(self._piece)
-            for patterns in plan.sets:
-                self._search(patterns, wanted)
+            self._search(wanted)
 
     def _dear(self, pairs: Sequence[tuple[Array, Array]]) -> bool:
         """Whether to look at the texts of these pairs takes longer than to search all texts for all patterns."""
@@ -92,32 +92,31 @@ class _Join:
             offsets = self._text(patterns.column).offsets
             assert offsets is not None, "a text has offsets"
             sizes: Array = np.diff(offsets)
-            cost = _SEARCH_COST * (int(sizes.sum()) + len(patterns.keys))
+            cost = _SEARCH_COST * (int(sizes.sum()) + len(patterns.numbers))
             if count * int(sizes.max()) > cost:  # else less for sure
                 looked += sum([int(sizes[tuples].sum()) for _, tuples in pairs])
             searched += cost
         return looked > searched
 
-    def _search(self, patterns: PatternSet, wanted: Array) -> None:
-        """The clauses `wanted` (uint8[S]) that are driven by a pattern of a column."""
-        plan, texts, rows = self._plan, self._text(patterns.column), len(self._piece)
-        size = _HITS + len(patterns.keys)
-        tuples, hits = np.empty(size, np.int32), np.empty(size, np.int32)
-        seen, first = np.zeros(len(patterns.keys), np.int32), 0
-        while first < rows:
-            first, found = search_texts(
-                texts.offsets, texts.data, first, patterns.offsets, patterns.data, patterns.keys, patterns.ends,
-                patterns.parent, patterns.jump, patterns.starts, patterns.flags, patterns.bits, seen, tuples, hits,
+    def _search(self, wanted: Array) -> None:
+        """The clauses `wanted` (uint8[S]) all of whose patterns are found in a text, so many texts at a time."""
+        plan, rows, done = self._plan, len(self._piece), 0
+        finders = [_Finder(patterns, self._text(patterns.column)) for patterns in plan.sets]
+        seen: Array = np.zeros(len(plan.ends), np.int32)
+        while done < rows:
+            done = min(finder.searched(done) for finder in finders)
+            tuples, found = _hits([finder.before(done) for finder in finders])
+            room = int((plan.driven_ptr[found + 1] - plan.driven_ptr[found]).sum())
+            clauses, pairs = np.empty(room, np.int64), np.empty(room, np.int64)
+            count = hit_clauses(
+                tuples, found, plan.driven_ptr, plan.driven, plan.pattern_ptr, plan.patterns, wanted, seen,
+                clauses, pairs,
             )  # fmt: skip
-            pointers, places = gather(plan.driven_ptr, patterns.numbers[hits[:found]].astype(np.int64))
-            clauses = plan.driven[places].astype(np.int64)
-            pairs = np.repeat(tuples[:found].astype(np.int64), np.diff(pointers))
-            some = wanted[clauses] == 1
-            self._keep(clauses[some], pairs[some], hits=True)
+            self._keep(clauses[:count], pairs[:count], hits=True)
 
     def _keep(self, clauses: Array, tuples: Array, *, hits: bool) -> None:
-        """Write those pairs (int64[k], by tuple for each clause) that match. They are hits of the pattern that drives a
-        clause, or else tuples that pass its other factors."""
+        """Write those pairs (int64[k], by tuple for each clause) that match. Their tuples have all patterns of the
+        clause (`hits`), or else pass its other factors."""
         if not len(clauses):
             return
         plan, keep = self._plan, np.ones(len(clauses), np.uint8)
@@ -126,23 +125,13 @@ class _Join:
             self._side.costs.looked(slots)
         if hits:
             self._factors(plan.place[clauses], tuples, keep)
-            keep &= self._all_patterns(clauses, tuples, plan.several[clauses])
         else:
             _, at = gather(plan.pattern_ptr, clauses)
             plan.evaluated += np.bincount(plan.patterns[at], minlength=len(plan.evaluated))
-            keep = self._all_patterns(clauses, tuples, keep)
+            for patterns in plan.sets:
+                self._patterns(patterns.column, clauses, tuples, keep)
         kept = keep == 1
         self._write(slots[kept], tuples[kept])
-
-    def _all_patterns(self, clauses: Array, tuples: Array, asked: Array) -> Array:
-        """uint8[k]: which pairs have all patterns of their clause; those that are not `asked` (uint8[k]) have."""
-        found, some = np.ones(len(clauses), np.uint8), np.flatnonzero(asked)
-        if len(some):
-            own = np.ones(len(some), np.uint8)
-            for patterns in self._plan.sets:
-                self._patterns(patterns.column, clauses[some], tuples[some], own)
-            found[some] = own
-        return found
 
     def _patterns(self, column: int, clauses: Array, tuples: Array, keep: Array) -> None:
         """Keep the pairs whose tuples have all patterns of a column."""
@@ -186,19 +175,52 @@ class _Join:
         results.append_run(grouped(slots, offsets))
 
 
+class _Finder:
+    """The hits of the patterns of one column, so many texts at a time, in the order of the texts."""
+
+    def __init__(self, patterns: PatternSet, texts: Values) -> None:
+        self._patterns, self._texts = patterns, texts
+        size = _HITS + len(patterns.numbers)
+        self._room = np.empty(size, np.int32), np.empty(size, np.int32)
+        self._seen: Array = np.zeros(len(patterns.numbers), np.int32)
+        self._tuples, self._found = self._room[0][:0], self._room[1][:0]
+        self._next = 0
+
+    def searched(self, done: int) -> int:
+        """The text up to which hits are known, after `done`, up to which they have been taken."""
+        if self._next == done:
+            own, texts = self._patterns, self._texts
+            self._next, count = search_texts(
+                texts.offsets, texts.data, done, own.child, own.label, own.fail, own.hit, own.parent, own.root,
+                self._seen, *self._room,
+            )  # fmt: skip
+            self._tuples, self._found = self._room[0][:count], own.numbers[self._room[1][:count]]
+        return self._next
+
+    def before(self, stop: int) -> tuple[Array, Array]:
+        """Take the hits before text `stop`: tuples, and numbers of patterns (int32)."""
+        count = int(self._tuples.searchsorted(stop))
+        tuples, found = self._tuples[:count], self._found[:count]
+        self._tuples, self._found = self._tuples[count:], self._found[count:]
+        return tuples, found
+
+
+def _hits(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """The hits of all columns, those of a tuple together."""
+    if len(parts) == 1:
+        return parts[0]
+    tuples, found = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = tuples.argsort(kind="stable")
+    return tuples[order], found[order]
+
+
 def compile_searches() -> None:
     """Compile the kernels, so that the first search for texts does not wait for it."""
-    patterns = [(0, PlainPattern(0, b"ab", False)), (1, PlainPattern(0, b"b", True))]
-    sets, none, ints, bytes_ = (
-        PatternSet.of(0, patterns),
-        np.zeros(0, np.int64),
-        np.zeros(2, np.int32),
-        np.ones(2, np.uint8),
-    )
-    offsets, data = np.array([0, 2]), np.zeros(2, np.uint8)
-    search_texts(
-        offsets, data, 0, sets.offsets, sets.data, sets.keys, sets.ends, sets.parent, sets.jump, sets.starts,
-        sets.flags, sets.bits, ints.copy(), ints.copy(), ints.copy(),
-    )  # fmt: skip
-    keep_texts(none, none, offsets, data, ints, ints, sets.offsets, sets.data, sets.ends, bytes_)
+    own = PatternSet.of(0, [(0, PlainPattern(0, b"ab", False)), (1, PlainPattern(0, b"b", True))])
+    none, ints, bytes_ = np.zeros(0, np.int64), np.zeros(2, np.int32), np.ones(2, np.uint8)
+    offsets, data, few = np.array([0, 2]), np.zeros(2, np.uint8), ints[:0]
+    states = (own.child, own.label, own.fail, own.hit, own.parent, own.root)
+    search_texts(offsets, data, 0, *states, ints.copy(), ints.copy(), ints.copy())
+    hit_clauses(few, few, ints, ints, ints, ints, bytes_, ints, none, none)
+    keep_texts(none, none, offsets, data, ints, ints, offsets, data, bytes_, bytes_)
     keep_factors(none, none, ints, ints, ints, ints, ints, ints.reshape(1, 2), bytes_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -150,6 +151,32 @@ def test_hostile_patterns_are_found_once_a_tuple(hostile: str) -> None:
     assert all(view.offsets(slot, 0, 22).tolist() == [*range(20)] for slot in range(count))
     if hostile == "all equal":  # the first of them are searched for, the others share an attribute
         assert stem.texts is not None and len(stem.texts) == searched._SHARED
+
+
+def periodic(number: int) -> str:
+    return "a" * 50 + "".join("bcdefghijk"[int(digit)] for digit in f"{number:04}")
+
+
+@pytest.mark.parametrize(
+    ("factors", "matched"),
+    [
+        (lambda slot: (contains(periodic(slot)),), [7]),
+        (lambda slot: (Factor((Term(A, (Interval(None, 10 + slot),)),)), contains(periodic(slot))), [7]),
+        (lambda slot: (contains(f"{slot:04}."), contains(periodic(slot))), [7]),
+        (lambda slot: (contains("a" * (1 + slot % 64)),), [*range(3_000)]),
+        (lambda slot: (is_true(Call(BOOLEAN, "like", (N, Literal(TEXT, "%" + "a" * (1 + slot % 63))))),), []),
+    ],
+)
+def test_texts_in_which_patterns_almost_begin_everywhere_are_read_once(
+    factors: Callable[[int], tuple[Factor, ...]], matched: list[int]
+) -> None:
+    """A text of one letter, and 3,000 patterns of that letter: to compare each of them at each place took a minute."""
+    stem, results = QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 3_000)
+    stem.add_many([(slot, factors(slot)) for slot in range(3_000)])
+    word = "".join(f"{slot:04}." for slot in range(3_000)) + periodic(7) + "a" * 500_000 + "b"
+    probe(stem, piece_of([word], [5]), results)
+    view = results.view(1, np.zeros(0, np.int64))
+    assert [slot for slot in range(3_000) if view.offsets(slot, 0, 1).tolist()] == matched
 
 
 def test_which_clauses_are_searched_for() -> None:

@@ -47,7 +47,7 @@ SCRATCH = {
     "arrive.prepare_and_emit": (4, 25, 26),
     "postings.reach": (12, 13, 14),
     "postings.match_lists": (19,),
-    "patterns.search_texts": (13, 14),
+    "automaton.search_texts": (10, 11),
     "order.order_keys": (2,),
     "runs.find_pairs": (6,),
     "runs.group_keys": (5,),
@@ -69,8 +69,8 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return [np.sort(arguments[12][:chosen]), *(own[:found] for own in arguments[13:])]
     if name == "postings.match_lists":
         return arguments[19][:returned]
-    if name == "patterns.search_texts":
-        return sorted(zip(*(own[: returned[1]].tolist() for own in arguments[13:]), strict=True))
+    if name == "automaton.search_texts":
+        return sorted(zip(*(own[: returned[1]].tolist() for own in arguments[10:]), strict=True))
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
     kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0, "runs.name_slots": 0}

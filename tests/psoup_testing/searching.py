@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.kernels.plain.codes import prefix_keys
-from psoup.kernels.plain.patterns import filter_patterns as plain_filter
-from psoup.kernels.plain.patterns import link_patterns as plain_link
+from psoup.kernels.plain.automaton import grow_states as plain_grow
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
@@ -32,35 +30,42 @@ def _patterns(rng: Rng) -> tuple[list[bytes], Any]:
     return [text for text, _ in ordered], np.array([end for _, end in ordered], np.uint8)
 
 
-def link_patterns(rng: Rng) -> Arguments:
-    """Patterns, and room for links."""
-    texts, _ = _patterns(rng)
-    return *laid_out(texts), np.zeros(len(texts), np.int32), np.zeros(len(texts), np.int32)
+def _sorted(rng: Rng) -> list[bytes]:
+    """Patterns in order, some of which end with the byte that is behind each text."""
+    return sorted(text + b"\xff" * int(end) for text, end in zip(*_patterns(rng), strict=True))
 
 
-def filter_patterns(rng: Rng) -> Arguments:
-    """Patterns, and empty tables."""
-    offsets, data = laid_out(_patterns(rng)[0])
-    keys = np.zeros(len(offsets) - 1, np.uint64)
-    prefix_keys(offsets, data, keys)
-    return offsets, data, keys, np.zeros(65_537, np.int32), np.zeros(65_536, np.uint8), np.zeros(1 << 17, np.uint8)
+def grow_states(rng: Rng) -> Arguments:
+    """Patterns, and room for their automaton."""
+    patterns = _sorted(rng)
+    offsets, data = laid_out(patterns)
+    child, fail, hit = (np.zeros(len(data) + 2, np.int32) for _ in range(3))
+    label, parent, root = np.zeros(len(data) + 2, np.uint8), np.zeros(len(patterns), np.int32), np.zeros(256, np.int32)
+    return offsets, data, child, label, fail, hit, parent, root
 
 
 def search_texts(rng: Rng) -> Arguments:
-    """Texts, patterns with their tables, and sometimes room for few pairs."""
-    patterns, ends = _patterns(rng)
-    offsets, data = laid_out(patterns)
-    size = len(patterns)
-    links = np.zeros(size, np.int32), np.zeros(size, np.int32)
-    plain_link(offsets, data, *links)
-    keys, starts = np.zeros(size, np.uint64), np.zeros(65_537, np.int32)
-    prefix_keys(offsets, data, keys)
-    flags, bits = np.zeros(65_536, np.uint8), np.zeros(1 << 17, np.uint8)
-    plain_filter(offsets, data, keys, starts, flags, bits)
+    """Texts, an automaton, and sometimes room for few pairs."""
+    patterns = grow_states(rng)
+    states, size = plain_grow(*patterns), len(patterns[6])
+    child, label, fail, hit = (patterns[2][: states + 1], *(own[:states] for own in patterns[3:6]))
     texts = laid_out([_text(rng, 0, 12) for _ in range(30)])
     room = size + int(rng.choice([0, 10, 2_000]))
-    tables = (offsets, data, keys, ends, *links, starts, flags, bits, np.zeros(size, np.int32))
+    tables = (child, label, fail, hit, *patterns[6:], np.zeros(size, np.int32))
     return *texts, int(rng.integers(0, 3)), *tables, np.zeros(room, np.int32), np.zeros(room, np.int32)
+
+
+def hit_clauses(rng: Rng) -> Arguments:
+    """Hits of up to twelve patterns in some tuples, and clauses that one of their patterns drives."""
+    hits = [(t, p) for t in range(20) for p in rng.permutation(12).tolist() if rng.random() < 0.4]
+    pointers = np.cumsum([0, *rng.integers(1, 4, 15)]).astype(np.int32)
+    own = rng.integers(0, 12, int(pointers[-1])).astype(np.int32)
+    driver = own[pointers[:-1]]
+    driven_ptr = np.cumsum([0, *np.bincount(driver, minlength=12)]).astype(np.int32)
+    tuples, found = np.array(hits, np.int32).reshape(-1, 2).T.copy()
+    room, wanted = 20 * 15, rng.integers(0, 2, 15).astype(np.uint8)
+    clauses = (driven_ptr, np.argsort(driver, kind="stable").astype(np.int32), pointers, own, wanted)
+    return tuples, found, *clauses, np.zeros(12, np.int32), np.zeros(room, np.int64), np.zeros(room, np.int64)
 
 
 def keep_texts(rng: Rng) -> Arguments:

@@ -4,55 +4,28 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
-
 from psoup.kernels.plain import Array
-
-_MIX, _MASK = 0x9E37_79B9_7F4A_7C15, (1 << 64) - 1
 
 
 def _texts(offsets: Array, data: Array) -> list[bytes]:
     return [data[start:stop].tobytes() for start, stop in pairwise(offsets)]
 
 
-def link_patterns(offsets: Array, data: Array, parent: Array, jump: Array) -> None:
+def hit_clauses(
+    tuples: Array, found: Array, driven_ptr: Array, driven: Array, pattern_ptr: Array, patterns: Array, wanted: Array,
+    seen: Array, out_clauses: Array, out_tuples: Array,
+) -> int:  # fmt: skip
     """See the kernel."""
-    texts, depth = _texts(offsets, data), list[int]()
-    for p, text in enumerate(texts):
-        before = [q for q in range(p) if text.startswith(texts[q])]
-        q = parent[p] = jump[p] = max(before, key=lambda own: (len(texts[own]), own), default=-1)
-        depth.append(depth[q] + 1 if q >= 0 else 0)
-        far = jump[q] if q >= 0 else -1
-        if far >= 0 and jump[far] >= 0 and depth[q] - depth[far] == depth[far] - depth[jump[far]]:
-            jump[p] = jump[far]
-
-
-def filter_patterns(offsets: Array, data: Array, keys: Array, starts: Array, flags: Array, bits: Array) -> None:
-    """See the kernel."""
-    texts = _texts(offsets, data)
-    twos = np.array([int.from_bytes(text[:2].ljust(2, b"\0"), "big") for text in texts], np.int64)
-    starts[:] = np.searchsorted(twos, np.arange(len(starts)))
-    for text, two in zip(texts, twos.tolist(), strict=True):
-        flags[two : two + (256 if len(text) == 1 else 1)] |= 1 if len(text) < 4 else 2
-        if len(text) >= 4:
-            bits[(int.from_bytes(text[:4], "big") * _MIX & _MASK) >> 47] = 1
-
-
-def search_texts(
-    offsets: Array, data: Array, first: int, p_offsets: Array, p_data: Array, p_keys: Array, ends: Array,
-    parent: Array, jump: Array, starts: Array, flags: Array, bits: Array, seen: Array, out_tuples: Array,
-    out_patterns: Array,
-) -> tuple[int, int]:  # fmt: skip
-    """See the kernel."""
-    texts, patterns, size = _texts(offsets, data), _texts(p_offsets, p_data), 0
-    for t in range(first, len(texts)):
-        if size > len(out_tuples) - len(patterns):
-            return t, size
-        for p, pattern in enumerate(patterns):
-            if texts[t].endswith(pattern) if ends[p] else pattern in texts[t]:
-                out_tuples[size], out_patterns[size], seen[p] = t, p, t + 1
+    size, hits = 0, dict[int, list[int]]()
+    for t, p in zip(tuples.tolist(), found.tolist(), strict=True):
+        hits.setdefault(t, []).append(p)
+    for t, own in hits.items():
+        seen[own] = t + 1
+        for clause in [clause for p in own for clause in driven[driven_ptr[p] : driven_ptr[p + 1]].tolist()]:
+            if wanted[clause] and set(patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()) <= set(own):
+                out_clauses[size], out_tuples[size] = clause, t
                 size += 1
-    return len(texts), size
+    return size
 
 
 def keep_texts(
