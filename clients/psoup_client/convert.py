@@ -3,15 +3,17 @@
     pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (whatever speaks Arrow)
     [{"a": 1}, {"a": 2}]     {"a": [1, 2]}                 (Python values)
 
-Columns are found by name, in any case. Values are converted where none is lost: text to TIMESTAMP, DATE and DECIMAL,
-whole floats to BIGINT (pandas makes floats of integers with gaps). A time without a zone is UTC. In pandas, NaN is
-NULL, as pandas means it; elsewhere NaN is a DOUBLE. Raises InvalidData that names the column and the row.
+Columns are found by name, in any case. Values are converted where none is changed (`psoup_client.casts`): text to
+TIMESTAMP, DATE and DECIMAL, floats to DECIMAL and, if they are whole, to BIGINT (pandas makes floats of integers with
+gaps). A time without a zone is UTC. In pandas, NaN is NULL, as pandas means it; elsewhere NaN is a DOUBLE. Raises
+InvalidData that names the column and the row.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import difflib
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -19,23 +21,22 @@ from typing import Any
 
 import pyarrow as pa
 
+from psoup_client.casts import ISO, TimeOptions, cast, goes_as_it_is, may_convert
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo, StreamInfo
 from psoup_client.times import to_micros
 
 _ARROW_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
-_ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
-"""Text of a time that ends in a zone; the -01 of 2024-05-01 is none."""
 
 
-def to_table(data: Any, stream: StreamInfo) -> pa.Table:
+def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Table:
     """Make `data` a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
     if isinstance(data, pa.Table | pa.RecordBatch):
         named = [(name, data.column(i)) for i, name in enumerate(data.schema.names)]
     elif is_pandas(data):
         named = [(str(name), _SeriesValues(data.iloc[:, i])) for i, name in enumerate(data.columns)]
     elif hasattr(data, "__arrow_c_stream__"):
-        return to_table(pa.table(data), stream)
+        return to_table(pa.table(data), stream, times)
     elif isinstance(data, Mapping):
         named = list(data.items())
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
@@ -47,7 +48,7 @@ def to_table(data: Any, stream: StreamInfo) -> pa.Table:
             f"cannot push a {type(data).__name__}: give an Arrow table, a pandas or Polars frame, "
             "a list of dicts or a dict of lists"
         )
-    return _assemble(named, stream)
+    return _assemble(named, stream, times)
 
 
 class _SeriesValues:
@@ -74,7 +75,7 @@ def _columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
     return [(name, [row.get(name) for row in rows]) for name in names]
 
 
-def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo) -> pa.Table:
+def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeOptions) -> pa.Table:
     """Match columns with the stream's, and convert each."""
     known = {column.name.lower(): column for column in stream.columns}
     given: dict[str, Any] = {}
@@ -88,7 +89,7 @@ def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo) -> pa.Table:
     fields, arrays = [], []
     for folded, column in known.items():
         if folded in given:
-            array = _array(given[folded], column)
+            array = array_of(given[folded], column, times)
             _check_nulls(array, column)
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
@@ -125,46 +126,51 @@ def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
     )
 
 
-def _array(values: Any, column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
+def array_of(values: Any, column: ColumnInfo, times: TimeOptions = ISO) -> pa.Array | pa.ChunkedArray:
+    """Make the values of a column an array that the service takes; raises InvalidData that names the row."""
     if isinstance(values, _SeriesValues):
-        return _from_series(values.series, column)
+        return _from_series(values.series, column, times)
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        return _from_arrow(values, column)
+        return _from_arrow(values, column, times)
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
         raise InvalidData(f"column {column.name!r} is one {type(values).__name__}; give a list of values")
     if isinstance(values, list | tuple):
-        return _from_python(values, column)
+        return _from_python(values, column, times)
     try:
-        return _from_arrow(pa.array(values), column)
+        return _from_arrow(pa.array(values), column, times)
     except _ARROW_ERRORS:
-        return _from_python(list(values), column)
+        return _from_python(list(values), column, times)
 
 
-def _from_series(series: Any, column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
+def _from_series(series: Any, column: ColumnInfo, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
     try:
-        return _from_arrow(pa.Array.from_pandas(series), column)
+        return _from_arrow(pa.Array.from_pandas(series), column, times)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # objects of several types
-        return _from_python([None if value != value else value for value in series.tolist()], column)
+        return _from_python([None if value != value else value for value in series.tolist()], column, times)
 
 
 # Arrow to Arrow ------------------------------------------------------------------------------------------
 
 
-def _from_arrow(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
+def _from_arrow(
+    array: pa.Array | pa.ChunkedArray, column: ColumnInfo, times: TimeOptions
+) -> pa.Array | pa.ChunkedArray:
     if pa.types.is_dictionary(array.type):
         array = _decode(array)
-    if array.type == column.arrow or pa.types.is_null(array.type) or _goes_as_it_is(array.type, column.arrow):
+    if array.type == column.arrow or pa.types.is_null(array.type) or goes_as_it_is(array.type, column.arrow):
         return array
-    if not _may_convert(array.type, column.arrow):
+    if not may_convert(array.type, column.arrow, times):
+        counts = column.type == "TIMESTAMP" and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
         raise InvalidData(
-            f"column {column.name!r} is {column.type}, but the data has {array.type}; convert it first",
+            f"column {column.name!r} is {column.type}, but the data has {array.type}"
+            + (_COUNTS if counts else "; convert it first"),
             facts={"column": column.name},
         )
     try:
-        return _cast(array, column.arrow)
+        return cast(array, column.arrow, times)
     except _ARROW_ERRORS as problem:
-        row = _first_bad_row(array, column.arrow)
-        raise _unfit(row, None if row is None else array[row].as_py(), column) from problem
+        row = _first_bad_row(array, column.arrow, times)
+        raise _unfit(row, None if row is None else _value(array[row]), column, times) from problem
 
 
 def _decode(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -177,65 +183,20 @@ def _decode(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return values.take(array.indices)
 
 
-def _goes_as_it_is(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the service takes `source` for `target` and no value of it can fail."""
-    t = pa.types
-    if t.is_integer(target):
-        return bool(t.is_integer(source) and not t.is_uint64(source))
-    if t.is_floating(target):
-        return bool(t.is_floating(source) or (t.is_integer(source) and source.bit_width <= 32))
-    if t.is_string(target):
-        return bool(t.is_large_string(source) or t.is_string_view(source))
-    return bool(t.is_timestamp(target) and t.is_timestamp(source) and source.unit == "us")
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except ValueError:  # nanoseconds, which a datetime does not have
+        return scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False).as_py()
 
 
-def _may_convert(source: pa.DataType, target: pa.DataType) -> bool:
-    t = pa.types
-    text = t.is_string(source) or t.is_large_string(source) or t.is_string_view(source)
-    if t.is_integer(target):
-        return bool(t.is_integer(source) or t.is_floating(source))
-    if t.is_floating(target):
-        return bool(t.is_integer(source))
-    if t.is_decimal(target):
-        return bool(t.is_decimal(source) or t.is_integer(source) or text)
-    if t.is_timestamp(target):
-        return bool(t.is_timestamp(source) or t.is_date(source) or text)
-    return bool(t.is_date(target) and (t.is_date(source) or t.is_timestamp(source) or text))
-
-
-def _cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    t = pa.types
-    text = t.is_string(array.type) or t.is_large_string(array.type) or t.is_string_view(array.type)
-    if text and t.is_timestamp(target):
-        return _parse_times(array.cast(pa.string()))
-    if t.is_decimal(target) and t.is_integer(array.type):
-        array = array.cast(pa.decimal128(20, 0))
-    if t.is_timestamp(array.type) and array.type.tz is not None:
-        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
-    result = array.cast(target)
-    if t.is_date(target) and t.is_timestamp(array.type) and not result.cast(array.type).equals(array):
-        raise ValueError("a DATE has no time of day")  # Arrow would cut it off
-    return result
-
-
-def _parse_times(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Read ISO 8601 text, with or without a zone, as instants."""
-    import pyarrow.compute as pc
-
-    instant = pa.timestamp("us", tz="UTC")
-    zoned = pc.match_substring_regex(text, _ZONED)
-    with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string())).cast(instant)
-    without = pc.if_else(zoned, pa.scalar(None, pa.string()), text).cast(pa.timestamp("us"))
-    return pc.coalesce(with_zone, without.cast(instant))
-
-
-def _first_bad_row(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> int | None:
+def _first_bad_row(array: pa.Array | pa.ChunkedArray, target: pa.DataType, times: TimeOptions) -> int | None:
     """Find the first row that cannot be converted, by halving. O(rows) conversions in all."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _cast(array.slice(low, middle - low), target)
+            cast(array.slice(low, middle - low), target, times)
             low = middle
         except _ARROW_ERRORS:
             high = middle
@@ -245,35 +206,36 @@ def _first_bad_row(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> in
 # Python values to Arrow ----------------------------------------------------------------------------------
 
 
-def _from_python(values: Sequence[Any], column: ColumnInfo) -> pa.Array | pa.ChunkedArray:
+def _from_python(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
     try:
         # Without a type: given one, pyarrow cuts 1.5 to a BIGINT of 1 and takes 1 as a DATE.
-        return _from_arrow(pa.array(values), column)
+        return _from_arrow(pa.array(values), column, times)
     except (InvalidData, *_ARROW_ERRORS):
         pass  # values of several types, or one that does not fit: now one by one
     converted = []
     for row, value in enumerate(values):
         try:
-            converted.append(None if value is None else _one(value, column.arrow))
+            converted.append(None if value is None else _one(value, column.arrow, times))
             pa.scalar(converted[-1], column.arrow)
         except (*_ARROW_ERRORS, InvalidOperation) as problem:
-            raise _unfit(row, value, column) from problem
+            raise _unfit(row, value, column, times) from problem
     return pa.array(converted, column.arrow)
 
 
-def _one(value: Any, target: pa.DataType) -> Any:
+def _one(value: Any, target: pa.DataType, times: TimeOptions) -> Any:
     """Give a Python value the form that pyarrow takes for `target` without loss; raises ValueError if none does."""
     if hasattr(value, "item"):  # a scalar of NumPy
         value = value.item()
     t = pa.types
     number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if t.is_timestamp(target):
-        fit = _as_time(value)
+        fit = _as_time(value, target, times)
     elif t.is_date(target):
-        fit = dt.date.fromisoformat(value.strip()) if isinstance(value, str) else value
+        fit = cast(pa.array([value]), target, times)[0].as_py() if isinstance(value, str) else value
         fit = None if isinstance(fit, dt.datetime) or not isinstance(fit, dt.date) else fit
     elif t.is_decimal(target):
         fit = Decimal(value.strip()) if isinstance(value, str) else value if number else None
+        fit = cast(pa.array([value]), target, times)[0].as_py() if isinstance(value, float) else fit
     elif t.is_integer(target):
         fit = int(value) if number and value == int(value) else None
     elif t.is_floating(target):
@@ -287,31 +249,46 @@ def _one(value: Any, target: pa.DataType) -> Any:
     return fit
 
 
-def _as_time(value: Any) -> Any:
+def _as_time(value: Any, target: pa.DataType, times: TimeOptions) -> Any:
+    if times != ISO and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return cast(pa.array([value]), target, times)[0].as_py()
     if isinstance(value, str):
-        return to_micros(value)
+        return None if _FINER.search(value) else to_micros(value)
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return dt.datetime.combine(value, dt.time(), dt.UTC)
     return value if isinstance(value, dt.datetime) else None
 
 
+_COUNTS = '; if it counts from 1970, say what: time_unit="s" (--time-unit s), or "ms", "us", "ns"'
+
+_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
+"""A part of a second below a microsecond."""
+
 _WRITTEN = {"TIMESTAMP": "2013-07-04T12:00:00Z", "DATE": "2013-07-04"}
 """Texts of these types."""
 
 
-def _unfit(row: int | None, value: Any, column: ColumnInfo) -> InvalidData:
+def _unfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) -> InvalidData:
     place = "" if row is None else f"row {row}: "
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
     if isinstance(value, str) and column.type in _WRITTEN:
         way = f"is not a valid {column.type}; write it as {_WRITTEN[column.type]}"
         return InvalidData(f"{place}{shown} in column {column.name!r} {way}", facts=facts)
-    hint = (
-        "; write it as text or Decimal, floats are not exact"
-        if isinstance(value, float) and "DEC" in column.type
-        else ""
-    )
+    hint = _way_out(value, column, times)
     return InvalidData(
         f"{place}{shown} in column {column.name!r} does not fit {column.type} without loss{hint}",
         facts=facts,
     )
+
+
+def _way_out(value: Any, column: ColumnInfo, times: TimeOptions) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if pa.types.is_decimal(column.arrow) and isinstance(value, float):
+        small = abs(value) < 10 ** (column.arrow.precision - column.arrow.scale)
+        return f"; round it to {column.arrow.scale} digits, or give text or Decimal" if small else ""
+    if column.type == "TIMESTAMP" and isinstance(value, dt.datetime):
+        return "; it has microseconds: round it"
+    if column.type == "TIMESTAMP" and number:
+        return f", as {times.unit} since 1970" if times.unit else _COUNTS
+    return ""

@@ -30,6 +30,7 @@ from typing import Any
 
 import grpc
 
+from psoup_client.casts import TimeOptions
 from psoup_client.connection import naming_stream
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
 from psoup_client.options import seconds
@@ -59,7 +60,7 @@ class Producer:
     `since`: an event that had happened before number 0 was first sent, if you name both and know that nothing was sent
     before; it is known otherwise. See PushRequest.
     `retry_seconds`: for how long without progress a lost service is tried again; by default `patience_seconds` of the
-    client's `RetryOptions`.
+    client's `RetryOptions`. `time_unit`: as of `Client.push`.
     Of one thread; several threads take a producer each.
     """
 
@@ -77,11 +78,13 @@ class Producer:
         window_bytes: int = WINDOW_BYTES,
         retry_seconds: float | None = None,
         on_reply: Callable[[PushResult], None] | None = None,
+        time_unit: str | None = None,
     ) -> None:
         self.stream = stream
         self.name = name or f"producer-{uuid.uuid4().hex}"
         self.epoch = time.time_ns() // 1_000 if epoch is None else epoch
         self._client = client
+        self._times = TimeOptions(time_unit)
         self._info = client.describe(stream, wait_for=0)
         new = not number and (name is None or epoch is None)
         self._since = since or (client.known_sequence if new else 0)
@@ -135,7 +138,7 @@ class Producer:
         Waits while the window is full, for at most `timeout` seconds (default: until the retries are used up).
         Raises InvalidData for rows that do not fit, of which nothing is sent, and the error that ended the producer.
         """
-        table = self._client.convert(self.stream, data)
+        table = self._client.convert(self.stream, data, self._times)
         for payload in split(table, self._batch_rows):
             with self._changed:
                 self._wait(partial(self._has_room, len(payload.data)), timeout)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from psoup_client.arguments import checking_arguments
+from psoup_client.casts import ISO, TimeOptions
 from psoup_client.connection import Connection, Names
 from psoup_client.convert import to_table
 from psoup_client.errors import InvalidData, OutOfRange
@@ -49,18 +50,18 @@ class Session:
         self._schemas[stream.lower()] = info
         return info
 
-    def convert(self, stream: str, data: Any) -> Any:
+    def convert(self, stream: str, data: Any, times: TimeOptions = ISO) -> Any:
         """Make an Arrow table of `data` that fits `stream`; raises InvalidData. The schema is asked for once."""
         schema = self._schemas.get(stream.lower())
         if schema is not None:
             try:
-                return to_table(data, schema)
+                return to_table(data, schema, times)
             except InvalidData:  # perhaps the stream has other columns by now
                 fresh = self.describe(stream, wait_for=0)
                 if fresh.columns == schema.columns:
                     raise
-                return to_table(data, fresh)
-        return to_table(data, self.describe(stream, wait_for=0))
+                return to_table(data, fresh, times)
+        return to_table(data, self.describe(stream, wait_for=0), times)
 
     def reflecting(self, wait_for: int | None, attempt: Callable[[int], T]) -> T:
         """Call `attempt` with the sequence that its answer must reflect: `wait_for`, or what was pushed from here."""

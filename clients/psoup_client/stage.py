@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from psoup_client.casts import TimeOptions
 from psoup_client.connection import naming
 from psoup_client.errors import PSoupError, after_rows
 from psoup_client.payload import split
@@ -62,16 +63,18 @@ class Stage:
         else:
             self.abort()
 
-    def add(self, data: Any, *, part: str | None = None, timeout: float | None = None) -> list[str]:
+    def add(
+        self, data: Any, *, part: str | None = None, time_unit: str | None = None, timeout: float | None = None
+    ) -> list[str]:
         """Send rows, in any form that `Client.push` takes; returns the names of the parts that they made.
 
         `part` names them: what is added again under the same name takes the place of what was there, if it is cut as
-        before. By default each call has the next name. Raises InvalidData for rows that do not fit, NotFound if the
-        stage is gone, ResourceExhausted if the service's stages are full.
+        before. By default each call has the next name. `time_unit`: as of `Client.push`. Raises InvalidData for rows
+        that do not fit, NotFound if the stage is gone, ResourceExhausted if the service's stages are full.
         """
         if self.result is not None:
             return []
-        table = self._client.convert(self.stream, data)
+        table = self._client.convert(self.stream, data, TimeOptions(time_unit))
         part = f"{next(self._numbers):08d}" if part is None else part
         names: list[str] = []
         rows = 0

@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from psoup_client.arguments import checking_arguments
+from psoup_client.casts import TimeOptions
 from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.payload import split
@@ -26,14 +27,16 @@ class IngestCalls(Session):
         super().__init__(connection)
         self._pushers: dict[str, DirectPusher] = {}
 
-    def push(self, stream: str, data: Any, *, timeout: float | None = None) -> PushResult:
+    def push(self, stream: str, data: Any, *, time_unit: str | None = None, timeout: float | None = None) -> PushResult:
         """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
 
         More rows than fit one batch (65,536, or 8 MiB) go in several, each applied whole or not at all: the error of a
         later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone and
         counted in the result. A call that is retried on the way is taken once. For many pushes use `producer`.
+
+        `time_unit`: numbers in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
         """
-        table = self.convert(stream, data)
+        table = self.convert(stream, data, TimeOptions(time_unit))
         with self._lock:
             pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self, stream))
         try:
