@@ -27,6 +27,7 @@ from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.reasons import Row, Why, why
+from psoup.answer.tagged import keys_of
 from psoup.answer.would_match import Matched, match
 from psoup.clock import Clock, VirtualClock
 from psoup.config import EngineConfig
@@ -172,6 +173,10 @@ class LocalPSoup:
     def query(self, key: str) -> int:
         """The ID of the query with that key; raises NotFound."""
         return self.engine.snapshot().query_with(key, self.tenant).query_id
+
+    def keys(self, query_ids: Sequence[int]) -> list[str]:
+        """The keys of some queries, such as those that a tuple matched; "" for those without a key."""
+        return keys_of(self.engine.snapshot(), query_ids)
 
     def queries(self, stream: str | None = None, *, labels: Mapping[str, str] | None = None) -> list[int]:
         """IDs of the queries, of one stream, or that have all of some labels."""

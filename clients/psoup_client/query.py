@@ -152,10 +152,14 @@ class Query:
 
     def unregister(self) -> None:
         """Forget the query, for every client; raises NotFound if it is not there."""
-        fetch_info(self._client, self.id)  # raises NotFound; the call below does not, as it may be repeated
-        request = queries_pb2.UnregisterRequest(query_id=self.id, allow_missing=True)
-        connection = self._client.connection
-        self._client.note_sequence(connection.call(connection.queries.Unregister, request).sequence)
+        unregister(self._client, self.id)
+
+
+def unregister(client: Session, query_id: str, key: str = "") -> None:
+    """Forget the query with an ID or a key; raises NotFound."""
+    query_id = fetch_info(client, query_id, key).query_id  # the call below does not raise NotFound: it may be repeated
+    request = queries_pb2.UnregisterRequest(query_id=query_id, allow_missing=True)
+    client.note_sequence(client.connection.call(client.connection.queries.Unregister, request).sequence)
 
 
 def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:

@@ -13,20 +13,23 @@ candidates and few matches mean that the most selective factor of the query is n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from itertools import islice
 
 import numpy as np
 
+from psoup.answer.describe import list_queries
 from psoup.answer.matches import chunk_matches
 from psoup.clauses.costs import SlotCosts
 from psoup.columns import Array
 from psoup.errors import InvalidInput
+from psoup.events.tags import Labels
 from psoup.published.members import since
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
+from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.results.sizes import column_size, sizes_by_slot
 from psoup.wording import counted, verb
 
@@ -134,12 +137,19 @@ def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
 
 
 def top_queries(
-    snapshot: Snapshot, *, tenant: str, by: str = "cpu", stream: str | None = None, limit: int = 20
+    snapshot: Snapshot,
+    *,
+    tenant: str,
+    by: str = "cpu",
+    stream: str | None = None,
+    limit: int = 20,
+    labels: Labels = (),
+    budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryCost]:
     """The tenant's queries that cost most, at most `limit`, of one stream if named; the costliest first.
 
     `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. O(slots of all streams); by `matched` or
-    `bytes` O(columns of all results) too.
+    `bytes` O(columns of all results) too. With `labels`, of the queries that have all of them.
     """
     if by not in ORDERS:
         raise InvalidInput(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}", field="by")
@@ -147,21 +157,30 @@ def top_queries(
     streams = [_Stream(snapshot, view) for view in snapshot.by_id.values()]
     total = sum(float(entry.counts.units.sum()) for entry in streams)
     best: list[tuple[float, int, int, _Stream, ClauseRecord]] = []
+    chosen = None
+    if labels:
+        found = list_queries(snapshot, tenant=tenant, limit=2**62, stream=stream, labels=labels, budget=budget)
+        chosen = {record.query_id: record.sqc_id for record in found}
     for entry in streams:
         if wanted is not None and entry.view.stream_id != wanted:
             continue
-        for value, clause in _descending(entry, by):
+        for value, clause in _descending(entry, by, chosen):
             if len(best) == limit and value <= best[0][0]:
                 break
-            _take(best, entry, clause, value / len(clause.members) if by in ("cpu", "bytes") else value, tenant, limit)
+            value = value / len(clause.members) if by in ("cpu", "bytes") else value
+            _take(best, entry, clause, value, tenant, limit, chosen)
     return [entry.cost(clause, -query_id, total) for _, query_id, _, entry, clause in sorted(best, reverse=True)]
 
 
-def _descending(stream: _Stream, by: str) -> Iterator[tuple[float, ClauseRecord]]:
-    """Clauses in descending order of the figure that each would have with one query."""
+def _descending(stream: _Stream, by: str, chosen: Mapping[int, int] | None) -> Iterator[tuple[float, ClauseRecord]]:
+    """Clauses in descending order of the figure that each would have with one query; of `chosen` queries only."""
     values = stream.by(by)
-    for slot in np.argsort(-values, kind="stable").tolist():
-        if slot >= len(stream.owners) or stream.owners[slot] < 0:
+    slots = np.argsort(-values, kind="stable")
+    slots = slots[slots < len(stream.owners)]
+    if chosen is not None:
+        slots = slots[np.isin(stream.owners[slots], list(chosen.values()))]
+    for slot in slots.tolist():
+        if stream.owners[slot] < 0:
             continue
         clause = stream.snapshot.clauses.get(int(stream.owners[slot]))
         if clause is not None and clause.slot == slot and clause.stream_id == stream.view.stream_id:
@@ -175,9 +194,13 @@ def _take(
     value: float,
     tenant: str,
     limit: int,
+    chosen: Mapping[int, int] | None,
 ) -> None:
-    """Let the queries of a clause in; older queries first where they are equal."""
-    for query_id in islice(since(clause.members, 0), limit):
+    """Let the queries of a clause in, or the `chosen` of them; older queries first where they are equal."""
+    members = since(clause.members, 0)
+    if chosen is not None:
+        members = (query_id for query_id in members if query_id in chosen)
+    for query_id in islice(members, limit):
         record = stream.snapshot.queries.get(query_id)
         if record is None or record.tenant != tenant:
             continue

@@ -9,7 +9,7 @@ are counted before they are written out: if they are too many, fewer rows are ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -48,6 +48,11 @@ class Matched:
     queries: Array
     done: int
     more: int | None = None
+
+    @staticmethod
+    def of_one(queries: Sequence[int]) -> Matched:
+        """The queries of a single row, all of them."""
+        return Matched(np.array([0, len(queries)]), np.array(queries, np.int64), 1)
 
     def among(self, rows: Array, sent: int) -> Matched:
         """The same for `sent` rows, of which `rows` (int64[n], ascending) were the batch; the others match nothing."""

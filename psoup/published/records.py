@@ -129,6 +129,18 @@ class RecordBlock(Generic[V]):
         stands = at < self.count and self.ids[at] == key and (self._gone is None or not self._gone[at])
         return at if stands else -1
 
+    def places(self, keys: Array) -> Array:
+        """The position of each ID (int64[k]), or -1 where it is not here (any more). O(k log n)."""
+        ids = self.ids
+        at: Array = keys - ids.start if isinstance(ids, range) else np.searchsorted(ids, keys)
+        missing = (at < 0) | (at >= self.count)
+        at[missing] = 0
+        missing |= keys != (at + ids.start if isinstance(ids, range) else ids[at])
+        if self._gone is not None:
+            missing |= self._gone[at]
+        at[missing] = -1
+        return at
+
     def _from(self, key: int) -> int:
         """The position of the first ID that is not below `key`."""
         if isinstance(self.ids, range):
@@ -253,15 +265,9 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
 
     def queries_of(self, sqc_ids: Array) -> Array:
         """The query of each clause, or -1 if it is not here (any more): int64[k]. O(k log n)."""
-        ids = self.ids
-        at = sqc_ids - ids.start if isinstance(ids, range) else np.searchsorted(ids, sqc_ids)
-        missing = (at < 0) | (at >= self.count)
-        at[missing] = 0
-        missing |= sqc_ids != (at + ids.start if isinstance(ids, range) else ids[at])
-        if self._gone is not None:
-            missing |= self._gone[at]
+        at = self.places(sqc_ids)
         members = at + self.members.start if isinstance(self.members, range) else self.members[at]
-        return np.where(missing, -1, members)
+        return np.where(at < 0, -1, members)
 
     @property
     def nbytes(self) -> int:

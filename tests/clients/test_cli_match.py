@@ -41,3 +41,22 @@ def test_matches_of_a_range(psoup: Psoup, filled: str) -> None:
     assert psoup("matches", filled, "1", "--to", "2", "--json").rows == [{"tuple_id": 2, "query_id": query}]
     assert psoup("matches", filled, "0", "1", "--to", "2").code == 2
     assert psoup("matches", filled, "0", "--to", "9").code == 1
+
+
+def test_keys_stand_beside_the_queries(psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    sql = f"SELECT id FROM {filled} WHERE id <> 2"
+    tags = ("--key", f"{filled}-search", "--label", "user=u3")
+    query, other = psoup("register", sql, *tags).out.strip(), psoup("register", sql).out.strip()
+    assert psoup("matches", filled, "0").out == f"{query}\t{filled}-search\n{other}\n"
+    line = {"tuple_id": 0, "query_id": query, "key": f"{filled}-search"}
+    assert psoup("matches", filled, "0", "1", "--label", "user=u3", "--json").rows == [line]
+    offered = tmp_path / "offered.json"
+    offered.write_text("".join(json.dumps({**ROWS[2], "id": number}) + "\n" for number in (2, 1)))
+    assert psoup("match", filled, str(offered), "--label", "user=u3").out == f"1\t{query}\t{filled}-search\n"
+    assert psoup("why", "--key", f"{filled}-search", "0").err == "The tuple is in the answer.\n"
+    assert psoup("why", "--key", f"{filled}-search", query, "0").code == 2
+    shown = psoup("top", "--label", "user=u3", "--stream", filled).out
+    assert f"{filled}-search" in shown and other not in shown
+    assert psoup("top", "--label", "user=nobody").err == (
+        "No query is on that stream or has those labels. Show all: psoup top\n"
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from psoup.clock import VirtualClock
@@ -20,6 +21,7 @@ from psoup.errors import Conflict, NotFound
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.tags import TagColumns, coded, tag_of
+from psoup.published.tag_columns import KEY, tag_columns
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.format_fixture import leave
 from psoup_testing.histories import TINY
@@ -163,7 +165,21 @@ class TagHistory:
         for wanted in self._combinations():
             expected = [i for i, known in self.standing.items() if wanted.items() <= known.labels.items()]
             assert self.soup.queries(labels=wanted) == expected, wanted
+        self._compare_columns()
         self.soup.check()
+
+    def _compare_columns(self) -> None:
+        """Keys and labels of many queries at once, some of them gone, some asked for twice."""
+        last = max(self.standing, default=0) + 3
+        query_ids = [self.source.randrange(last) for _ in range(2 * last)]
+        nothing = Known("", {}, "", range(0))
+        known = [self.standing.get(query_id, nothing) for query_id in query_ids]
+        keys, users, others = tag_columns(
+            self.soup.engine.snapshot().queries, np.array(query_ids, np.int64), [KEY, "user", "other"]
+        )
+        assert keys.to_pylist() == [query.key or None for query in known]
+        assert users.to_pylist() == [query.labels.get("user") for query in known]
+        assert others.null_count == len(query_ids)
 
     def _combinations(self) -> list[dict[str, str]]:
         users, kinds = ({"user": user} for user in USERS), ({"kind": kind} for kind in KINDS)

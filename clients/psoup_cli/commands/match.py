@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import pyarrow.compute as pc
 import typer
 
+from psoup_cli.commands.matches import print_pairs
 from psoup_cli.commands.push import FileFormat, kind_of
-from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
+from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of, message
 from psoup_cli.files import open_rows
-from psoup_cli.output import print_json
 from psoup_client.wording import counted, verb
 
 
@@ -25,6 +26,7 @@ def match(
         list[str] | None,
         typer.Option("--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too)."),
     ] = None,
+    label: Labels = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -36,20 +38,16 @@ def match(
       echo '{"origin": "JFK", "delay": 90}' | psoup match flights - --format json
 
     Print which standing queries the rows of a file would match if they were pushed now: on each line the row, counted
-    from 0, and the ID of a query. Nothing is stored. Windows are not applied. Rows that a push would refuse as too late
-    or too far ahead match nothing.
+    from 0, the ID of a query, and its key, if it has one. Nothing is stored. Windows are not applied. Rows that a push
+    would refuse as too late or too far ahead match nothing.
     """
     kind, rows, refused = kind_of(file, format), 0, 0
     with connect(address, timeout) as client:
         info = client.describe(stream)
         for piece in open_rows(file, kind, info, ("", *(null or ()))):
-            for page in client.match_pages(stream, piece.rows, wait_for=wait_for):
+            for page in client.match_pages(stream, piece.rows, labels=labels_of(label), wait_for=wait_for):
                 refused += page.late + page.ahead
-                for row, query_id in zip(*(column.to_pylist() for column in page.pairs.columns), strict=True):
-                    if as_json:
-                        print_json({"row": rows + row, "query_id": query_id})
-                    else:
-                        print(f"{rows + row}\t{query_id}")
+                print_pairs(page.pairs.set_column(0, "row", pc.add(page.pairs["row"], rows)), as_json)
             rows += len(piece.rows)
     if refused:
         message(f"{counted(refused, 'row')} {verb(refused, 'is', 'are')} too late or too far ahead for a push.")

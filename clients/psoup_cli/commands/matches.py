@@ -6,11 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
+from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of
 from psoup_cli.output import print_json
-
-_MOST = 10_000
-"""Queries of one tuple among several."""
 
 
 def matches(
@@ -24,6 +21,7 @@ def matches(
     last: Annotated[
         int | None, typer.Option("--to", metavar="TUPLE_ID", help="All tuples from the one given to this one.")
     ] = None,
+    label: Labels = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -34,38 +32,30 @@ def matches(
       psoup matches flights 123456
       psoup matches flights 123456 123457 --json
       psoup matches flights 123456 --to 133455
+      psoup matches flights 123456 --label user=u3
 
-    Print the IDs of the queries whose WHERE a tuple satisfies, one on a line; of several tuples each line begins with
-    the tuple's ID. Windows are not applied.
+    Print the IDs of the queries whose WHERE a tuple satisfies, one on a line, each with its key, if it has one; of
+    several tuples each line begins with the tuple's ID. Windows are not applied.
     """
     for tuple_id in (*tuple_ids, *([] if last is None else [last])):
-        if not -(2**63) <= tuple_id < 2**63:
+        if not -(2**63) <= tuple_id < 2**63 - 1:
             raise typer.BadParameter(f"{tuple_id} is not a tuple ID: these have 64 bits")
-    if last is not None:
-        if len(tuple_ids) > 1:
-            raise typer.BadParameter("--to goes with one TUPLE_ID, the first")
-        with connect(address, timeout) as client:
-            _print_all(client.matches_table(stream, tuple_ids[0], min(last + 1, 2**63 - 1), wait_for=wait_for), as_json)
-        return
+    if last is not None and len(tuple_ids) > 1:
+        raise typer.BadParameter("--to goes with one TUPLE_ID, the first")
+    ranges = [(tuple_ids[0], last + 1)] if last is not None else [(tuple_id, tuple_id + 1) for tuple_id in tuple_ids]
+    labels = labels_of(label)
     with connect(address, timeout) as client:
-        if len(tuple_ids) == 1:
-            matched = [client.matches(stream, tuple_ids[0], wait_for=wait_for)]
-        else:
-            matched = client.matches_many(stream, tuple_ids, limit=_MOST, wait_for=wait_for)
-    for tuple_id, query_ids in zip(tuple_ids, matched, strict=True):
-        for query_id in query_ids:
-            if as_json:
-                print_json({"tuple_id": tuple_id, "query_id": query_id})
-            else:
-                print(query_id if len(tuple_ids) == 1 else f"{tuple_id}\t{query_id}")
-        if len(tuple_ids) > 1 and len(query_ids) == _MOST:
-            message(f"Tuple {tuple_id} may have matched more; ask for it alone.")
+        for first, end in ranges:
+            pairs = client.matches_table(stream, first, end, labels=labels, wait_for=wait_for)
+            print_pairs(pairs, as_json, alone=last is None and len(tuple_ids) == 1)
 
 
-def _print_all(pairs: Any, as_json: bool) -> None:
-    """Print pairs of tuple and query, one on a line."""
-    for tuple_id, query_id in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
+def print_pairs(pairs: Any, as_json: bool, alone: bool = False) -> None:
+    """Print pairs of a tuple or a row and a query, one on a line; of a tuple that is `alone`, only the query."""
+    first = pairs.column_names[0]
+    lines = zip(*(column.to_pylist() for column in pairs.columns), strict=True)
+    for number, query_id, key in sorted(lines, key=lambda line: (line[0], len(line[1]), line[1])):  # oldest first
         if as_json:
-            print_json({"tuple_id": tuple_id, "query_id": query_id})
+            print_json({first: number, "query_id": query_id, **({} if key is None else {"key": key})})
         else:
-            print(f"{tuple_id}\t{query_id}")
+            print(*([] if alone else [number]), query_id, *([] if key is None else [key]), sep="\t")

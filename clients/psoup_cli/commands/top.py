@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 import time
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 from rich.live import Live
 from rich.text import Text
 
-from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message
 from psoup_cli.output import console, print_json, print_table
-from psoup_client import Client, QueryCost
+from psoup_client import QueryCost
 
 _SQL_CHARS = 60
 _AGAIN_SECONDS = 2.0
@@ -33,6 +34,7 @@ def top(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
+    label: Labels = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Show at most so many queries.")] = 20,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
     as_json: AsJson = False,
@@ -44,28 +46,44 @@ def top(
       psoup top
       psoup top --by bytes --limit 5
       psoup top --stream flights --watch
+      psoup top --label user=u3
 
     Show which queries cost most: their share of the work, how many new tuples were looked at for them and how many of
     these matched, all matches (with older tuples), and their bytes. Many looked at and few of these matched: no
     condition of the query is selective.
     """
+    labels = labels_of(label)
     with connect(address, timeout) as client:
+
+        def ask() -> list[QueryCost]:
+            return client.top_queries(by.value, stream=stream, labels=labels, limit=limit)
+
         if watch and not as_json:
-            _watch(client, by, stream, limit)
+            _watch(ask)
             return
-        costs = client.top_queries(by.value, stream=stream, limit=limit)
+        costs = ask()
     if as_json:
         for cost in costs:
             print_json(facts(cost))
         return
+    if not costs and (stream or labels):
+        message("No query is on that stream or has those labels. Show all: psoup top")
+        return
     if not costs:
         message('There are no queries yet. Register one: psoup register "SELECT ..."')
         return
-    print_table(NAMES, [row(cost) for cost in costs], RIGHT)
+    names, *rows = _table(costs)
+    print_table(names, rows, [name in _FIGURES for name in names])
 
 
-NAMES = ["id", "cpu", "looked at", "of these", "matched", "bytes", "query"]
-RIGHT = [False, True, True, True, True, True, False]
+_FIGURES = ("cpu", "looked at", "of these", "matched", "bytes")
+
+
+def _table(costs: list[QueryCost]) -> list[tuple[str, ...]]:
+    """Give the lines of the table, the names of its columns first; without keys, no column of them."""
+    lines = [("id", "key", *_FIGURES, "query"), *map(row, costs)]
+    keyed = any(cost.query.key for cost in costs)
+    return [line if keyed else (line[0], *line[2:]) for line in lines]
 
 
 def row(cost: QueryCost) -> tuple[str, ...]:
@@ -74,25 +92,26 @@ def row(cost: QueryCost) -> tuple[str, ...]:
     short = sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…"
     part = f"{cost.selectivity:.1%}" if cost.candidates else "-"
     figures = (f"{100 * cost.cpu_share:.3g}%", f"{cost.candidates:,}", part, f"{cost.matched:,}", f"{cost.bytes:,}")
-    return (cost.query.query_id, *figures, short)
+    return (cost.query.query_id, cost.query.key, *figures, short)
 
 
 def facts(cost: QueryCost) -> dict[str, object]:
     """Describe a cost as a JSON object."""
     figures = dataclasses.asdict(cost)
     del figures["query"]
-    known = {"query_id": cost.query.query_id, "stream": cost.query.stream, "sql": cost.query.sql}
+    tags = {"key": cost.query.key, "labels": cost.query.labels}
+    known = {"query_id": cost.query.query_id, **tags, "stream": cost.query.stream, "sql": cost.query.sql}
     return {**known, **figures, "selectivity": cost.selectivity}
 
 
-def _watch(client: Client, by: Order, stream: str | None, limit: int) -> None:
+def _watch(ask: Callable[[], list[QueryCost]]) -> None:
     with Live(console=console(), auto_refresh=False, screen=False) as live:
         while True:
-            rows = [row(cost) for cost in client.top_queries(by.value, stream=stream, limit=limit)]
-            table = [tuple(NAMES), *rows]
-            widths = [max(len(line[k]) for line in table) for k in range(len(NAMES))]
+            table = _table(ask())
+            widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+            right = [name in _FIGURES for name in table[0]]
             lines = [
-                "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, RIGHT, strict=True))
+                "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True))
                 for line in table
             ]
             live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)

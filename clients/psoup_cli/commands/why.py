@@ -8,20 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from psoup_cli.commands.invoke import AsOf, instant_of
-from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect, message
+from psoup_cli.common import Address, AsJson, OfKey, Timeout, WaitFor, connect, message
 from psoup_cli.output import print_json
 
 
 def why(
-    query_id: Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query.", show_default=False)],
-    asked: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            metavar="TUPLE",
-            help="The ID of a tuple, as the pseudo-column _id shows it; or a row that is not pushed, as JSON.",
+            metavar="[QUERY_ID] TUPLE",
+            help="The query; then the ID of a tuple, as the pseudo-column _id shows it, or a row that is not pushed, as"
+            " JSON.",
             show_default=False,
         ),
     ],
+    key: OfKey = None,
     as_of: AsOf = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
@@ -31,14 +32,18 @@ def why(
     """\b
     Examples:
       psoup why q-7f3a91c2-1 123456
+      psoup why --key search-42 123456
       psoup why q-7f3a91c2-1 '{"symbol": "ACME", "price": "99.5", "at": "2026-07-01T12:05:00Z"}'
 
     Print each condition between a tuple and the answer of a query with its verdict: the parts of WHERE and what they
     read, the window, what the stream keeps, and whether a push takes the row. The first that says no is what keeps the
     tuple out. ORDER BY, DISTINCT and LIMIT look at other tuples, and are not asked.
     """
+    if len(words) != (2 if key is None else 1):
+        raise typer.BadParameter("give the ID of a query, or --key, and a tuple")
+    query_id, asked = None if key is not None else words[0], _tuple(words[-1])
     with connect(address, timeout) as client:
-        found = client.why(query_id, _tuple(asked), as_of=instant_of(as_of), wait_for=wait_for)
+        found = client.why(query_id, asked, key=key, as_of=instant_of(as_of), wait_for=wait_for)
     for step in found.steps:
         if as_json:
             print_json({"kind": step.kind, "text": step.text, "passed": step.passed, "values": step.values})

@@ -10,7 +10,7 @@ The answer of a single query is that query's own: `Query.invoke`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -21,6 +21,7 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of
 from psoup_client.session import PAGE, Session
+from psoup_client.tags import check_labels
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
 
@@ -70,21 +71,34 @@ class AnswerCalls(Session):
             yield answer
 
     def matches(
-        self, stream: str, tuple_id: int, *, wait_for: int | None = None, timeout: float | None = None
+        self,
+        stream: str,
+        tuple_id: int,
+        *,
+        keys: bool = False,
+        labels: Mapping[str, str] | None = None,
+        wait_for: int | None = None,
+        timeout: float | None = None,
     ) -> list[str]:
         """Return the IDs of the queries whose WHERE the tuple satisfies (windows apart), oldest first.
+
+        With `keys`, their keys instead, "" for a query without one; `matches_table` has both. With `labels`, only
+        queries that have all of these.
 
         What this client itself pushed is there; `wait_for` is another sequence to reflect. Raises OutOfRange for a
         tuple that is not there, or waits for the watermark.
         """
-        request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=PAGE)
-        return list(self._pages(self.connection.queries.Matches, request, "query_ids", wait_for, timeout))
+        check_labels(labels)
+        request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=PAGE, labels=labels, keys=keys)
+        field = "keys" if keys else "query_ids"
+        return list(self._pages(self.connection.queries.Matches, request, field, wait_for, timeout))
 
     def matches_many(
         self,
         stream: str,
         tuple_ids: Sequence[int],
         *,
+        keys: bool = False,
         limit: int = 1_000,
         wait_for: int | None = None,
         timeout: float | None = None,
@@ -95,9 +109,9 @@ class AnswerCalls(Session):
             end = min(start + PAGE, len(tuple_ids))
             while len(matched) < end:  # a reply may be of the first ones only
                 part = tuple_ids[len(matched) : end]
-                request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit)
+                request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit, keys=keys)
                 reply = self._read(self.connection.queries.MatchesMany, request, wait_for, timeout)
-                matched += [list(message.query_ids) for message in reply.tuples]
+                matched += [list(message.keys if keys else message.query_ids) for message in reply.tuples]
         return matched
 
     def wait_for(self, sequence: int, *, timeout: float | None = None) -> int:

@@ -7,7 +7,7 @@ rows ── messages ──> Match ──> the first k rows with their queries �
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -21,6 +21,7 @@ from psoup_client.errors import InvalidData
 from psoup_client.payload import read, split
 from psoup_client.query import ONE_MESSAGE_BYTES, Query
 from psoup_client.session import Session
+from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import matching_pb2, queries_pb2
 
@@ -30,7 +31,7 @@ _ROWS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """The queries that rows would match: `pairs` has the columns `row` (int64, from 0, ascending) and `query_id`.
+    """The queries that rows would match, as `pairs`: `row` (int64, from 0, ascending), `query_id`, `key`, and labels.
 
     `rows`: how many were looked at; `late` and `ahead`: how many of them a push would refuse, which match nothing.
     `sequence`: the last event that the first of them reflect.
@@ -44,9 +45,17 @@ class MatchResult:
 
     def query_ids(self) -> list[list[str]]:
         """Give for each row the IDs of the queries that it would match."""
+        return self._by_row("query_id")
+
+    def query_keys(self) -> list[list[str]]:
+        """Give for each row the keys of the queries that it would match; those without a key are left out."""
+        return self._by_row("key")
+
+    def _by_row(self, name: str) -> list[list[str]]:
         found: list[list[str]] = [[] for _ in range(self.rows)]
-        for row, query_id in zip(*(column.to_pylist() for column in self.pairs.columns), strict=True):
-            found[row].append(query_id)
+        for row, text in zip(self.pairs["row"].to_pylist(), self.pairs[name].to_pylist(), strict=True):
+            if text is not None:
+                found[row].append(text)
         return found
 
 
@@ -89,22 +98,26 @@ class MatchingCalls(Session):
 
     def why(
         self,
-        query: Query | str,
-        tuple: Any,
+        query: Query | str | None = None,
+        tuple: Any = None,
         *,
+        key: str | None = None,
         as_of: Instant | None = None,
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> Why:
         """Explain why a tuple is in the answer of a query, or why not: each condition with its values and verdict.
 
-        `tuple` is the ID of one, or a row that is not pushed (a dict). ORDER BY, DISTINCT and LIMIT are not asked.
-        Raises OutOfRange for a tuple that never was, or waits for the watermark.
+        `key` names the query instead of `query`. `tuple` is the ID of one, or a row that is not pushed (a dict). ORDER
+        BY, DISTINCT and LIMIT are not asked. Raises OutOfRange for a tuple that never was, or waits for the watermark.
         """
-        if not isinstance(query, Query | str):
-            raise TypeError(f"query is {query!r}: give a query or its ID")
-        query_id = query.id if isinstance(query, Query) else query
-        request = matching_pb2.WhyRequest(query_id=query_id)
+        check_key(key)
+        if not isinstance(query, Query | str) and (query is not None or key is None):
+            raise TypeError(f"query is {query!r}: give a query or its ID, or a key")
+        if query is not None and key is not None:
+            raise ValueError("give a query or a key, not both")
+        query_id = query.id if isinstance(query, Query) else query or ""
+        request = matching_pb2.WhyRequest(query_id=query_id, key=key or "")
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
         if isinstance(tuple, Integral):  # those of NumPy, as in a frame, too
@@ -114,7 +127,7 @@ class MatchingCalls(Session):
         elif isinstance(tuple, str | bytes | float | None):
             raise TypeError(f"tuple is {tuple!r}: give the ID of a tuple, a whole number, or a row, a dict")
         else:
-            asked = queries_pb2.GetQueryRequest(query_id=query_id)
+            asked = queries_pb2.GetQueryRequest(query_id=query_id, key=key or "")
             stream = self.connection.call(self.connection.queries.GetQuery, asked, timeout).query.stream
             table = self.convert(stream, [tuple] if isinstance(tuple, Mapping) else tuple)
             if table.num_rows != 1:
@@ -124,34 +137,62 @@ class MatchingCalls(Session):
         return Why([_step(step) for step in reply.steps], int(reply.sequence))
 
     def matches_table(
-        self, stream: str, first: int, end: int, *, wait_for: int | None = None, timeout: float | None = None
+        self,
+        stream: str,
+        first: int,
+        end: int,
+        *,
+        labels: Mapping[str, str] | None = None,
+        label_columns: Sequence[str] = (),
+        wait_for: int | None = None,
+        timeout: float | None = None,
     ) -> pa.Table:
         """Find the queries that the tuples with IDs from `first` to before `end` matched: windows are not applied.
 
-        The table has the columns `tuple_id` (int64, ascending) and `query_id`. Raises OutOfRange for a tuple that is
-        not there, or waits for the watermark.
+        The table has the columns `tuple_id` (int64, ascending), `query_id`, `key` (NULL where the query has none), and
+        one for each label named by `label_columns`. With `labels`, only queries that have all of these. Raises
+        OutOfRange for a tuple that is not there, or waits for the watermark.
         """
+        check_labels(labels)
         request = matching_pb2.MatchesBetweenRequest(
-            stream=stream, first_id=first, end_id=end, max_bytes=ONE_MESSAGE_BYTES
+            stream=stream,
+            first_id=first,
+            end_id=end,
+            max_bytes=ONE_MESSAGE_BYTES,
+            labels=labels,
+            keys=True,
+            label_columns=_names_of(label_columns, "tuple_id"),
         )
-        tables = [_named(_NO_PAIRS.rename_columns(["tuple_id", "query"]), "")]
+        tables = [_named(_NO_PAIRS.rename_columns(["tuple_id", "query"]), "", label_columns)]
         while request.first_id < end:
             reply = self._read(self.connection.matching.MatchesBetween, request, wait_for, timeout)
-            tables.append(_named(read(reply.arrow_ipc), reply.query_id_prefix))
+            tables.append(_named(read(reply.arrow_ipc), reply.query_id_prefix, label_columns))
             request.first_id, request.after_query_id = reply.next_id, reply.after_query_id
         return pa.concat_tables(tables)
 
     def match(
-        self, stream: str, data: Any, *, wait_for: int | None = None, timeout: float | None = None
+        self,
+        stream: str,
+        data: Any,
+        *,
+        labels: Mapping[str, str] | None = None,
+        label_columns: Sequence[str] = (),
+        wait_for: int | None = None,
+        timeout: float | None = None,
     ) -> MatchResult:
         """Find the standing queries that rows would match if they were pushed now; nothing is stored.
 
         `data` is what `push` takes; the errors are those of `push`. Windows are not applied. As fast as a push: many
         rows in one call are looked at together. The pairs are all held; `match_pages` gives them some at a time.
+        `labels` and `label_columns` are those of `matches_table`.
         """
-        pages = list(self.match_pages(stream, data, wait_for=wait_for, timeout=timeout))
+        pages = list(
+            self.match_pages(
+                stream, data, labels=labels, label_columns=label_columns, wait_for=wait_for, timeout=timeout
+            )
+        )
         return MatchResult(
-            pa.concat_tables([page.pairs for page in pages] or [_table(_NO_PAIRS, "", 0)]),
+            pa.concat_tables([page.pairs for page in pages] or [_named(_NO_PAIRS, "", label_columns)]),
             pages[-1].rows if pages else 0,
             sum(page.late for page in pages),
             sum(page.ahead for page in pages),
@@ -159,36 +200,54 @@ class MatchingCalls(Session):
         )
 
     def match_pages(
-        self, stream: str, data: Any, *, wait_for: int | None = None, timeout: float | None = None
+        self,
+        stream: str,
+        data: Any,
+        *,
+        labels: Mapping[str, str] | None = None,
+        label_columns: Sequence[str] = (),
+        wait_for: int | None = None,
+        timeout: float | None = None,
     ) -> Iterator[MatchResult]:
         """Give what `match` finds page by page, each of some megabytes at most and of one published state.
 
         `rows` of a page counts those that are done by then; the pairs of a row with very many queries are in several.
         """
+        check_labels(labels)
+        request = matching_pb2.MatchRequest(
+            stream=stream,
+            max_bytes=ONE_MESSAGE_BYTES,
+            labels=labels,
+            keys=True,
+            label_columns=_names_of(label_columns, "row"),
+        )
         table, done = self.convert(stream, data), 0
         while done < table.num_rows:
             for payload in split(table.slice(done, _ROWS)):
-                sent = table.slice(done, payload.rows)
-                for page in self._match(stream, payload.data, sent, done, wait_for, timeout):
+                request.arrow_ipc = payload.data
+                for page in self._match(request, table.slice(done, payload.rows), done, wait_for, timeout):
                     yield page
                     done = page.rows
 
     def _match(
-        self, stream: str, data: bytes, sent: pa.Table, first: int, wait_for: int | None, timeout: float | None
+        self,
+        request: matching_pb2.MatchRequest,
+        sent: pa.Table,
+        first: int,
+        wait_for: int | None,
+        timeout: float | None,
     ) -> Iterator[MatchResult]:
         """Give the pages of one message; `first`: the number of its first row."""
-        done, after = 0, ""
+        done, request.after_query_id = 0, ""
         while done < sent.num_rows:
-            request = matching_pb2.MatchRequest(
-                stream=stream, arrow_ipc=data, after_query_id=after, max_bytes=ONE_MESSAGE_BYTES
-            )
-            names = naming(len(data), stream)
+            names = naming(len(request.arrow_ipc), request.stream)
             reply = self._read(self.connection.matching.Match, request, wait_for, timeout, names)
-            pairs = _table(read(reply.arrow_ipc), reply.query_id_prefix, first + done)
-            done, after = done + reply.rows, reply.after_query_id
+            pairs = _named(read(reply.arrow_ipc), reply.query_id_prefix, request.label_columns)
+            pairs = pairs.set_column(0, "row", pc.add(pairs["row"], first + done))
+            done, request.after_query_id = done + reply.rows, reply.after_query_id
             yield MatchResult(pairs, first + done, reply.late, reply.ahead, reply.sequence)
             if done < sent.num_rows:
-                data = next(split(sent.slice(done))).data
+                request.arrow_ipc = next(split(sent.slice(done))).data
 
 
 def _step(step: Any) -> WhyStep:
@@ -199,12 +258,23 @@ def _step(step: Any) -> WhyStep:
 _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.int64())})
 
 
-def _table(pairs: pa.Table, prefix: str, first: int) -> pa.Table:
-    """Write the pairs of a reply with the IDs of the queries, and rows counted from `first`."""
-    return _named(pairs.set_column(0, "row", pc.add(pairs["row"], first)), prefix)
+def _names_of(label_columns: object, first: str) -> Sequence[str]:
+    """The names of labels; raises TypeError and ValueError for names that cannot be columns beside the others."""
+    if isinstance(label_columns, str) or not isinstance(label_columns, Sequence):
+        raise TypeError(f"label_columns is {label_columns!r}: give a list of names of labels")
+    for name in label_columns:
+        if not isinstance(name, str):
+            raise TypeError(f"label_columns has {name!r}: give names of labels")
+        if name in (first, "query_id", "query", "key") or label_columns.count(name) > 1:
+            raise ValueError(f"label_columns has {name!r}, which would be the name of two columns")
+    return label_columns
 
 
-def _named(pairs: pa.Table, prefix: str) -> pa.Table:
-    """Write the IDs of queries in the place of their numbers."""
+def _named(pairs: pa.Table, prefix: str, labels: Sequence[str]) -> pa.Table:
+    """Write the IDs of queries in the place of their numbers, and NULL for what no query has."""
     query_ids = pc.binary_join_element_wise(prefix, pc.cast(pairs["query"], pa.string()), "")
-    return pairs.set_column(1, "query_id", query_ids)
+    pairs = pairs.set_column(1, "query_id", query_ids)
+    for place, name in enumerate(("key", *labels), 2):
+        if name not in pairs.column_names:
+            pairs = pairs.add_column(place, name, pa.nulls(len(pairs), pa.string()))
+    return pairs

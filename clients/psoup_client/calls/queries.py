@@ -11,11 +11,11 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
-from psoup_client.errors import InvalidData
 from psoup_client.payload import split
-from psoup_client.query import Query, fetch_info
+from psoup_client.query import Query, fetch_info, unregister
 from psoup_client.schema import QueryInfo
 from psoup_client.session import PAGE, Session
+from psoup_client.tags import check_key, check_labels
 from psoup_proto.v1 import queries_pb2
 
 
@@ -43,8 +43,8 @@ class QueryCalls(Session):
         Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
         each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
-        _check_key(key)
-        _check_labels(labels)
+        check_key(key)
+        check_labels(labels)
         request = queries_pb2.RegisterRequest(
             statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels
         )
@@ -111,9 +111,7 @@ class QueryCalls(Session):
 
     def query(self, query_id: str | None = None, *, key: str | None = None) -> Query:
         """Return the query with this ID, or with this key; raises NotFound."""
-        if (query_id is None) == (key is None):
-            raise ValueError("give the query's ID, or its key")
-        _check_key(key)
+        _check_one(query_id, key)
         return Query(self, fetch_info(self, query_id or "", key or ""))
 
     def queries(
@@ -123,36 +121,39 @@ class QueryCalls(Session):
 
         They come in the order of their registration.
         """
-        _check_labels(labels)
+        check_labels(labels)
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
         return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
 
-    def unregister(self, query_id: str) -> None:
-        """Forget a query; raises NotFound if no query has that ID."""
-        Query(self, query_id).unregister()
+    def unregister(self, query_id: str | None = None, *, key: str | None = None) -> None:
+        """Forget the query with this ID, or with this key; raises NotFound."""
+        _check_one(query_id, key)
+        unregister(self, query_id or "", key or "")
 
     def top_queries(
-        self, by: str = "cpu", *, stream: str | None = None, limit: int = 20, wait_for: int | None = None
+        self,
+        by: str = "cpu",
+        *,
+        stream: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int = 20,
+        wait_for: int | None = None,
     ) -> list[QueryCost]:
-        """Return the queries that cost most, 1,000 at most, by "cpu", "candidates", "matched" or "bytes"."""
+        """Return the queries that cost most, 1,000 at most, by "cpu", "candidates", "matched" or "bytes".
+
+        With `labels`, only queries that have all of these.
+        """
+        check_labels(labels)
         if by not in ORDERS:
             raise ValueError(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}")
-        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "")
+        request = queries_pb2.TopQueriesRequest(order=ORDERS[by], limit=limit, stream=stream or "", labels=labels)
         reply = self._read(self.connection.queries.TopQueries, request, wait_for)
         return [QueryCost.of(message) for message in reply.costs]
 
 
-def _check_key(key: str | None) -> None:
-    """Raise InvalidData for an empty key, which a request cannot tell from none."""
-    if key == "":
-        raise InvalidData("the key is empty; give a text, or leave it out")
-
-
-def _check_labels(labels: object) -> None:
-    """Raise TypeError for labels that are not a dict of texts."""
-    if labels is not None and not isinstance(labels, Mapping):
-        raise TypeError(f"labels is {labels!r}: give a dict of texts")
-    for name, value in (labels or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"label {name!r} is {value!r}: its name and its value are texts")
+def _check_one(query_id: str | None, key: str | None) -> None:
+    """Raise ValueError unless a query is named by either its ID or its key."""
+    if (query_id is None) == (key is None):
+        raise ValueError("give the query's ID, or its key")
+    check_key(key)

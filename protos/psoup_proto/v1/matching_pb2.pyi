@@ -58,12 +58,35 @@ class MatchesBetweenRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STREAM_FIELD_NUMBER: _builtins.int
     FIRST_ID_FIELD_NUMBER: _builtins.int
     END_ID_FIELD_NUMBER: _builtins.int
     AFTER_QUERY_ID_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    LABEL_COLUMNS_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     first_id: _builtins.int
@@ -78,6 +101,16 @@ class MatchesBetweenRequest(_message.Message):
     """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    keys: _builtins.bool
+    """Give their keys, too, unless no query of the service has a key."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Only queries that have all of these labels. Empty: all."""
+
+    @_builtins.property
+    def label_columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Give their labels of these names, too."""
+
     def __init__(
         self,
         *,
@@ -87,10 +120,13 @@ class MatchesBetweenRequest(_message.Message):
         after_query_id: _builtins.str = ...,
         max_bytes: _builtins.int = ...,
         min_sequence: _builtins.int = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        keys: _builtins.bool = ...,
+        label_columns: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_query_id", b"after_query_id", "end_id", b"end_id", "first_id", b"first_id", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_query_id", b"after_query_id", "end_id", b"end_id", "first_id", b"first_id", "keys", b"keys", "label_columns", b"label_columns", "labels", b"labels", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -108,8 +144,9 @@ class MatchesBetweenResponse(_message.Message):
     AFTER_QUERY_ID_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     arrow_ipc: _builtins.bytes
-    """Pairs as an Arrow IPC stream: `tuple_id`, int64, ascending; `query`, int64, the number of a query that it matched.
-    The queries of a tuple come in no order.
+    """Pairs as an Arrow IPC stream: `tuple_id`, int64, ascending; `query`, int64, the number of a query that it matched;
+    then, if they are asked for, its `key` and its labels, strings, NULL where it has none. The queries of a tuple come
+    in no order.
     """
     query_id_prefix: _builtins.str
     """What the ID of each of these queries begins with; its number follows."""
@@ -147,6 +184,7 @@ class WhyRequest(_message.Message):
     ARROW_IPC_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     tuple_id: _builtins.int
@@ -155,6 +193,8 @@ class WhyRequest(_message.Message):
     """Instead of a tuple one row that is not pushed, as in PushRequest. Empty: the tuple."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    key: _builtins.str
+    """Instead of `query_id`: the query that has this key."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
@@ -167,10 +207,11 @@ class WhyRequest(_message.Message):
         arrow_ipc: _builtins.bytes = ...,
         as_of: _timestamp_pb2.Timestamp | None = ...,
         min_sequence: _builtins.int = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "as_of", b"as_of", "min_sequence", b"min_sequence", "query_id", b"query_id", "tuple_id", b"tuple_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id", "tuple_id", b"tuple_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -274,11 +315,34 @@ class MatchRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STREAM_FIELD_NUMBER: _builtins.int
     ARROW_IPC_FIELD_NUMBER: _builtins.int
     AFTER_QUERY_ID_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    LABEL_COLUMNS_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     arrow_ipc: _builtins.bytes
@@ -289,6 +353,16 @@ class MatchRequest(_message.Message):
     """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    keys: _builtins.bool
+    """Give their keys, too, unless no query of the service has a key."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Only queries that have all of these labels. Empty: all."""
+
+    @_builtins.property
+    def label_columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Give their labels of these names, too."""
+
     def __init__(
         self,
         *,
@@ -297,10 +371,13 @@ class MatchRequest(_message.Message):
         after_query_id: _builtins.str = ...,
         max_bytes: _builtins.int = ...,
         min_sequence: _builtins.int = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        keys: _builtins.bool = ...,
+        label_columns: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_query_id", b"after_query_id", "arrow_ipc", b"arrow_ipc", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_query_id", b"after_query_id", "arrow_ipc", b"arrow_ipc", "keys", b"keys", "label_columns", b"label_columns", "labels", b"labels", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -321,7 +398,8 @@ class MatchResponse(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     arrow_ipc: _builtins.bytes
     """Pairs as an Arrow IPC stream: `row`, int64, the row in the request, from 0, ascending; `query`, int64, the number
-    of a query that matches it. The queries of a row come in no order.
+    of a query that matches it; then, if they are asked for, its `key` and its labels, strings, NULL where it has none.
+    The queries of a row come in no order.
     """
     query_id_prefix: _builtins.str
     """What the ID of each of these queries begins with; its number follows."""

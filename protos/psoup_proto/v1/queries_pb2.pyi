@@ -1056,11 +1056,33 @@ class MatchesRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     STREAM_FIELD_NUMBER: _builtins.int
     TUPLE_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     tuple_id: _builtins.int
@@ -1071,6 +1093,12 @@ class MatchesRequest(_message.Message):
     """`next_page_token` of the page before; empty for the first page."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    keys: _builtins.bool
+    """Give their keys, too."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Only queries that have all of these labels. Empty: all. A page may be empty then, and another one follow."""
+
     def __init__(
         self,
         *,
@@ -1079,10 +1107,12 @@ class MatchesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         min_sequence: _builtins.int = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        keys: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream", "tuple_id", b"tuple_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "labels", b"labels", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "stream", b"stream", "tuple_id", b"tuple_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1097,6 +1127,7 @@ class MatchesResponse(_message.Message):
     QUERY_IDS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """For the next page; empty on the last one."""
     sequence: _builtins.int
@@ -1105,16 +1136,21 @@ class MatchesResponse(_message.Message):
     def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The queries whose WHERE the tuple satisfies."""
 
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """If they are asked for: the key of each, empty for those without a key."""
+
     def __init__(
         self,
         *,
         query_ids: _abc.Iterable[_builtins.str] | None = ...,
         next_page_token: _builtins.str = ...,
         sequence: _builtins.int = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "query_ids", b"query_ids", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "next_page_token", b"next_page_token", "query_ids", b"query_ids", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1130,12 +1166,15 @@ class MatchesManyRequest(_message.Message):
     TUPLE_IDS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     limit: _builtins.int
     """At most so many queries of each tuple, the oldest; 0 means 1,000, and more than 10,000 means 10,000."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    keys: _builtins.bool
+    """Give their keys, too."""
     @_builtins.property
     def tuple_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The tuples' IDs; at most 1,000."""
@@ -1147,10 +1186,11 @@ class MatchesManyRequest(_message.Message):
         tuple_ids: _abc.Iterable[_builtins.int] | None = ...,
         limit: _builtins.int = ...,
         min_sequence: _builtins.int = ...,
+        keys: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "min_sequence", b"min_sequence", "stream", b"stream", "tuple_ids", b"tuple_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "limit", b"limit", "min_sequence", b"min_sequence", "stream", b"stream", "tuple_ids", b"tuple_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1165,6 +1205,7 @@ class TupleMatches(_message.Message):
     TUPLE_ID_FIELD_NUMBER: _builtins.int
     QUERY_IDS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     tuple_id: _builtins.int
     """The tuple."""
     truncated: _builtins.bool
@@ -1173,16 +1214,21 @@ class TupleMatches(_message.Message):
     def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The queries whose WHERE it satisfies."""
 
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """If they are asked for: the key of each, empty for those without a key."""
+
     def __init__(
         self,
         *,
         tuple_id: _builtins.int = ...,
         query_ids: _abc.Iterable[_builtins.str] | None = ...,
         truncated: _builtins.bool = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["query_ids", b"query_ids", "truncated", b"truncated", "tuple_id", b"tuple_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "query_ids", b"query_ids", "truncated", b"truncated", "tuple_id", b"tuple_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1224,10 +1270,31 @@ class TopQueriesRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ORDER_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     order: Global___CostOrder.ValueType
     """The order, descending."""
     limit: _builtins.int
@@ -1236,6 +1303,10 @@ class TopQueriesRequest(_message.Message):
     """Only queries on this stream. Empty: all."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Only queries that have all of these labels. Empty: all."""
+
     def __init__(
         self,
         *,
@@ -1243,10 +1314,11 @@ class TopQueriesRequest(_message.Message):
         limit: _builtins.int = ...,
         stream: _builtins.str = ...,
         min_sequence: _builtins.int = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "min_sequence", b"min_sequence", "order", b"order", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "limit", b"limit", "min_sequence", b"min_sequence", "order", b"order", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

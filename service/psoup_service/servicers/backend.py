@@ -70,6 +70,15 @@ class Backend:
         """The tenant of a call; there is one until calls carry credentials."""
         return DEFAULT_TENANT
 
+    def query_of(self, query_id: str, key: str, tenant: str) -> tuple[int, str]:
+        """The engine's ID of the query that a request names by its ID or by its key, and its ID on the wire."""
+        if not key:
+            return self.ids.read_query(query_id), query_id
+        if query_id:
+            raise InvalidInput("give a query_id or a key, not both", field="key")
+        number = self.host.snapshot().query_with(key, tenant).query_id
+        return number, self.ids.query(number)
+
     def check_stream(self, name: str) -> None:
         """Raise NotFound for an unknown stream."""
         self.host.snapshot().stream(name, DEFAULT_TENANT)

@@ -7,7 +7,9 @@ import time
 from psoup.answer.by_tuple import matches_each
 from psoup.answer.costs import ORDERS, QueryCost, top_queries
 from psoup.answer.describe import get_query
+from psoup.answer.tagged import keys_of
 from psoup.errors import InvalidInput
+from psoup.events.tags import tag_of
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 from psoup_proto.v1 import queries_pb2
@@ -34,17 +36,20 @@ class CostCalls:
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
             raise InvalidInput(f"order {request.order} is none; take one of CostOrder", field="order")
-        by = ORDERS[max(request.order, 1) - 1]
+        by, labels = ORDERS[max(request.order, 1) - 1], tag_of("", request.labels).labels
 
-        def read(snapshot: Snapshot) -> queries_pb2.TopQueriesResponse:
-            dearest = top_queries(snapshot, tenant=tenant, by=by, stream=request.stream or None, limit=limit)
+        def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.TopQueriesResponse:
+            stream = request.stream or None
+            dearest = top_queries(
+                snapshot, tenant=tenant, by=by, stream=stream, limit=limit, labels=labels, budget=budget
+            )
             costs = (_message(snapshot, cost, tenant, backend) for cost in dearest)
             return queries_pb2.TopQueriesResponse(
                 costs=fitting(costs, backend.limits.answer_bytes), sequence=snapshot.sequence
             )
 
         await backend.reflecting(request.min_sequence)
-        return await backend.host.read(read)
+        return await backend.host.evaluate(read, tenant=tenant)
 
     async def MatchesMany(
         self, request: queries_pb2.MatchesManyRequest, context: Context
@@ -65,6 +70,8 @@ class CostCalls:
             for tuple_id, queries in zip(asked, matched, strict=True):
                 entry = reply.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
                 entry.query_ids.extend(map(backend.ids.query, queries[:limit]))
+                if request.keys:
+                    entry.keys.extend(keys_of(snapshot, queries[:limit]))
                 room -= entry.ByteSize()
                 end = end or time.perf_counter() + _MATCHES_S  # the first one finds the clauses for all
                 if room <= 0 or time.perf_counter() > end:

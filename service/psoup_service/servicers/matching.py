@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered
+from psoup.admission.tags import MAX_LABEL_NAMES
 from psoup.answer.by_tuple import matches_between
 from psoup.answer.reasons import Row, Step, why
-from psoup.answer.would_match import Matched, match
+from psoup.answer.tagged import PAIR_BYTES, Tagged, Wanted, tagged
+from psoup.answer.would_match import match
 from psoup.errors import InvalidInput
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
@@ -18,9 +20,8 @@ from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming
 from psoup_service.wire import convert
 
-_BYTES, _PAIR_BYTES, _ENVELOPE = 1024 * 1024, 16, 1024
-"""Bytes of a reply by default, of a pair in it, and of what surrounds the pairs."""
-
+_BYTES, _ENVELOPE = 1024 * 1024, 1024
+"""Bytes of a reply by default, and of what surrounds the pairs."""
 
 _TUPLES = 65_536
 """Tuples of a reply, at most: a chunk."""
@@ -35,7 +36,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
     async def Match(self, request: matching_pb2.MatchRequest, context: Context) -> matching_pb2.MatchResponse:
         """The queries that rows would match."""
         backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
-        most = self._most(request.max_bytes)
+        most, wanted = self._most(request.max_bytes), _wanted(request, "row")
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         spec = (await backend.reflecting(request.min_sequence)).stream(request.stream, tenant).spec
         decoded = await backend.decoding.batch(spec, payload, context.peer)
@@ -45,10 +46,18 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, backend.now())
             first = after if 0 in offer.rows[:1] else -1  # the row may be late by now
             matched = match(
-                snapshot, request.stream, offer.batch, tenant=tenant, after=first, most=most, budget=budget
+                snapshot,
+                request.stream,
+                offer.batch,
+                tenant=tenant,
+                after=first,
+                most=most // PAIR_BYTES,
+                budget=budget,
             ).among(offer.rows, table.num_rows)
+            shown = tagged(snapshot, matched, wanted, most)
+            matched = shown.matched
             return matching_pb2.MatchResponse(
-                arrow_ipc=_pairs(matched),
+                arrow_ipc=_pairs(shown),
                 query_id_prefix=backend.ids.query_prefix,
                 rows=matched.done,
                 after_query_id="" if matched.more is None else backend.ids.query(matched.more),
@@ -68,16 +77,20 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         """Pairs of tuples and the queries that they matched."""
         backend, tenant, most = self._backend, self._backend.tenant(context), self._most(request.max_bytes)
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
+        wanted = _wanted(request, "tuple_id")
         first, count = request.first_id, min(max(request.end_id - request.first_id, 0), _TUPLES)
         await backend.reflecting(request.min_sequence)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchesBetweenResponse:
             now = backend.now()
+            pairs = most // PAIR_BYTES
             found = matches_between(
-                snapshot, request.stream, first, count, tenant=tenant, now=now, after=after, most=most, budget=budget
+                snapshot, request.stream, first, count, tenant=tenant, now=now, after=after, most=pairs, budget=budget
             )
+            shown = tagged(snapshot, found, wanted, most)
+            found = shown.matched
             return matching_pb2.MatchesBetweenResponse(
-                arrow_ipc=_pairs(found, "tuple_id", first),
+                arrow_ipc=_pairs(shown, "tuple_id", first),
                 query_id_prefix=backend.ids.query_prefix,
                 next_id=first + found.done,
                 after_query_id="" if found.more is None else backend.ids.query(found.more),
@@ -87,20 +100,20 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         return await backend.host.evaluate(read, tenant=tenant)
 
     def _most(self, max_bytes: int) -> int:
-        """The number of pairs that a reply may have."""
+        """The bytes that the pairs of a reply may have: at least one pair."""
         if max_bytes < 0:
             raise InvalidInput(f"max_bytes is {max_bytes}; it must not be negative", field="max_bytes")
-        return max((min(max_bytes or _BYTES, self._backend.limits.answer_bytes) - _ENVELOPE) // _PAIR_BYTES, 1)
+        return max(min(max_bytes or _BYTES, self._backend.limits.answer_bytes) - _ENVELOPE, PAIR_BYTES)
 
     async def Why(self, request: matching_pb2.WhyRequest, context: Context) -> matching_pb2.WhyResponse:
         """Every condition between a tuple and an answer."""
         backend, tenant, payload = self._backend, self._backend.tenant(context), request.arrow_ipc
-        query_id = backend.ids.read_query(request.query_id)
         as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
         snapshot = await backend.reflecting(request.min_sequence)
+        query_id, name = backend.query_of(request.query_id, request.key, tenant)
         decoded = None
         if payload:
-            with naming(request.query_id):
+            with naming(name):
                 spec = snapshot.by_id[snapshot.query(query_id, tenant).stream_id].spec
             decoded = await backend.decoding.batch(spec, payload, context.peer)
 
@@ -113,7 +126,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
 
         try:
-            with naming(request.query_id):
+            with naming(name):
                 return await backend.host.evaluate(read, tenant=tenant)
         finally:
             if decoded is not None:
@@ -134,11 +147,28 @@ def _step(step: Step) -> matching_pb2.WhyStep:
     return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values)
 
 
-def _pairs(matched: Matched, name: str = "row", first: int = 0) -> bytes:
+def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> Wanted:
+    """What a request wants beside IDs; `name`: of the column of rows."""
+    names = list(request.label_columns)
+    taken = [label for label in names if label in (name, "query", "query_id", "key") or names.count(label) > 1]
+    if taken:
+        raise InvalidInput(
+            f"label_columns has {taken[0][:64]!r}, which would be the name of two columns; leave it out",
+            field="label_columns",
+        )
+    if len(names) > MAX_LABEL_NAMES:
+        raise InvalidInput(f"label_columns has {len(names):,} names; {MAX_LABEL_NAMES} are the most")
+    return Wanted(dict(request.labels), request.keys, names)
+
+
+def _pairs(shown: Tagged, name: str = "row", first: int = 0) -> bytes:
     """Rows and queries as an Arrow IPC stream."""
-    sizes = np.diff(matched.ends)
+    sizes = np.diff(shown.matched.ends)
     rows = np.repeat(np.arange(first, first + len(sizes)), sizes)
-    batch = pa.record_batch([pa.array(rows, pa.int64()), pa.array(matched.queries, pa.int64())], [name, "query"])
+    columns = {name: pa.array(rows, pa.int64()), "query": pa.array(shown.matched.queries, pa.int64())}
+    if shown.keys is not None:
+        columns["key"] = shown.keys
+    batch = pa.record_batch({**columns, **dict(shown.labels)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

@@ -15,6 +15,8 @@ from psoup.admission.tags import check_tag
 from psoup.answer.by_tuple import matches
 from psoup.answer.describe import get_query, list_queries
 from psoup.answer.explain import explain
+from psoup.answer.tagged import having, keys_of
+from psoup.answer.would_match import Matched
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events import commands
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
@@ -125,14 +127,8 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, context: Context) -> queries_pb2.GetQueryResponse:
         """One query; O(1), or O(log n) by its key, so on the loop."""
-        backend, tenant, name = self._backend, self._backend.tenant(context), request.query_id
-        if request.key and name:
-            raise InvalidInput("give a query_id or a key, not both", field="key")
-        if request.key:
-            query_id = backend.host.snapshot().query_with(request.key, tenant).query_id
-            name = backend.ids.query(query_id)
-        else:
-            query_id = backend.ids.read_query(name)
+        tenant = self._backend.tenant(context)
+        query_id, name = self._backend.query_of(request.query_id, request.key, tenant)
         return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))
 
     async def ListQueries(
@@ -205,7 +201,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
     async def Matches(self, request: queries_pb2.MatchesRequest, context: Context) -> queries_pb2.MatchesResponse:
         """The queries that a tuple matched."""
         backend, tenant = self._backend, self._backend.tenant(context)
-        size = page_size(request.page_size, _MATCHES, _MAX_MATCHES)
+        size, labels = page_size(request.page_size, _MATCHES, _MAX_MATCHES), dict(request.labels)
         state = read_page_token("matches", request.page_token, after=int)
         await backend.reflecting(request.min_sequence)
         after, now = max(state["after"], -1) if state else -1, backend.now()
@@ -215,12 +211,16 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             query_numbers = matches(
                 snapshot, request.stream, tuple_id, tenant=tenant, now=now, after=after, limit=most, budget=budget
             )
+            shown = query_numbers[:size]
+            if labels:
+                shown = having(snapshot, Matched.of_one(shown), labels).of(0)
             return queries_pb2.MatchesResponse(
-                query_ids=[backend.ids.query(query_id) for query_id in query_numbers[:size]],
+                query_ids=map(backend.ids.query, shown),
                 next_page_token=page_token("matches", after=query_numbers[size - 1])
                 if len(query_numbers) > size
                 else "",
                 sequence=snapshot.sequence,
+                keys=keys_of(snapshot, shown) if request.keys else (),
             )
 
         return await backend.host.evaluate(read, tenant=tenant)
