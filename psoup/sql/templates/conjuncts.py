@@ -6,8 +6,9 @@
     attribute qty:  ge 1, and [.., 10) of the constants
     finished:       (a = 1 OR b = 2), with its text
 
-Only conditions `attribute RELOP ?`, BETWEEN and IN, joined by AND, are of this form, and only for constants that are
-compared with the attribute as it is. Otherwise the caller binds and normalises the whole WHERE again.
+Only conditions `attribute RELOP ?`, BETWEEN, IN and `attribute LIKE ?`, joined by AND, are of this form, and only for
+constants that are compared with the attribute as it is, and patterns that are no interval of it. Otherwise the caller
+binds and normalises the whole WHERE again.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from psoup.errors import InvalidInput
+from psoup.expressions.rules import like
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.model import BOOLEAN
+from psoup.model import BOOLEAN, TEXT
 from psoup.plan.canonical import expr_text, factor_text, term_text
-from psoup.plan.factors import Factor, Term
-from psoup.sql.templates.comparisons import Keys, one_by_one
-from psoup.sql.where.factors import factor_of, parts_of
+from psoup.plan.factors import Factor, Interval, Term
+from psoup.sql.templates.comparisons import Keys, Slow, one_by_one
+from psoup.sql.where.factors import factor_of, like_prefix, parts_of
 from psoup.sql.where.formula import Formula, Leaf
 from psoup.sql.where.intervals import Intervals, intersection, normal
 
+_TRUE = (Interval(1, 2),)
 _KNOWN = 1_024
 """Factors that are remembered for each attribute of a template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`attribute operator operand`; an operand is the number of a hole or a constant. `in` has many, `between` two."""
+    """`attribute operator operand`; an operand is the number of a hole or a constant. `in` has many, `between` two.
+    That of `like` is a hole."""
 
     attribute: Expr
     operator: str
@@ -86,24 +91,43 @@ class AttributeConditions:
 
 @dataclass(frozen=True, slots=True)
 class Conjuncts:
-    """A WHERE; `finished` are the factors without parameters and their texts, None if they are never true."""
+    """A WHERE; `finished` are the factors without parameters and their texts, None if they are never true.
+
+    `patterns`: attributes that are LIKE the constant in a hole.
+    """
 
     groups: tuple[AttributeConditions, ...]
     finished: tuple[tuple[str, Factor], ...] | None
+    patterns: tuple[tuple[Expr, int], ...] = ()
 
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
         """The factors in canonical order and their texts, of one constant for each hole. Raises Slow."""
+        searched = [_searched(attribute, literals[hole]) for attribute, hole in self.patterns]
         each = [group.factor(literals) for group in self.groups]
         pairs = [pair for pair in each if pair is not None]
         if len(pairs) < len(each) or self.finished is None:
             return ("FALSE",), (Factor(()),)
         pairs.extend(self.finished)
+        pairs.extend(searched)
         if len(pairs) == 1:
             ((text, factor),) = pairs
             return (text,), (factor,)
         pairs.sort(key=_text)
         texts, factors = zip(*pairs, strict=True)
+        if searched and len(set(texts)) < len(texts):
+            raise Slow
         return texts, factors
+
+
+def _searched(attribute: Expr, literal: Literal) -> tuple[str, Factor]:
+    """The factor of `attribute LIKE literal`, with its text. Raises Slow for what is an interval or no pattern."""
+    if literal.type != TEXT or literal.value is None or like_prefix(str(literal.value), "") is not None:
+        raise Slow
+    try:
+        call = like("like", (attribute, literal))
+    except InvalidInput:
+        raise Slow from None  # refused with its place
+    return expr_text(call), Factor((Term(call, _TRUE),))
 
 
 def _text(pair: tuple[str, Factor]) -> str:
@@ -114,11 +138,16 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
     """The parts of a WHERE put together; None if a constant cannot be among the keys of one of the attributes."""
     if any(isinstance(c.attribute, Literal) or c.attribute.type == BOOLEAN for c in conditions):
         return None
+    likes = [c for c in conditions if c.operator == "like"]
+    if any(c.attribute.type != TEXT for c in likes):
+        return None
+    patterns = tuple((c.attribute, hole) for c in likes for hole in c.operands if isinstance(hole, int))
     whole = Call(BOOLEAN, "and", tuple(constants)) if constants else None
     parts: tuple[Formula, ...] | None = () if whole is None else parts_of(whole)
     by_attribute: dict[Expr, list[Condition]] = {}
     for condition in conditions:
-        by_attribute.setdefault(condition.attribute, []).append(condition)
+        if condition.operator != "like":
+            by_attribute.setdefault(condition.attribute, []).append(condition)
     rests = {part.attribute: part.intervals for part in parts or () if isinstance(part, Leaf)}
     groups = tuple(
         AttributeConditions(
@@ -135,9 +164,9 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
         for attribute, group in by_attribute.items()
     )
     if parts is None:
-        return Conjuncts(groups, None)
+        return Conjuncts(groups, None, patterns)
     others = {factor_of(p) for p in parts if not (isinstance(p, Leaf) and p.attribute in by_attribute)}
-    return Conjuncts(groups, tuple((factor_text(factor), factor) for factor in others))
+    return Conjuncts(groups, tuple((factor_text(factor), factor) for factor in others), patterns)
 
 
 def _keys(condition: Condition) -> Keys:

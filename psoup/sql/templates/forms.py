@@ -48,7 +48,7 @@ _ODD = re.compile(r"['\"]")
 _SPACE = re.compile(r"\s*")
 _CONSTANT = re.compile(
     r'"[^"]*"'  # a quoted name is not a constant, and hides what is in it
-    r"|(?P<before>[=<>(,]\s*|\b(?:AND|OR|BETWEEN)\s+)"
+    r"|(?P<before>[=<>(,]\s*|\b(?:AND|OR|BETWEEN|LIKE)\s+)"
     r"(?:(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<text>'(?:[^']|'')*')(?!'))"
     r"|'(?:[^']|'')*'",
     re.IGNORECASE,

@@ -290,6 +290,8 @@ class _Shape:
             return self._made("between", node.this, [node.args["low"], node.args["high"]])
         if isinstance(node, exp.In):
             return self._made("in", node.this, node.expressions)
+        if isinstance(node, exp.Like) and not node.args.get("negate"):
+            return self._made("like", node.this, [node.expression])
         return None
 
     def _made(self, operator: str, attribute: exp.Expr, operands: Sequence[exp.Expr]) -> Condition | None:

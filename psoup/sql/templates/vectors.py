@@ -46,7 +46,7 @@ class VectorGroup:
 
 def vector_groups(ready: Conjuncts | None) -> tuple[VectorGroup, ...] | None:
     """The groups of a WHERE in the form that is computed here; None if one of them has another."""
-    if ready is None or ready.finished is None:
+    if ready is None or ready.finished is None or ready.patterns:
         return None
     groups = [_group(group) for group in ready.groups]
     complete = tuple(group for group in groups if group is not None)
