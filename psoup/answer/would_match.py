@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,19 +22,19 @@ from psoup.columns import Array, Batch
 from psoup.data.data_stem import Piece
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.kernels.runs import count_offsets, place_by_offset
+from psoup.kernels.named import count_bits, count_offsets, place_bits, place_by_offset
 from psoup.matching.new_tuples import probe
-from psoup.published.match_room import BoundedRoom, Named, TooManyRows
+from psoup.published.match_room import Named, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
-from psoup.results.open import OpenResults, Pairs
+from psoup.results.open import OpenResults
 
 _MOST_PAIRS = 1 << 22
 """Pairs of row and clause of a piece of more than one row."""
 _LOOKED_AT = 1 << 28
 """Rows of a piece times clauses that are in no list: each of these may have a sixty-fourth of the rows side by side."""
-_WORD = 64
 _NOTHING: Array = np.zeros(0, np.int64)
+_NO_OFFSETS: Array = np.zeros(0, np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Matched:
 
     def among(self, rows: Array, sent: int) -> Matched:
         """The same for `sent` rows, of which `rows` (int64[n], ascending) were the batch; the others match nothing."""
+        if len(rows) == sent:
+            return self
         sizes: Array = np.zeros(sent, np.int64)
         sizes[rows[: len(self.ends) - 1]] = np.diff(self.ends)
         done = sent if self.done == len(rows) else int(rows[self.done])
@@ -134,6 +137,44 @@ class PieceMatches:
         return self.named.written_out(self.queries[:end], self.several[: np.searchsorted(self.several, end)])
 
 
+class _Some(NamedTuple):
+    """Matches of a piece: pairs of `slots` and `offsets`, or the rows of bits that belong to the slots."""
+
+    slots: Array
+    offsets: Array
+    rows: Array | None = None
+
+    def add_to(self, counts: Array) -> Array:
+        """Add to `counts` how many there are of each row; returns the stretches of the pairs."""
+        ends: Array = np.empty(len(self.offsets), np.int32)
+        if self.rows is None:
+            return ends[: count_offsets(self.offsets, ends, counts)]
+        count_bits(self.rows, len(self.slots), counts)
+        return ends
+
+    def place(self, stretches: Array, named: Named, places: Array, queries: Array) -> Array:
+        """Write the queries to the places, which go on; returns where names below 0 are written."""
+        several: Array
+        if self.rows is None:
+            several = np.empty(len(self.slots) + 1, np.int64)
+            tables = named.names, named.bases, named.first
+            count = place_by_offset(self.slots, self.offsets, stretches, *tables, places, queries, several)
+        else:
+            several, owners = np.empty(len(queries), np.int64), named.of(self.slots)
+            count = place_bits(self.rows, owners, places, queries, several)
+        return several[:count]
+
+
+def _laid_out(found: Sequence[_Some], rows: int, named: Named) -> PieceMatches:
+    """The matches of some rows, one row after the other."""
+    ends = np.zeros(rows + 1, np.int64)
+    stretches = [some.add_to(ends[1:]) for some in found]
+    np.cumsum(ends, out=ends)
+    queries, places = np.empty(int(ends[-1]), np.int64), ends[:-1].copy()
+    several = [some.place(of_some, named, places, queries) for some, of_some in zip(found, stretches, strict=True)]
+    return PieceMatches(ends, queries, np.sort(np.concatenate([_NOTHING, *several])), named)
+
+
 class _Join:
     """The rows of a batch, and all clauses of a stream, for one user."""
 
@@ -142,8 +183,7 @@ class _Join:
         last = view.chunks[-1].results.open
         assert last is not None, "the last chunk is open"
         self._owners = last.sqc_of_slot
-        self._size = replace(snapshot.config, chunk_rows=-(-snapshot.config.piece_rows // _WORD) * _WORD)
-        self._lent = scratch, self._results = view.room.take(self._size, len(self._owners))
+        self._lent = scratch, self._results = view.room.take(snapshot.config, len(self._owners))
         self._index = view.clauses.subset(scratch)
         self._rows = max(min(snapshot.config.piece_rows, _LOOKED_AT // max(self._index.unlisted, 1)), 1)
         self._out = None if not len(view.outside.ids) else self._outside(view.outside.ids)
@@ -168,42 +208,32 @@ class _Join:
                 return self._matched(start, rows)
             except TooManyRows:
                 self._rows = max(rows // 8, 1)
-                self._size = replace(self._size, chunk_rows=-(-self._rows // _WORD) * _WORD)
-                self._results = OpenResults(self._size, len(self._owners), BoundedRoom(self._size))
+                self._results = passing(self._snapshot.config, self._rows, len(self._owners))
 
     def _matched(self, start: int, rows: int) -> PieceMatches:
         batch = self._batch.slice(start, start + rows)
         piece = Piece(batch.columns, np.arange(rows, dtype=np.int64) + self._view.next_id, batch.times, 0)
-        clauses, pairs = self._snapshot.clauses, self._probed(self._index, piece, self._results)
-        count = sum(len(slots) for slots, _ in pairs)
+        clauses, found = self._snapshot.clauses, self._probed(self._index, piece, self._results)
+        count = sum(len(some.slots) for some in found)
         named = self._view.room.named(clauses, self._owners, count) if self._out is None else None
         if named is None:
-            sqc_ids = [self._owners[slots] for slots, _ in pairs]
+            sqc_ids = [self._owners[some.slots] for some in found]
             if self._out is not None:
                 index, ids = self._out
                 wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
-                results = OpenResults(self._size, len(ids), BoundedRoom(self._size))
+                results = passing(self._snapshot.config, rows, len(ids))
                 more = self._probed(index, piece, results, wary)
-                sqc_ids += [ids[slots] for slots, _ in more]
-                pairs += more
+                sqc_ids += [ids[some.slots] for some in more]
+                found += more
             named = Named(clauses, np.concatenate([_NOTHING, *sqc_ids]))
             ends = np.cumsum([0, *map(len, sqc_ids)]).tolist()
-            pairs = [
-                (np.arange(*span, dtype=np.uint32), offsets)
-                for span, (_, offsets) in zip(pairwise(ends), pairs, strict=True)
-            ]
-        ends = np.zeros(rows + 1, np.int64)
-        for _, offsets in pairs:
-            count_offsets(offsets, ends[1:])
-        np.cumsum(ends, out=ends)
-        queries, places = np.empty(int(ends[-1]), np.int64), ends[:-1].copy()
-        for slots, offsets in pairs:
-            place_by_offset(slots, offsets, named.names, named.first, places, queries)
-        return PieceMatches(ends, queries, np.flatnonzero(queries < 0), named)
+            spans = zip(pairwise(ends), found, strict=True)
+            found = [some._replace(slots=np.arange(*span, dtype=np.uint32)) for span, some in spans]
+        return _laid_out(found, rows, named)
 
     def _probed(
         self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
-    ) -> list[Pairs]:
+    ) -> list[_Some]:
         """The matches of a piece; the results hold nothing before. Raises TooManyRows."""
         results.clear()
         probe(clauses, piece, results, self._snapshot.run, every_row(self._budget, wary))
@@ -211,4 +241,5 @@ class _Join:
         count = sum(len(run.slots) for run in view.runs) + int(view.row_counts().sum())
         if count > _MOST_PAIRS and len(piece) > 1:
             raise TooManyRows
-        return view.pairs()
+        found = [_Some(run.slots, run.offsets) for run in view.runs]
+        return [*found, _Some(view.slots_of_rows(), _NO_OFFSETS, view.rows)] if view.count else found

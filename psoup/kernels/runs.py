@@ -137,6 +137,15 @@ def group_keys(keys, bits, start, first, starts, block, out_slots, out_offsets):
 
 
 @njit(cache=True, nogil=True)
+def split_keys(keys, bits, start, first, out_slots, out_offsets):
+    """Take matches apart, in their order: what `group_keys` writes where nobody will look a slot up. O(k)."""
+    shift, mask, low_slot = keys.dtype.type(bits), keys.dtype.type((1 << bits) - 1), keys.dtype.type(first)
+    for i in range(keys.shape[0]):
+        out_slots[i] = low_slot + (keys[i] >> shift)
+        out_offsets[i] = start + np.int64(keys[i] & mask)
+
+
+@njit(cache=True, nogil=True)
 def find_pairs(slots, offsets, starts, slot, start, stop, out):
     """Find the offsets of one slot in [start, stop), block after block, each ascending; returns how many.
 
@@ -244,24 +253,3 @@ def keys_to_rows(keys, bits, start, alive, slots, row_of_slot, rows):
         elif alive.shape[0] == 0 or alive[clause]:
             _set_bit(rows, row, start + (key & mask))
     return kept
-
-
-@njit(cache=True, nogil=True)
-def count_offsets(offsets, counts):
-    """Add 1 to counts[offset] for each pair. offsets: uint16[k], read. counts: int64, written. O(k)."""
-    for i in range(len(offsets)):
-        counts[offsets[i]] += 1
-
-
-@njit(cache=True, nogil=True)
-def place_by_offset(slots, offsets, named, first, places, out):
-    """Put first + named[slot] of each pair to the next place of its offset: out[places[offset]], which then goes on.
-
-    A name below 0 is put as it is. slots: uint32[k], offsets: uint16[k], named: int32 or int64, read. places, out:
-    int64, written. O(k).
-    """
-    for i in range(len(offsets)):
-        offset = offsets[i]
-        name = np.int64(named[slots[i]])
-        out[places[offset]] = name + (first if name >= 0 else 0)
-        places[offset] += 1

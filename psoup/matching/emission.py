@@ -25,7 +25,7 @@ from psoup.kernels.arrive import count_and_plan, emit, plan, prepare_and_emit
 from psoup.kernels.codes import count_some
 from psoup.kernels.order import order_keys
 from psoup.results.open import OpenResults
-from psoup.results.runs import Run, grouped
+from psoup.results.runs import Run, grouped, scattered
 
 _WALK_SHARE = 4
 """How many tuples ANDed as bits cost as much as a tuple that is looked at by itself, where both are possible."""
@@ -111,7 +111,8 @@ class Emission:
         if not pairs:
             return None
         pairs_of_share = slice(place := int(self.work.room[first]), place + pairs)
-        return grouped(self._slots[pairs_of_share], self._offsets[pairs_of_share])
+        slots, offsets = self._slots[pairs_of_share], self._offsets[pairs_of_share]
+        return grouped(slots, offsets) if results.grouped else scattered(slots.copy(), offsets.copy())
 
     def needs(self) -> Array:
         """The slots that need a row before `emit_rest`, once all shares are emitted: int64, ascending."""

@@ -40,6 +40,7 @@ from psoup.kernels.runs import (
     keys_to_rows,
     name_slots,
     put_together,
+    split_keys,
 )
 from psoup.kernels.tally import tally_cells, tally_work
 from psoup.matching.shard import ShardJoin
@@ -129,7 +130,7 @@ def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run
         results.ensure_rows(_each_once(needs))
         _each(shards, shares, lambda join, share: join.match_rest(results, share), run)
     runs = [matched for join in joins for matched in join.runs]
-    if len(runs) > 1 and sum(len(matched.slots) for matched in runs) <= _ONE_RUN:
+    if results.grouped and len(runs) > 1 and sum(len(matched.slots) for matched in runs) <= _ONE_RUN:
         runs = [together(runs)]
     for matched in runs:
         results.append_run(matched)
@@ -205,6 +206,7 @@ def compile_kernels() -> None:
         name_slots(keys, 1, bytes_, slots)
         group_keys(keys, 1, 0, 0, starts.reshape(1, -1)[:0], keys, slots, offsets)
         keys_to_rows(keys, 1, 0, bytes_, slots, ints, bits)
+        split_keys(keys, 1, 0, 0, slots, offsets)
     reach(codes[:, :0], longs, ints[:0], ints, longs, ints, ints, ints, bytes_, ints, 0, ints, ints, ints, ints)
     group_pairs(slots[:0], offsets[:0], 0, starts, slots, offsets)
     blocks = starts.reshape(1, -1)

@@ -27,10 +27,10 @@ from psoup.data.values import Values
 from psoup.kernels.lanes import LANES
 from psoup.kernels.order import order_keys
 from psoup.kernels.postings import match_lists, reach
-from psoup.kernels.runs import group_keys, keys_to_rows, name_slots
+from psoup.kernels.runs import group_keys, keys_to_rows, name_slots, split_keys
 from psoup.matching.emission import Emission
 from psoup.results.open import OpenResults
-from psoup.results.runs import ONE_BLOCK, Run, new_starts
+from psoup.results.runs import ONE_BLOCK, Run, new_starts, scattered
 
 _NOTHING: Array = np.zeros(0, np.int32)
 _ORDERED_FROM, _NEAR_BYTES = 1_024, 1 << 20
@@ -126,8 +126,12 @@ class ShardJoin:
             count, first = name_slots(out[:count], bits, alive, index.slots), 0
         if not count:
             return
-        starts, size = new_starts(-(-count // ONE_BLOCK)), min(count, ONE_BLOCK)
         slots, offsets = np.empty(count, np.uint32), np.empty(count, np.uint16)
+        if not results.grouped:
+            split_keys(out[:count], bits, self.start, first, slots, offsets)
+            self.runs.append(scattered(slots, offsets))
+            return
+        starts, size = new_starts(-(-count // ONE_BLOCK)), min(count, ONE_BLOCK)
         block = self.scratches[0].get("wide_block" if wide else "narrow_block", size, kind)
         group_keys(out[:count], bits, self.start, first, starts, block, slots, offsets)
         self.runs.append(Run(slots, offsets, starts))

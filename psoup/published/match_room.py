@@ -10,11 +10,14 @@ as no query comes or goes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig
+from psoup.kernels.named import TOGETHER, UNEVEN, write_out
 from psoup.published.members import since
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord
@@ -34,12 +37,13 @@ _WORD = 64
 class Named:
     """Names of clauses: a query, which is `first` + name, or -1 - k for all of `shared[k]` (int64 each, ascending).
 
-    `names`: int32, in half the time of int64, which they are where they must.
+    `names`: int32, in half the time of int64, which they are where they must. `bases`: int64, for
+    `psoup.kernels.named.place_by_offset`.
     """
 
     def __init__(self, clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> None:
         self.clauses = clauses
-        self.shared: list[Array] = [_NONE]
+        self._shared: list[Array] = [_NONE]
         queries = _of_blocks(clauses, sqc_ids)
         several: dict[int, int] = {}
         missing = np.flatnonzero(queries < 0)
@@ -54,30 +58,41 @@ class Named:
         self.first = int(single.min()) if len(single) else 0
         near = not len(single) or int(single.max()) - self.first < 1 << 31
         self.names: Array = np.where(queries >= 0, queries - self.first, queries).astype(np.int32 if near else np.int64)
+        self.bases = _bases(queries)
+        self._members: Array = np.concatenate(self._shared)
+        self._ptr: Array = np.cumsum([0, *map(len, self._shared)])
 
     def _add(self, members: Array) -> int:
         if len(members) == 1:
             return int(members[0])
         if not len(members):
             return -1
-        self.shared.append(members)
-        return -len(self.shared)
+        self._shared.append(members)
+        return -len(self._shared)
+
+    def of(self, slots: Array) -> Array:
+        """The query of each slot (int64 or uint32[k]), or its name below 0: int64."""
+        names = self.names[slots].astype(np.int64)
+        return np.where(names < 0, names, names + self.first)
 
     def sizes(self, names: Array) -> Array:
         """How many queries each of some names below 0 stands for, int64."""
-        return np.array([len(members) for members in self.shared], np.int64)[-1 - names]
+        return self._ptr[-names] - self._ptr[-1 - names]
 
     def written_out(self, queries: Array, several: Array) -> Array:
-        """Queries, int64, in their order: instead of the names below 0 at `several` (int64) what they stand for."""
+        """Queries, int64, in their order: instead of the names below 0 at `several` (int64[k], ascending) what they
+        stand for."""
         if not len(several):
             return queries
-        parts, members = np.split(queries, several), [self.shared[-1 - name] for name in queries[several].tolist()]
-        return np.concatenate([parts[0], *(p for ids, q in zip(members, parts[1:], strict=True) for p in (ids, q[1:]))])
+        size = len(queries) - len(several) + int(self.sizes(queries[several]).sum())
+        written: Array = np.empty(size, np.int64)
+        write_out(queries, several, self._ptr, self._members, written)
+        return written
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return self.names.nbytes + sum(members.nbytes for members in self.shared)
+        return self.names.nbytes + self.bases.nbytes + self._members.nbytes + self._ptr.nbytes
 
 
 class MatchRoom:
@@ -98,11 +113,11 @@ class MatchRoom:
         return named
 
     def take(self, config: EngineConfig, slots: int) -> tuple[Scratch, OpenResults]:
-        """Memory for a join with so many slots, and results that hold nothing: rows of bits raise TooManyRows."""
+        """Memory for a join with so many slots, and results that hold nothing, as `passing`, of a piece."""
         try:
             scratch, results = self._spare.pop()
         except IndexError:
-            return Scratch(), OpenResults(config, slots, BoundedRoom(config))
+            return Scratch(), passing(config, config.piece_rows, slots)
         results.reserve(slots)
         return scratch, results
 
@@ -139,6 +154,23 @@ class BoundedRoom(RowRoom):
         if self._bounded and least * size > ROWS_BYTES:
             raise TooManyRows
         return super().take(least, min(wanted, max(least, ROWS_BYTES // size)))
+
+
+def passing(config: EngineConfig, rows: int, slots: int) -> OpenResults:
+    """Results of so many rows, which are read once and as a whole; rows of bits raise TooManyRows."""
+    size = replace(config, chunk_rows=-(-rows // _WORD) * _WORD)
+    return OpenResults(size, slots, BoundedRoom(size), grouped=False)
+
+
+def _bases(queries: Array) -> Array:
+    """By how much the queries of the slots that share a base are greater than the slots, or UNEVEN: int64."""
+    width = 1 << TOGETHER
+    bases: Array = np.full(-(-len(queries) // width), UNEVEN, np.int64)
+    whole = len(queries) // width
+    greater = (queries[: whole * width] - np.arange(whole * width)).reshape(whole, width)
+    even = (greater == greater[:, :1]).all(axis=1) & (queries[: whole * width].reshape(whole, width) >= 0).all(axis=1)
+    bases[:whole][even] = greater[even, 0]
+    return bases
 
 
 def _of_blocks(clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> Array:

@@ -30,9 +30,6 @@ from psoup.results.runs import Run, grouped, together
 
 _FIRST_ROWS = 16
 
-Pairs = tuple[Array, Array]
-"""Slots, uint32, and offsets, uint16, of some matches, in no order."""
-
 
 @dataclass(frozen=True, slots=True)
 class OpenView:
@@ -79,20 +76,13 @@ class OpenView:
         """Bytes of one row."""
         return self.rows.shape[0] * self.rows.shape[2] * 8
 
-    def pairs(self) -> list[Pairs]:
-        """All matches: of runs, and of rows. One may be in both if it was sealed since. O(result + rows)."""
-        pairs = [(run.slots, run.offsets) for run in self.runs]
+    def slots_of_rows(self) -> Array:
+        """The slot of each of the rows in use, uint32. O(slots)."""
+        slots: Array = np.zeros(self.count, np.uint32)
         if self.count:
             with_row = np.flatnonzero(self.row_of_slot >= 0)
-            slot_of_row: Array = np.zeros(self.count, np.uint32)
-            slot_of_row[self.row_of_slot[with_row]] = with_row
-            words = self.rows[:, : self.count]
-            block, row, word = np.nonzero(words)
-            bits = np.unpackbits(words[block, row, word].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-            place, bit = np.nonzero(bits)
-            offsets = ((block * words.shape[2] + word) << 6)[place] + bit
-            pairs.append((slot_of_row[row[place]], offsets.astype(np.uint16)))
-        return pairs
+            slots[self.row_of_slot[with_row]] = with_row
+        return slots
 
     def row_counts(self) -> Array:
         """The matches in each of the rows in use, int64[count]. O(their bytes)."""
@@ -104,8 +94,10 @@ class OpenView:
 class OpenResults:
     """The writer's side. Not safe for two writers; views are safe for any reader."""
 
-    def __init__(self, config: EngineConfig, slots: int, room: RowRoom | None = None) -> None:
+    def __init__(self, config: EngineConfig, slots: int, room: RowRoom | None = None, *, grouped: bool = True) -> None:
         self._config = config
+        self.grouped = grouped
+        """Whether matches are found by their slot; if not, runs stay as they come, and all pairs are read at once."""
         self._dense_from = max(1, config.chunk_rows // config.dense_share)
         self.row_of_slot: Array = np.full(max(slots, _FIRST_ROWS), -1, np.int32)
         self.room = RowRoom(config.chunk_rows // 64, config.block_words) if room is None else room
@@ -140,6 +132,9 @@ class OpenResults:
     def append_run(self, run: Run) -> None:
         """Add matches that are later than all other matches of their slots."""
         if not len(run.slots):
+            return
+        if not self.grouped:
+            self.runs.append(run)
             return
         # Before, not after: the last piece of a chunk leaves its runs to be merged by the sealing task.
         tier, large = self._config.shape.tier, self._config.shape.large_run

@@ -59,6 +59,11 @@ def new_starts(blocks: int) -> Array:
     return np.empty((blocks, BUCKETS + 1), np.int64)
 
 
+def scattered(slots: Array, offsets: Array) -> Run:
+    """Pairs, uint32 and uint16, in any order, for `OpenResults` that are not grouped: no slot can be found in it."""
+    return Run(slots, offsets, new_starts(0))
+
+
 def grouped(slots: Array, offsets: Array) -> Run:
     """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs).
 

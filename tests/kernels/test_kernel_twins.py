@@ -49,6 +49,9 @@ SCRATCH = {
     "postings.match_lists": (19,),
     "automaton.search_texts": (10, 11),
     "order.order_keys": (2,),
+    "named.count_offsets": (1,),
+    "named.place_by_offset": (8,),
+    "named.place_bits": (4,),
     "runs.find_pairs": (6,),
     "runs.group_keys": (5,),
     "runs.name_slots": (0,),
@@ -71,9 +74,11 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
         return arguments[19][:returned]
     if name == "automaton.search_texts":
         return sorted(zip(*(own[: returned[1]].tolist() for own in arguments[10:]), strict=True))
+    if name in ("named.place_by_offset", "named.place_bits"):
+        return np.sort(arguments[-1][:returned])
     if name == "runs.busy_slots":
         return np.sort(arguments[4][:returned])
-    kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0, "runs.name_slots": 0}
+    kept = {"runs.find_pairs": 6, "runs.keys_to_rows": 0, "runs.name_slots": 0, "named.count_offsets": 1}
     return arguments[kept[name]][:returned] if name in kept else None
 
 

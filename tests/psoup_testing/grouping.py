@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from psoup.kernels import runs
+from psoup.kernels import named, runs
+from psoup.kernels.plain import named as plain_named
 from psoup.kernels.plain import runs as plain
 from psoup.results import runs as runs_of
 
@@ -120,18 +121,66 @@ def order_keys(rng: Rng) -> Arguments:
     return keys, np.zeros(count, np.int64), np.zeros(count, np.int64)
 
 
+def split_keys(rng: Rng) -> Arguments:
+    keys, _, _ = _keys(rng)
+    return keys, 5, int(rng.integers(0, 100)), 9, np.zeros(len(keys), np.uint32), np.zeros(len(keys), np.uint16)
+
+
+def _in_stretches(rng: Rng) -> tuple[Any, Any, int]:
+    """Pairs in the order of their offsets, in none, or in stretches; and the slots."""
+    count, capacity = _sizes(rng)
+    slots, offsets = _pairs(rng, count, capacity)
+    if rng.random() < 0.5:
+        offsets = np.sort(offsets % np.uint16(rng.choice([3, 50])))
+    order = np.arange(len(slots)) if rng.random() < 0.7 else rng.permutation(len(slots))
+    return slots[order], offsets[order], capacity
+
+
 def count_offsets(rng: Rng) -> Arguments:
-    """Of `psoup.kernels.runs.count_offsets`."""
-    _, offsets = _pairs(rng, *_sizes(rng))
-    return offsets, rng.integers(0, 9, 65_536)
+    """Of `psoup.kernels.named.count_offsets`."""
+    _, offsets, _ = _in_stretches(rng)
+    return offsets, np.zeros(len(offsets), np.int32), rng.integers(0, 9, 65_536)
 
 
 def place_by_offset(rng: Rng) -> Arguments:
-    """Of `psoup.kernels.runs.place_by_offset`."""
-    count, capacity = _sizes(rng)
-    slots, offsets = _pairs(rng, count, capacity)
-    order = rng.permutation(len(slots))
-    slots, offsets = slots[order], offsets[order]
-    places = np.cumsum(np.bincount(offsets, minlength=65_536)) - np.bincount(offsets, minlength=65_536)
-    dtype = rng.choice([np.int32, np.int64])
-    return slots, offsets, rng.integers(-9, 1_000, capacity).astype(dtype), 7, places, np.zeros(len(slots), np.int64)
+    """Of `psoup.kernels.named.place_by_offset`."""
+    slots, offsets, capacity = _in_stretches(rng)
+    ends = np.zeros(len(offsets), np.int32)
+    sizes = np.zeros(65_536, np.int64)
+    ends = ends[: plain_named.count_offsets(offsets, ends, sizes)]
+    names = rng.integers(-9, 1_000, capacity).astype(rng.choice([np.int32, np.int64]))
+    bases = rng.choice([named.UNEVEN, 7, 2_000], -(-capacity // (1 << named.TOGETHER)))
+    out, several = np.zeros(len(slots), np.int64), np.zeros(len(slots) + 1, np.int64)
+    return slots, offsets, ends, names, bases, 7, np.cumsum(sizes) - sizes, out, several
+
+
+def _rows(rng: Rng) -> tuple[Any, int]:
+    """Rows of bits in blocks of some words, sparse or dense, and how many are in use."""
+    rows = rng.integers(0, 2**64, (int(rng.integers(1, 3)), 5, int(rng.choice([1, 8, 11]))), np.uint64, endpoint=False)
+    return rows & np.roll(rows, 1) if rng.random() < 0.5 else rows, int(rng.integers(0, 6))
+
+
+def count_bits(rng: Rng) -> Arguments:
+    """Of `psoup.kernels.named.count_bits`."""
+    rows, count = _rows(rng)
+    return rows, count, rng.integers(0, 9, rows.shape[0] * rows.shape[2] * 64)
+
+
+def place_bits(rng: Rng) -> Arguments:
+    """Of `psoup.kernels.named.place_bits`."""
+    rows, count = _rows(rng)
+    sizes = np.zeros(rows.shape[0] * rows.shape[2] * 64, np.int64)
+    plain_named.count_bits(rows, count, sizes)
+    total = int(sizes.sum())
+    queries = rng.integers(-3, 99, count)
+    return rows, queries, np.cumsum(sizes) - sizes, np.zeros(total, np.int64), np.zeros(total + 1, np.int64)
+
+
+def write_out(rng: Rng) -> Arguments:
+    """Of `psoup.kernels.named.write_out`."""
+    sizes = np.append(0, rng.integers(0, 5, 3))
+    queries = rng.integers(-4, 9, int(rng.choice([0, 3, 60])))
+    several = np.flatnonzero(queries < 0)
+    size = len(queries) - len(several) + int(sizes[-1 - queries[several]].sum())
+    members = rng.integers(0, 99, int(sizes.sum()))
+    return queries, several, np.append(0, np.cumsum(sizes)), members, np.zeros(size, np.int64)

@@ -369,6 +369,10 @@ CASES: dict[str, Callable[[Rng], Arguments]] = {
     "runs.put_together": grouping.put_together,
     "runs.busy_slots": grouping.busy_slots,
     "runs.keys_to_rows": grouping.keys_to_rows,
-    "runs.count_offsets": grouping.count_offsets,
-    "runs.place_by_offset": grouping.place_by_offset,
+    "runs.split_keys": grouping.split_keys,
+    "named.count_offsets": grouping.count_offsets,
+    "named.place_by_offset": grouping.place_by_offset,
+    "named.count_bits": grouping.count_bits,
+    "named.place_bits": grouping.place_bits,
+    "named.write_out": grouping.write_out,
 }  # fmt: skip

@@ -39,6 +39,12 @@ def group_keys(
         group_pairs(slots[some], offsets[some], at, block_starts, out_slots, out_offsets)
 
 
+def split_keys(keys: Array, bits: int, start: int, first: int, out_slots: Array, out_offsets: Array) -> None:
+    """See the kernel."""
+    out_slots[:] = first + (keys >> keys.dtype.type(bits)).astype(np.int64)
+    out_offsets[:] = start + (keys.astype(np.int64) & ((1 << bits) - 1))
+
+
 def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, out: Array) -> int:
     """See the kernel."""
     matches = np.concatenate([offsets[:0], *(offsets[places] for places in _of_slot(slots, starts, slot))])
@@ -87,19 +93,3 @@ def _of_slot(slots: Array, starts: Array, slot: int) -> list[Array]:
     bucket = slot % BUCKETS
     spans = [np.arange(block[bucket], block[bucket + 1]) for block in starts]
     return [span[slots[span] == slot] for span in spans]
-
-
-def count_offsets(offsets: Array, counts: Array) -> None:
-    """See the kernel."""
-    counts += np.bincount(offsets, minlength=len(counts))
-
-
-def place_by_offset(slots: Array, offsets: Array, named: Array, first: int, places: Array, out: Array) -> None:
-    """See the kernel."""
-    order = np.argsort(offsets, kind="stable")
-    sizes = np.bincount(offsets, minlength=len(places))
-    firsts = np.cumsum(sizes) - sizes
-    inside = np.arange(len(order)) - firsts[offsets[order]]
-    names = named[slots[order]].astype(np.int64)
-    out[places[offsets[order]] + inside] = np.where(names >= 0, names + first, names)
-    places += sizes
