@@ -22,6 +22,7 @@ import pyarrow as pa
 from psoup.admission import Admission
 from psoup.admission.pushes import offered
 from psoup.answer.ask import Questions, ask
+from psoup.answer.bits import Bits, Choice, bits_of, stretch
 from psoup.answer.by_tuple import matches, matches_between, matches_many
 from psoup.answer.describe import list_queries
 from psoup.answer.explain import Explanation, explain
@@ -246,6 +247,32 @@ class LocalPSoup:
         """`matches` of some tuples that follow one another."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         return matches_between(snapshot, stream, first, count, tenant=self.tenant, now=now)
+
+    def results(
+        self,
+        stream: str,
+        queries: Sequence[int | str] | Mapping[str, str] | None = None,
+        begin: int | None = None,
+        end: int | None = None,
+        *,
+        ids: range | None = None,
+    ) -> Bits:
+        """Which tuples of a window satisfy some queries: a bit for each.
+
+        `queries`: IDs and keys, or labels that they all have; None: all on the stream. `begin`, `end`: the first and
+        the last time, microseconds; `ids`: of tuples.
+        """
+        snapshot, now = self.engine.snapshot(), self.clock.now()
+        view = snapshot.stream(stream, self.tenant)
+        if queries is None or isinstance(queries, Mapping):
+            choice = Choice(labels=tag_of("", queries).labels)
+        else:
+            choice = Choice([query if isinstance(query, int) else self.query(query) for query in queries])
+            choice.refuse_empty()
+        bounds = (None, None) if ids is None else (ids.start, ids.stop)
+        where = stretch(snapshot, view, now=now, begin=begin, end=end, ids=bounds)
+        where.refuse_too_large(choice.count(snapshot, view, self.tenant))
+        return bits_of(snapshot, view, choice.records(snapshot, view, self.tenant, 2**62), where)
 
     def explain(self, query_id: int) -> Explanation:
         """Explain how a query is evaluated and kept."""

@@ -25,6 +25,7 @@ from psoup_cli.commands import (
     push,
     queries,
     register,
+    results,
     serve,
     sql,
     status,
@@ -96,6 +97,7 @@ app.command("explain", short_help="Say how a query is kept.")(explain.explain)
 app.command("match", short_help="Say which queries rows would match.")(match.match)
 _negative = {"ignore_unknown_options": True}  # -1 is a tuple ID: of history that was attached
 app.command("matches", short_help="Say which queries a tuple matched.", context_settings=_negative)(matches.matches)
+app.command("results", short_help="Draw which tuples satisfy which queries.")(results.results)
 app.command("why", short_help="Say why a tuple is in an answer, or not.", context_settings=_negative)(why.why)
 app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
 app.command("dump", short_help="Write a stream as Parquet files.")(dump.dump)

@@ -39,6 +39,7 @@ from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
 from psoup_client.push import PushResult
 from psoup_client.query import Explanation, PlanStep, Query
+from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, ServerInfo, StreamInfo
 from psoup_client.stage import Stage
 
@@ -67,6 +68,7 @@ __all__ = [
     "ServerInfo",
     "ColumnInfo",
     "MatchResult",
+    "Results",
     "Why",
     "WhyStep",
     "QueryCost",

@@ -63,7 +63,7 @@ def matches(
     `now` is the clock, by which retention counts. Raises as `matches_many`, and costs as much.
     """
     view = snapshot.stream(stream, tenant)
-    _check_there(view, stream, [tuple_id], now)
+    check_there(view, stream, [tuple_id], now)
     reader = _Reader(snapshot, view, budget)
     return reader.queries(reader.clauses([tuple_id])[0], after, limit)
 
@@ -91,7 +91,7 @@ def matches_each(
 ) -> Iterator[list[int]]:
     """Yield what `matches_many` returns, tuple by tuple, for callers that may stop before the last tuple."""
     view = snapshot.stream(stream, tenant)
-    _check_there(view, stream, tuple_ids, now)
+    check_there(view, stream, tuple_ids, now)
     reader, start = _Reader(snapshot, view, budget), 0
     while start < len(tuple_ids):
         together = max(_TOGETHER // max(_bitmaps(view.chunk_of(tuple_ids[start]).results), 1), _LEAST)
@@ -119,7 +119,7 @@ def matches_between(
     result).
     """
     view = snapshot.stream(stream, tenant)
-    _check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
+    check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
 
     def matched(start: int, upto: int) -> PieceMatches:
         entry = view.chunk_of(first + start)
@@ -191,7 +191,8 @@ def _bitmaps(results: ChunkResults) -> int:
     return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
 
 
-def _check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: int) -> None:
+def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: int) -> None:
+    """Raise OutOfRange for a tuple that is not there, or lies before the retention edge."""
     first = retention_edge(view.timeline(), view.spec.retention, view.now(now))
     for tuple_id in tuple_ids:
         if not first <= tuple_id < view.next_id:

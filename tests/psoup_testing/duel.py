@@ -24,6 +24,7 @@ from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
 from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
+from psoup_testing.bits import compare_bits
 from psoup_testing.coverage import COVERAGE
 from psoup_testing.histories import (
     BASE,
@@ -226,6 +227,7 @@ class Duel:
         assert found == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {found}"
         together = self.psoup.matches_many(self.declaration.name, [tuple_id, oldest, tuple_id])
         assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {oldest}: expected {wanted}: {together}"
+        compare_bits(self.psoup, self.declaration.name, tuple_id, [s.query_id for s in self.standing.values()])
         if edge:
             with pytest.raises(OutOfRange, match="tuple IDs kept"):
                 self.psoup.matches(self.declaration.name, oldest - 1)

@@ -7,7 +7,7 @@ rows ── messages ──> Match ──> the first k rows with their queries �
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -20,6 +20,7 @@ from psoup_client.connection import naming
 from psoup_client.errors import InvalidData
 from psoup_client.payload import read, split
 from psoup_client.query import ONE_MESSAGE_BYTES, Query
+from psoup_client.results import Results, gathered
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
@@ -169,6 +170,50 @@ class MatchingCalls(Session):
             tables.append(_named(read(reply.arrow_ipc), reply.query_id_prefix, label_columns))
             request.first_id, request.after_query_id = reply.next_id, reply.after_query_id
         return pa.concat_tables(tables)
+
+    def results(
+        self,
+        stream: str,
+        queries: Iterable[Query | str] | Mapping[str, str] | None = None,
+        begin: Instant | None = None,
+        end: Instant | None = None,
+        *,
+        ids: range | None = None,
+        last: int | None = None,
+        limit: int | None = None,
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> Results:
+        """Find which tuples of a window satisfy which queries: a bit for each, so that sets of tuples are `&` and `|`.
+
+        `queries`: queries, their IDs or keys (what has the form of an ID is one), or labels that they all have; without
+        it all queries on the stream; the first `limit` of them. Their own windows are not applied. The window has the
+        tuples with times from `begin` to `end`, both included, and with `ids`; `last`: only the last so many of these.
+        It may have 1 GiB of bits, ResourceExhausted otherwise, before any work; `timeout` is for a call of some
+        megabytes.
+
+        Raises NotFound, InvalidRequest for a query on another stream, OutOfRange for tuples that are not kept (see
+        `accept_truncation`), or leave meanwhile.
+        """
+        request = matching_pb2.ResultsRequest(
+            stream=stream,
+            last=last or 0,
+            limit=limit or 0,
+            accept_truncation=accept_truncation,
+            max_bytes=ONE_MESSAGE_BYTES,
+        )
+        if begin is not None:
+            request.begin.CopyFrom(to_proto(begin))
+        if end is not None:
+            request.end.CopyFrom(to_proto(end))
+        if ids is not None:
+            request.first_id, request.end_id = ids.start, ids.stop
+
+        def call(asked: Any) -> Any:
+            return self._read(self.connection.matching.Results, asked, wait_for, timeout)
+
+        return gathered(call, request, queries)
 
     def match(
         self,

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from psoup_proto.v1 import types_pb2 as psoup__proto_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpsoup_proto/v1/matching.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x02\n\x15MatchesBetweenRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08\x66irst_id\x18\x02 \x01(\x03\x12\x0e\n\x06\x65nd_id\x18\x03 \x01(\x03\x12\x16\n\x0e\x61\x66ter_query_id\x18\x04 \x01(\t\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x06 \x01(\x03\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.psoup.v1.MatchesBetweenRequest.LabelsEntry\x12\x0c\n\x04keys\x18\x08 \x01(\x08\x12\x15\n\rlabel_columns\x18\t \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x7f\n\x16MatchesBetweenResponse\x12\x11\n\tarrow_ipc\x18\x01 \x01(\x0c\x12\x17\n\x0fquery_id_prefix\x18\x02 \x01(\t\x12\x0f\n\x07next_id\x18\x03 \x01(\x03\x12\x16\n\x0e\x61\x66ter_query_id\x18\x04 \x01(\t\x12\x10\n\x08sequence\x18\x05 \x01(\x03\"\x91\x01\n\nWhyRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08tuple_id\x18\x02 \x01(\x03\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\x12)\n\x05\x61s_of\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x0b\n\x03key\x18\x06 \x01(\t\"\'\n\x08WhyValue\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"l\n\x07WhyStep\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.psoup.v1.WhyKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06passed\x18\x03 \x01(\x08\x12\"\n\x06values\x18\x04 \x03(\x0b\x32\x12.psoup.v1.WhyValue\"A\n\x0bWhyResponse\x12 \n\x05steps\x18\x01 \x03(\x0b\x32\x11.psoup.v1.WhyStep\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"\xfa\x01\n\x0cMatchRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x16\n\x0e\x61\x66ter_query_id\x18\x03 \x01(\t\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x32\n\x06labels\x18\x06 \x03(\x0b\x32\".psoup.v1.MatchRequest.LabelsEntry\x12\x0c\n\x04keys\x18\x07 \x01(\x08\x12\x15\n\rlabel_columns\x18\x08 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x90\x01\n\rMatchResponse\x12\x11\n\tarrow_ipc\x18\x01 \x01(\x0c\x12\x17\n\x0fquery_id_prefix\x18\x02 \x01(\t\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x16\n\x0e\x61\x66ter_query_id\x18\x04 \x01(\t\x12\x0c\n\x04late\x18\x05 \x01(\x03\x12\r\n\x05\x61head\x18\x06 \x01(\x03\x12\x10\n\x08sequence\x18\x07 \x01(\x03*{\n\x07WhyKind\x12\x18\n\x14WHY_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fWHY_KIND_FACTOR\x10\x01\x12\x13\n\x0fWHY_KIND_WINDOW\x10\x02\x12\x16\n\x12WHY_KIND_RETENTION\x10\x03\x12\x14\n\x10WHY_KIND_ARRIVAL\x10\x04\x32\xd4\x01\n\x0fMatchingService\x12\x38\n\x05Match\x12\x16.psoup.v1.MatchRequest\x1a\x17.psoup.v1.MatchResponse\x12S\n\x0eMatchesBetween\x12\x1f.psoup.v1.MatchesBetweenRequest\x1a .psoup.v1.MatchesBetweenResponse\x12\x32\n\x03Why\x12\x14.psoup.v1.WhyRequest\x1a\x15.psoup.v1.WhyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpsoup_proto/v1/matching.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1apsoup_proto/v1/types.proto\"\x9b\x02\n\x15MatchesBetweenRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08\x66irst_id\x18\x02 \x01(\x03\x12\x0e\n\x06\x65nd_id\x18\x03 \x01(\x03\x12\x16\n\x0e\x61\x66ter_query_id\x18\x04 \x01(\t\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x06 \x01(\x03\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.psoup.v1.MatchesBetweenRequest.LabelsEntry\x12\x0c\n\x04keys\x18\x08 \x01(\x08\x12\x15\n\rlabel_columns\x18\t \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x7f\n\x16MatchesBetweenResponse\x12\x11\n\tarrow_ipc\x18\x01 \x01(\x0c\x12\x17\n\x0fquery_id_prefix\x18\x02 \x01(\t\x12\x0f\n\x07next_id\x18\x03 \x01(\x03\x12\x16\n\x0e\x61\x66ter_query_id\x18\x04 \x01(\t\x12\x10\n\x08sequence\x18\x05 \x01(\x03\"\xcf\x03\n\x0eResultsRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tquery_ids\x18\x02 \x03(\t\x12\x0c\n\x04keys\x18\x03 \x03(\t\x12\x34\n\x06labels\x18\x04 \x03(\x0b\x32$.psoup.v1.ResultsRequest.LabelsEntry\x12\x16\n\x0e\x61\x66ter_query_id\x18\x05 \x01(\t\x12\x16\n\x0equeries_in_all\x18\x06 \x01(\x03\x12)\n\x05\x62\x65gin\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03\x65nd\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04last\x18\t \x01(\x03\x12\x15\n\x08\x66irst_id\x18\n \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06\x65nd_id\x18\x0b \x01(\x03H\x01\x88\x01\x01\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x0c \x01(\x08\x12\x11\n\tmax_bytes\x18\r \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x0e \x01(\x03\x12\r\n\x05limit\x18\x0f \x01(\x03\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\t_first_idB\t\n\x07_end_id\"\xb7\x01\n\x0fResultsResponse\x12\x11\n\tquery_ids\x18\x01 \x03(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x0c\n\x04\x62its\x18\x03 \x01(\x0c\x12\x10\n\x08\x66irst_id\x18\x04 \x01(\x03\x12\x0f\n\x07next_id\x18\x05 \x01(\x03\x12\x0e\n\x06\x65nd_id\x18\x06 \x01(\x03\x12\x14\n\x0cmore_queries\x18\x07 \x01(\x08\x12,\n\x0c\x63ompleteness\x18\x08 \x01(\x0b\x32\x16.psoup.v1.Completeness\"\x91\x01\n\nWhyRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08tuple_id\x18\x02 \x01(\x03\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\x12)\n\x05\x61s_of\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x0b\n\x03key\x18\x06 \x01(\t\"\'\n\x08WhyValue\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"l\n\x07WhyStep\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.psoup.v1.WhyKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06passed\x18\x03 \x01(\x08\x12\"\n\x06values\x18\x04 \x03(\x0b\x32\x12.psoup.v1.WhyValue\"A\n\x0bWhyResponse\x12 \n\x05steps\x18\x01 \x03(\x0b\x32\x11.psoup.v1.WhyStep\x12\x10\n\x08sequence\x18\x02 \x01(\x03\"\xfa\x01\n\x0cMatchRequest\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x16\n\x0e\x61\x66ter_query_id\x18\x03 \x01(\t\x12\x11\n\tmax_bytes\x18\x04 \x01(\x05\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x32\n\x06labels\x18\x06 \x03(\x0b\x32\".psoup.v1.MatchRequest.LabelsEntry\x12\x0c\n\x04keys\x18\x07 \x01(\x08\x12\x15\n\rlabel_columns\x18\x08 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x90\x01\n\rMatchResponse\x12\x11\n\tarrow_ipc\x18\x01 \x01(\x0c\x12\x17\n\x0fquery_id_prefix\x18\x02 \x01(\t\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x16\n\x0e\x61\x66ter_query_id\x18\x04 \x01(\t\x12\x0c\n\x04late\x18\x05 \x01(\x03\x12\r\n\x05\x61head\x18\x06 \x01(\x03\x12\x10\n\x08sequence\x18\x07 \x01(\x03*{\n\x07WhyKind\x12\x18\n\x14WHY_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fWHY_KIND_FACTOR\x10\x01\x12\x13\n\x0fWHY_KIND_WINDOW\x10\x02\x12\x16\n\x12WHY_KIND_RETENTION\x10\x03\x12\x14\n\x10WHY_KIND_ARRIVAL\x10\x04\x32\x94\x02\n\x0fMatchingService\x12\x38\n\x05Match\x12\x16.psoup.v1.MatchRequest\x1a\x17.psoup.v1.MatchResponse\x12S\n\x0eMatchesBetween\x12\x1f.psoup.v1.MatchesBetweenRequest\x1a .psoup.v1.MatchesBetweenResponse\x12>\n\x07Results\x12\x18.psoup.v1.ResultsRequest\x1a\x19.psoup.v1.ResultsResponse\x12\x32\n\x03Why\x12\x14.psoup.v1.WhyRequest\x1a\x15.psoup.v1.WhyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,30 +35,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MATCHESBETWEENREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_MATCHESBETWEENREQUEST_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_RESULTSREQUEST_LABELSENTRY']._loaded_options = None
+  _globals['_RESULTSREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_MATCHREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_MATCHREQUEST_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_WHYKIND']._serialized_start=1257
-  _globals['_WHYKIND']._serialized_end=1380
-  _globals['_MATCHESBETWEENREQUEST']._serialized_start=77
-  _globals['_MATCHESBETWEENREQUEST']._serialized_end=360
-  _globals['_MATCHESBETWEENREQUEST_LABELSENTRY']._serialized_start=315
-  _globals['_MATCHESBETWEENREQUEST_LABELSENTRY']._serialized_end=360
-  _globals['_MATCHESBETWEENRESPONSE']._serialized_start=362
-  _globals['_MATCHESBETWEENRESPONSE']._serialized_end=489
-  _globals['_WHYREQUEST']._serialized_start=492
-  _globals['_WHYREQUEST']._serialized_end=637
-  _globals['_WHYVALUE']._serialized_start=639
-  _globals['_WHYVALUE']._serialized_end=678
-  _globals['_WHYSTEP']._serialized_start=680
-  _globals['_WHYSTEP']._serialized_end=788
-  _globals['_WHYRESPONSE']._serialized_start=790
-  _globals['_WHYRESPONSE']._serialized_end=855
-  _globals['_MATCHREQUEST']._serialized_start=858
-  _globals['_MATCHREQUEST']._serialized_end=1108
-  _globals['_MATCHREQUEST_LABELSENTRY']._serialized_start=315
-  _globals['_MATCHREQUEST_LABELSENTRY']._serialized_end=360
-  _globals['_MATCHRESPONSE']._serialized_start=1111
-  _globals['_MATCHRESPONSE']._serialized_end=1255
-  _globals['_MATCHINGSERVICE']._serialized_start=1383
-  _globals['_MATCHINGSERVICE']._serialized_end=1595
+  _globals['_WHYKIND']._serialized_start=1937
+  _globals['_WHYKIND']._serialized_end=2060
+  _globals['_MATCHESBETWEENREQUEST']._serialized_start=105
+  _globals['_MATCHESBETWEENREQUEST']._serialized_end=388
+  _globals['_MATCHESBETWEENREQUEST_LABELSENTRY']._serialized_start=343
+  _globals['_MATCHESBETWEENREQUEST_LABELSENTRY']._serialized_end=388
+  _globals['_MATCHESBETWEENRESPONSE']._serialized_start=390
+  _globals['_MATCHESBETWEENRESPONSE']._serialized_end=517
+  _globals['_RESULTSREQUEST']._serialized_start=520
+  _globals['_RESULTSREQUEST']._serialized_end=983
+  _globals['_RESULTSREQUEST_LABELSENTRY']._serialized_start=343
+  _globals['_RESULTSREQUEST_LABELSENTRY']._serialized_end=388
+  _globals['_RESULTSRESPONSE']._serialized_start=986
+  _globals['_RESULTSRESPONSE']._serialized_end=1169
+  _globals['_WHYREQUEST']._serialized_start=1172
+  _globals['_WHYREQUEST']._serialized_end=1317
+  _globals['_WHYVALUE']._serialized_start=1319
+  _globals['_WHYVALUE']._serialized_end=1358
+  _globals['_WHYSTEP']._serialized_start=1360
+  _globals['_WHYSTEP']._serialized_end=1468
+  _globals['_WHYRESPONSE']._serialized_start=1470
+  _globals['_WHYRESPONSE']._serialized_end=1535
+  _globals['_MATCHREQUEST']._serialized_start=1538
+  _globals['_MATCHREQUEST']._serialized_end=1788
+  _globals['_MATCHREQUEST_LABELSENTRY']._serialized_start=343
+  _globals['_MATCHREQUEST_LABELSENTRY']._serialized_end=388
+  _globals['_MATCHRESPONSE']._serialized_start=1791
+  _globals['_MATCHRESPONSE']._serialized_end=1935
+  _globals['_MATCHINGSERVICE']._serialized_start=2063
+  _globals['_MATCHINGSERVICE']._serialized_end=2339
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from psoup_proto.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -172,6 +173,181 @@ class MatchesBetweenResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MatchesBetweenResponse: _TypeAlias = MatchesBetweenResponse  # noqa: Y015
+
+@_typing.final
+class ResultsRequest(_message.Message):
+    """Of Results."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    AFTER_QUERY_ID_FIELD_NUMBER: _builtins.int
+    QUERIES_IN_ALL_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    FIRST_ID_FIELD_NUMBER: _builtins.int
+    END_ID_FIELD_NUMBER: _builtins.int
+    ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream's name, in any case."""
+    after_query_id: _builtins.str
+    """Of those only queries that were registered after this one."""
+    queries_in_all: _builtins.int
+    """How many queries are asked about in all, if in several calls; 0: those of this call."""
+    last: _builtins.int
+    """Only the last so many tuples of the window; 0: all."""
+    first_id: _builtins.int
+    """Only tuples from this ID on."""
+    end_id: _builtins.int
+    """Only tuples before this ID."""
+    accept_truncation: _builtins.bool
+    """As in InvokeRequest."""
+    max_bytes: _builtins.int
+    """Reply with so many bytes of bits at most, or with those of a query over a chunk; 0 means 1 MiB, and more than 3 MiB
+    means 3 MiB.
+    """
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    limit: _builtins.int
+    """Only the first so many queries; 0: all."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Queries by their IDs; with those of `keys` 10,000 at most. The reply has these first."""
+
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Queries by their keys."""
+
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Without IDs and keys: the queries on the stream that have all of these labels; empty: all queries on it."""
+
+    @_builtins.property
+    def begin(self) -> _timestamp_pb2.Timestamp:
+        """The window begins at the first tuple of this time; unset: at the oldest tuple that is kept."""
+
+    @_builtins.property
+    def end(self) -> _timestamp_pb2.Timestamp:
+        """The window ends with the last tuple of this time; unset: with the newest tuple."""
+
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        after_query_id: _builtins.str = ...,
+        queries_in_all: _builtins.int = ...,
+        begin: _timestamp_pb2.Timestamp | None = ...,
+        end: _timestamp_pb2.Timestamp | None = ...,
+        last: _builtins.int = ...,
+        first_id: _builtins.int | None = ...,
+        end_id: _builtins.int | None = ...,
+        accept_truncation: _builtins.bool = ...,
+        max_bytes: _builtins.int = ...,
+        min_sequence: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_id", b"_end_id", "_first_id", b"_first_id", "begin", b"begin", "end", b"end", "end_id", b"end_id", "first_id", b"first_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_id", b"_end_id", "_first_id", b"_first_id", "accept_truncation", b"accept_truncation", "after_query_id", b"after_query_id", "begin", b"begin", "end", b"end", "end_id", b"end_id", "first_id", b"first_id", "keys", b"keys", "labels", b"labels", "last", b"last", "limit", b"limit", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "queries_in_all", b"queries_in_all", "query_ids", b"query_ids", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__end_id: _TypeAlias = _typing.Literal["end_id"]  # noqa: Y015
+    _WhichOneofArgType__end_id: _TypeAlias = _typing.Literal["_end_id", b"_end_id"]  # noqa: Y015
+    _WhichOneofReturnType__first_id: _TypeAlias = _typing.Literal["first_id"]  # noqa: Y015
+    _WhichOneofArgType__first_id: _TypeAlias = _typing.Literal["_first_id", b"_first_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__end_id) -> _WhichOneofReturnType__end_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__first_id) -> _WhichOneofReturnType__first_id | None: ...
+
+Global___ResultsRequest: _TypeAlias = ResultsRequest  # noqa: Y015
+
+@_typing.final
+class ResultsResponse(_message.Message):
+    """Of Results."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_IDS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    BITS_FIELD_NUMBER: _builtins.int
+    FIRST_ID_FIELD_NUMBER: _builtins.int
+    NEXT_ID_FIELD_NUMBER: _builtins.int
+    END_ID_FIELD_NUMBER: _builtins.int
+    MORE_QUERIES_FIELD_NUMBER: _builtins.int
+    COMPLETENESS_FIELD_NUMBER: _builtins.int
+    bits: _builtins.bytes
+    """For each query a row of bytes, one row after the other, each of as many bytes as the tuples need. The bit of the
+    first tuple is the lowest of the first byte.
+    """
+    first_id: _builtins.int
+    """The first tuple of this reply."""
+    next_id: _builtins.int
+    """The tuple after its last tuple; less than `end_id`: ask for the same queries from this one on."""
+    end_id: _builtins.int
+    """The tuple after the last tuple of the window."""
+    more_queries: _builtins.bool
+    """There are more queries that were asked for, or would be without `limit`."""
+    @_builtins.property
+    def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The queries of this reply."""
+
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Their keys; empty for a query without a key."""
+
+    @_builtins.property
+    def completeness(self) -> _types_pb2.Completeness:
+        """How complete the window is. `errors` are those of the queries and chunks of this reply."""
+
+    def __init__(
+        self,
+        *,
+        query_ids: _abc.Iterable[_builtins.str] | None = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        bits: _builtins.bytes = ...,
+        first_id: _builtins.int = ...,
+        next_id: _builtins.int = ...,
+        end_id: _builtins.int = ...,
+        more_queries: _builtins.bool = ...,
+        completeness: _types_pb2.Completeness | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["completeness", b"completeness"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bits", b"bits", "completeness", b"completeness", "end_id", b"end_id", "first_id", b"first_id", "keys", b"keys", "more_queries", b"more_queries", "next_id", b"next_id", "query_ids", b"query_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResultsResponse: _TypeAlias = ResultsResponse  # noqa: Y015
 
 @_typing.final
 class WhyRequest(_message.Message):

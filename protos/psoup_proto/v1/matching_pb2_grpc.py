@@ -47,6 +47,11 @@ class MatchingServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenResponse.FromString,
                 _registered_method=True)
+        self.Results = channel.unary_unary(
+                '/psoup.v1.MatchingService/Results',
+                request_serializer=psoup__proto_dot_v1_dot_matching__pb2.ResultsRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_matching__pb2.ResultsResponse.FromString,
+                _registered_method=True)
         self.Why = channel.unary_unary(
                 '/psoup.v1.MatchingService/Why',
                 request_serializer=psoup__proto_dot_v1_dot_matching__pb2.WhyRequest.SerializeToString,
@@ -83,6 +88,19 @@ class MatchingServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Results(self, request, context):
+        """The Results Structure itself: for each of some queries on a stream a bit for each tuple of a window, whether the tuple
+        satisfies WHERE. Windows of the queries are not applied. The reply is of the first queries and the first tuples, as
+        many as fit `max_bytes`: ask again with `first_id` for the tuples after them, then for the queries after them.
+
+        NOT_FOUND: no such stream, or query. INVALID_ARGUMENT: a query on another stream, or the window ends before it begins.
+        OUT_OF_RANGE with reason UNKNOWN_TUPLE or WINDOW_TRUNCATED: the window has tuples that are not there (any more).
+        RESOURCE_EXHAUSTED with reason RESULTS_TOO_LARGE, before any work: the bits of all replies would take over 1 GiB.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Why(self, request, context):
         """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
         are not asked, as they look at other tuples.
@@ -106,6 +124,11 @@ def add_MatchingServiceServicer_to_server(servicer, server):
                     servicer.MatchesBetween,
                     request_deserializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenResponse.SerializeToString,
+            ),
+            'Results': grpc.unary_unary_rpc_method_handler(
+                    servicer.Results,
+                    request_deserializer=psoup__proto_dot_v1_dot_matching__pb2.ResultsRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_matching__pb2.ResultsResponse.SerializeToString,
             ),
             'Why': grpc.unary_unary_rpc_method_handler(
                     servicer.Why,
@@ -170,6 +193,33 @@ class MatchingService(object):
             '/psoup.v1.MatchingService/MatchesBetween',
             psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenRequest.SerializeToString,
             psoup__proto_dot_v1_dot_matching__pb2.MatchesBetweenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Results(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.MatchingService/Results',
+            psoup__proto_dot_v1_dot_matching__pb2.ResultsRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_matching__pb2.ResultsResponse.FromString,
             options,
             channel_credentials,
             insecure,

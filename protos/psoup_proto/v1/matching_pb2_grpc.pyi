@@ -51,6 +51,15 @@ class MatchingServiceStub:
 
     OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
     """
+    Results: _grpc.UnaryUnaryMultiCallable[_matching_pb2.ResultsRequest, _matching_pb2.ResultsResponse]
+    """The Results Structure itself: for each of some queries on a stream a bit for each tuple of a window, whether the tuple
+    satisfies WHERE. Windows of the queries are not applied. The reply is of the first queries and the first tuples, as
+    many as fit `max_bytes`: ask again with `first_id` for the tuples after them, then for the queries after them.
+
+    NOT_FOUND: no such stream, or query. INVALID_ARGUMENT: a query on another stream, or the window ends before it begins.
+    OUT_OF_RANGE with reason UNKNOWN_TUPLE or WINDOW_TRUNCATED: the window has tuples that are not there (any more).
+    RESOURCE_EXHAUSTED with reason RESULTS_TOO_LARGE, before any work: the bits of all replies would take over 1 GiB.
+    """
     Why: _grpc.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]
     """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
     are not asked, as they look at other tuples.
@@ -81,6 +90,15 @@ class MatchingServiceAsyncStub(MatchingServiceStub):
     fit `max_bytes` with their queries: ask again for those after them.
 
     OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
+    """
+    Results: _aio.UnaryUnaryMultiCallable[_matching_pb2.ResultsRequest, _matching_pb2.ResultsResponse]  # type: ignore[assignment]
+    """The Results Structure itself: for each of some queries on a stream a bit for each tuple of a window, whether the tuple
+    satisfies WHERE. Windows of the queries are not applied. The reply is of the first queries and the first tuples, as
+    many as fit `max_bytes`: ask again with `first_id` for the tuples after them, then for the queries after them.
+
+    NOT_FOUND: no such stream, or query. INVALID_ARGUMENT: a query on another stream, or the window ends before it begins.
+    OUT_OF_RANGE with reason UNKNOWN_TUPLE or WINDOW_TRUNCATED: the window has tuples that are not there (any more).
+    RESOURCE_EXHAUSTED with reason RESULTS_TOO_LARGE, before any work: the bits of all replies would take over 1 GiB.
     """
     Why: _aio.UnaryUnaryMultiCallable[_matching_pb2.WhyRequest, _matching_pb2.WhyResponse]  # type: ignore[assignment]
     """Why a tuple is in the answer of a query, or why not: every condition with its verdict. ORDER BY, DISTINCT and LIMIT
@@ -121,6 +139,21 @@ class MatchingServiceServicer(metaclass=_abc_1.ABCMeta):
         fit `max_bytes` with their queries: ask again for those after them.
 
         OUT_OF_RANGE with reason UNKNOWN_TUPLE: one of them is not there, or no longer retained.
+        """
+
+    @_abc_1.abstractmethod
+    def Results(
+        self,
+        request: _matching_pb2.ResultsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_matching_pb2.ResultsResponse, _abc.Awaitable[_matching_pb2.ResultsResponse]]:
+        """The Results Structure itself: for each of some queries on a stream a bit for each tuple of a window, whether the tuple
+        satisfies WHERE. Windows of the queries are not applied. The reply is of the first queries and the first tuples, as
+        many as fit `max_bytes`: ask again with `first_id` for the tuples after them, then for the queries after them.
+
+        NOT_FOUND: no such stream, or query. INVALID_ARGUMENT: a query on another stream, or the window ends before it begins.
+        OUT_OF_RANGE with reason UNKNOWN_TUPLE or WINDOW_TRUNCATED: the window has tuples that are not there (any more).
+        RESOURCE_EXHAUSTED with reason RESULTS_TOO_LARGE, before any work: the bits of all replies would take over 1 GiB.
         """
 
     @_abc_1.abstractmethod

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypedDict
+
 import numpy as np
 import pyarrow as pa
 
 from psoup.admission.pushes import offered
 from psoup.admission.tags import MAX_LABEL_NAMES
+from psoup.answer.bits import Choice, bits_of, stretch
 from psoup.answer.by_tuple import matches_between
 from psoup.answer.reasons import Row, Step, why
 from psoup.answer.tagged import PAIR_BYTES, Tagged, Wanted, tagged
 from psoup.answer.would_match import match
-from psoup.errors import InvalidInput
+from psoup.config import CHUNK_ROWS
+from psoup.errors import InvalidInput, NotFound
+from psoup.events.tags import tag_of
+from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
+from psoup_service.ids import unknown_query
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.servicers.queries import naming
 from psoup_service.wire import convert
@@ -23,8 +31,8 @@ from psoup_service.wire import convert
 _BYTES, _ENVELOPE = 1024 * 1024, 1024
 """Bytes of a reply by default, and of what surrounds the pairs."""
 
-_TUPLES = 65_536
-"""Tuples of a reply, at most: a chunk."""
+_QUERIES, _ROWS = 10_000, 2_048
+"""Names of queries in a request, and queries of a reply, whose keys may be long."""
 
 
 class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
@@ -78,7 +86,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         backend, tenant, most = self._backend, self._backend.tenant(context), self._most(request.max_bytes)
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         wanted = _wanted(request, "tuple_id")
-        first, count = request.first_id, min(max(request.end_id - request.first_id, 0), _TUPLES)
+        first, count = request.first_id, min(max(request.end_id - request.first_id, 0), CHUNK_ROWS)
         await backend.reflecting(request.min_sequence)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchesBetweenResponse:
@@ -101,9 +109,69 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
 
     def _most(self, max_bytes: int) -> int:
         """The bytes that the pairs of a reply may have: at least one pair."""
+        return max(self._room(max_bytes) - _ENVELOPE, PAIR_BYTES)
+
+    async def Results(self, request: matching_pb2.ResultsRequest, context: Context) -> matching_pb2.ResultsResponse:
+        """The bits of the first queries over the first tuples."""
+        backend, tenant, room = self._backend, self._backend.tenant(context), self._room(request.max_bytes)
+        choice = self._choice(request)
+        window = _window(request)
+        await backend.reflecting(request.min_sequence)
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.ResultsResponse:
+            view = snapshot.stream(request.stream, tenant)
+            where = stretch(snapshot, view, now=backend.now(), **window)
+            limit = request.limit or NO_LIMIT
+            count = max(min(choice.count(snapshot, view, tenant), limit), request.queries_in_all)
+            where.refuse_too_large(count)
+            least = max(min(where.high - where.low, CHUNK_ROWS) // 8, 1)
+            most = min(max(room // least, 1), _ROWS, limit)
+            queries = self._named(lambda: choice.records(snapshot, view, tenant, most + 1, budget))
+            more, queries = len(queries) > most, queries[:most]
+            page = where.first(view, max(room // max(len(queries), 1), least))
+            found = bits_of(snapshot, view, queries, page, budget)
+            return matching_pb2.ResultsResponse(
+                query_ids=[backend.ids.query(record.query_id) for record in queries],
+                keys=[record.tag.key for record in queries],
+                bits=found.rows.tobytes(),
+                first_id=page.low,
+                next_id=page.high,
+                end_id=where.high,
+                more_queries=more,
+                completeness=convert.completeness(found.told),
+            )
+
+        return await backend.host.evaluate(read, tenant=tenant)
+
+    def _choice(self, request: matching_pb2.ResultsRequest) -> Choice:
+        """The queries that a request asks for."""
+        names, ids = len(request.query_ids) + len(request.keys), self._backend.ids
+        if names > _QUERIES:
+            raise InvalidInput(
+                f"query_ids and keys have {names:,} names, and {_QUERIES:,} is the most; ask in several calls",
+                field="query_ids",
+            )
+        for field in ("last", "limit", "queries_in_all"):
+            if getattr(request, field) < 0:
+                raise InvalidInput(f"{field} is {getattr(request, field)}; it must not be negative", field=field)
+        after = ids.read_query(request.after_query_id) if request.after_query_id else -1
+        query_ids = [ids.read_query(text) for text in request.query_ids]
+        return Choice(query_ids, list(request.keys), tag_of("", dict(request.labels)).labels, after)
+
+    def _named(self, find: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
+        """The queries; NotFound gets the client's query ID instead of the engine's number."""
+        try:
+            return find()
+        except NotFound as problem:
+            if problem.reason != "UNKNOWN_QUERY":
+                raise
+            raise unknown_query(self._backend.ids.query(int(problem.facts["query"]))) from None
+
+    def _room(self, max_bytes: int) -> int:
+        """The bytes of Arrow IPC or bits that a reply may have."""
         if max_bytes < 0:
             raise InvalidInput(f"max_bytes is {max_bytes}; it must not be negative", field="max_bytes")
-        return max(min(max_bytes or _BYTES, self._backend.limits.answer_bytes) - _ENVELOPE, PAIR_BYTES)
+        return min(max_bytes or _BYTES, self._backend.limits.answer_bytes)
 
     async def Why(self, request: matching_pb2.WhyRequest, context: Context) -> matching_pb2.WhyResponse:
         """Every condition between a tuple and an answer."""
@@ -131,6 +199,28 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         finally:
             if decoded is not None:
                 decoded.place.release()
+
+
+class _Window(TypedDict):
+    """The window of a request, as `stretch` takes it."""
+
+    begin: int | None
+    end: int | None
+    ids: tuple[int | None, int | None]
+    last: int | None
+    accept_truncation: bool
+
+
+def _window(request: matching_pb2.ResultsRequest) -> _Window:
+    first = request.first_id if request.HasField("first_id") else None
+    stop = request.end_id if request.HasField("end_id") else None
+    return _Window(
+        begin=convert.microseconds("begin", request.begin) if request.HasField("begin") else None,
+        end=convert.microseconds("end", request.end) if request.HasField("end") else None,
+        ids=(first, stop),
+        last=request.last or None,
+        accept_truncation=request.accept_truncation,
+    )
 
 
 def _row(view: StreamView, table: pa.Table | pa.RecordBatch, snapshot: Snapshot, now: int) -> Row:
