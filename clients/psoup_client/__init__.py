@@ -38,6 +38,7 @@ from psoup_client.errors import (
 from psoup_client.options import ClientOptions, RetryOptions
 from psoup_client.producer import Producer
 from psoup_client.push import PushResult
+from psoup_client.queries import Queries
 from psoup_client.query import Explanation, PlanStep, Query
 from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, ServerInfo, StreamInfo
@@ -49,6 +50,7 @@ __all__ = [
     "ClientOptions",
     "RetryOptions",
     "Query",
+    "Queries",
     "Answer",
     "AnswerStream",
     "Completeness",

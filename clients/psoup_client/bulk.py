@@ -208,6 +208,7 @@ def _of_rows(
             first_number=first,
             key_column=tagging.key or "",
             label_columns=tagging.labels,
+            as_ranges=True,
         )
         first += payload.rows
 
@@ -220,5 +221,7 @@ def _of_statements(statements: Sequence[str], base: str) -> Iterator[queries_pb2
         size += len(sql)
         if size < _PART_BYTES and len(part) < PART_QUERIES // 16 and number < len(statements):
             continue
-        yield queries_pb2.RegisterManyRequest(statements=part, request_id=f"{base}/{first}", first_number=first)
+        yield queries_pb2.RegisterManyRequest(
+            statements=part, request_id=f"{base}/{first}", first_number=first, as_ranges=True
+        )
         part, size, first = [], 0, number + 1

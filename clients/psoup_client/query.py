@@ -36,7 +36,7 @@ ONE_MESSAGE_BYTES = 1024 * 1024
 class Query:
     """A registered query.
 
-    Keep `id`: with it any client comes back to the query, `client.query(id)`.
+    Keep `id`: with it any client comes back to the query, `client.query(id)`. Two are equal if their IDs are.
     """
 
     __slots__ = ("_client", "_id", "_info")
@@ -77,6 +77,12 @@ class Query:
     def window_kind(self) -> str:
         """`snapshot`, `landmark` or `sliding`."""
         return self.info.window_kind
+
+    def __eq__(self, other: object) -> bool:
+        return self._id == other._id if isinstance(other, Query) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._id)
 
     def __repr__(self) -> str:
         return f"<Query {self.id}>" if self._info is None else f"<Query {self.id}: {self.sql}>"

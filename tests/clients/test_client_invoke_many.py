@@ -70,7 +70,7 @@ def test_what_was_pushed_is_in_and_half_may_be_left(
         client.push(name, [{"n": number}])
         (answer,) = client.invoke_many([last])
         assert answer.rows() == [(number,)]  # type: ignore[union-attr]
-    some = list(itertools.islice(client.invoke_many(queries * 5), 3))
+    some = list(itertools.islice(client.invoke_many([*queries] * 5), 3))
     assert len(some) == 3
 
 

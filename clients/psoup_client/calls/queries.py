@@ -12,6 +12,7 @@ from psoup_client.bulk import Progress, Tagging, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
 from psoup_client.payload import split
+from psoup_client.queries import Queries
 from psoup_client.query import Query, fetch_info, unregister
 from psoup_client.schema import QueryInfo
 from psoup_client.session import PAGE, Session
@@ -66,8 +67,10 @@ class QueryCalls(Session):
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
-    ) -> list[Query]:
+    ) -> Queries:
         """Register a statement with parameters for each row of values, or a list of statements; in their order.
+
+        The queries are a sequence, whose length, elements and slices are there at once: of a million queries, too.
 
         `rows`: tuples in the order of the parameters, dicts, an Arrow table, a pandas or Polars frame. They go in parts
         of 8,192 queries, each registered whole or not at all; an error names the query, counted from 1, and leaves the
@@ -83,7 +86,7 @@ class QueryCalls(Session):
         parts = self.register_parts(
             sql, rows, key=key, labels=labels, request_id=request_id, progress=progress, timeout=timeout
         )
-        return [query for part in parts for query in part]
+        return Queries.together(self, parts)
 
     def register_parts(
         self,
@@ -95,7 +98,7 @@ class QueryCalls(Session):
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
-    ) -> Iterator[list[Query]]:
+    ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
         total, requests = requests_of(sql, rows, request_id, Tagging(key, labels))
         done = 0
@@ -104,8 +107,9 @@ class QueryCalls(Session):
                 self.connection.queries.RegisterMany, request, timeout, names=naming(request.ByteSize())
             )
             self.note_sequence(reply.sequence)
-            done += len(reply.query_ids)
-            yield [Query(self, query_id) for query_id in reply.query_ids]
+            queries = Queries.of(self, reply.ranges)
+            done += len(queries)
+            yield queries
             if progress is not None:
                 progress(done, total)
 

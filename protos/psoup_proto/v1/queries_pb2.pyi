@@ -262,6 +262,7 @@ class RegisterManyRequest(_message.Message):
     FIRST_NUMBER_FIELD_NUMBER: _builtins.int
     KEY_COLUMN_FIELD_NUMBER: _builtins.int
     LABEL_COLUMNS_FIELD_NUMBER: _builtins.int
+    AS_RANGES_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
     parameter. A value is the constant that stands in its place: text may also be a time or a number.
@@ -279,6 +280,8 @@ class RegisterManyRequest(_message.Message):
     parameter, unless the statement names it ($name). All keys are new, or are those of one earlier call that asked for
     the same, whose queries are the reply; else the call is refused (ABORTED, reason KEY_TAKEN) and names the first key.
     """
+    as_ranges: _builtins.bool
+    """Reply with `ranges` instead of `query_ids`: some bytes instead of 20 for each query."""
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What to register; exactly one statement with `parameters`."""
@@ -297,14 +300,45 @@ class RegisterManyRequest(_message.Message):
         first_number: _builtins.int = ...,
         key_column: _builtins.str = ...,
         label_columns: _abc.Iterable[_builtins.str] | None = ...,
+        as_ranges: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RegisterManyRequest: _TypeAlias = RegisterManyRequest  # noqa: Y015
+
+@_typing.final
+class QueryRange(_message.Message):
+    """Queries whose IDs follow one another."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_PREFIX_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    query_id_prefix: _builtins.str
+    """What the ID of each begins with; its number follows."""
+    first: _builtins.int
+    """The number of the first."""
+    count: _builtins.int
+    """How many they are."""
+    def __init__(
+        self,
+        *,
+        query_id_prefix: _builtins.str = ...,
+        first: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "first", b"first", "query_id_prefix", b"query_id_prefix"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryRange: _TypeAlias = QueryRange  # noqa: Y015
 
 @_typing.final
 class RegisterManyResponse(_message.Message):
@@ -315,6 +349,7 @@ class RegisterManyResponse(_message.Message):
     QUERY_IDS_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
+    RANGES_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The event's place in the service's order; it is one event."""
     duplicate: _builtins.bool
@@ -323,16 +358,21 @@ class RegisterManyResponse(_message.Message):
     def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The queries, in the order of the request."""
 
+    @_builtins.property
+    def ranges(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryRange]:
+        """With `as_ranges`: the queries, in the order of the request."""
+
     def __init__(
         self,
         *,
         query_ids: _abc.Iterable[_builtins.str] | None = ...,
         sequence: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
+        ranges: _abc.Iterable[Global___QueryRange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "query_ids", b"query_ids", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "query_ids", b"query_ids", "ranges", b"ranges", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -88,16 +88,17 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueriesAcknowledgement)
 
-        def reply(_: Snapshot) -> queries_pb2.RegisterManyResponse:
-            ids = [
-                backend.ids.query(query_id)
-                for query_id in range(acknowledgement.first_id, acknowledgement.first_id + acknowledgement.count)
-            ]
-            return queries_pb2.RegisterManyResponse(
-                query_ids=ids, sequence=acknowledgement.sequence, duplicate=acknowledgement.duplicate
-            )
-
-        return await backend.made(acknowledgement.count, reply)
+        first, count = acknowledgement.first_id, acknowledgement.count
+        response = queries_pb2.RegisterManyResponse(
+            sequence=acknowledgement.sequence, duplicate=acknowledgement.duplicate
+        )
+        if request.as_ranges:
+            response.ranges.add(query_id_prefix=backend.ids.query_prefix, first=first, count=count)
+            return response
+        response.query_ids.extend(
+            await backend.made(count, lambda _: [*map(backend.ids.query, range(first, first + count))])
+        )
+        return response
 
     async def _block(
         self,

@@ -1,0 +1,102 @@
+"""Many queries that were registered together: ranges of numbers, of which a query is made when it is asked for.
+
+    register_many(…)  ->  Queries   q-7f3a91c2-  1 … 8192        two parts of a call: one range, if nothing came between
+                                    q-7f3a91c2-  8193 … 16384
+
+A million queries take as much memory as one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import overload
+
+from psoup_client.query import Query
+from psoup_client.session import Session
+from psoup_client.wording import counted
+from psoup_proto.v1 import queries_pb2
+
+Span = tuple[str, range]
+"""What the IDs of some queries begin with, and the numbers that follow."""
+
+
+class Queries(Sequence[Query]):
+    """A sequence of queries, in the order of their registration. It never changes.
+
+    Equal to any list of queries with the same IDs. A slice is such a sequence, too, with a step a list.
+    """
+
+    __slots__ = ("_client", "_ends", "_spans")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, client: Session, spans: Iterable[Span]) -> None:
+        self._client = client
+        self._spans = list(_joined(spans))
+        self._ends = list(accumulate(len(numbers) for _, numbers in self._spans))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> Query: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Query]: ...
+
+    def __getitem__(self, place: int | slice) -> Query | Sequence[Query]:
+        places = range(len(self))[place]  # raises IndexError
+        if isinstance(places, int):
+            at = bisect_right(self._ends, places)
+            prefix, numbers = self._spans[at]
+            return Query(self._client, f"{prefix}{numbers[places - self._ends[at]]}")
+        if places.step != 1:
+            return [self[each] for each in places]
+        starts = (end - len(numbers) for end, (_, numbers) in zip(self._ends, self._spans, strict=True))
+        cut = (
+            (prefix, numbers[max(places.start - start, 0) : max(places.stop - start, 0)])
+            for start, (prefix, numbers) in zip(starts, self._spans, strict=True)
+        )
+        return Queries(self._client, cut)
+
+    def __iter__(self) -> Iterator[Query]:
+        client = self._client
+        return (Query(client, f"{prefix}{number}") for prefix, numbers in self._spans for number in numbers)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Queries):
+            return self._spans == other._spans
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == query for mine, query in zip(self, other, strict=True))
+
+    def __repr__(self) -> str:
+        ends = "" if not self._spans else f", {self[0].id} to {self[-1].id}" if len(self) > 1 else f", {self[0].id}"
+        return f"<{counted(len(self), 'query')}{ends}>"
+
+    @staticmethod
+    def of(client: Session, ranges: Iterable[queries_pb2.QueryRange]) -> Queries:
+        """From the wire."""
+        return Queries(client, ((of.query_id_prefix, range(of.first, of.first + of.count)) for of in ranges))
+
+    @staticmethod
+    def together(client: Session, parts: Iterable[Queries]) -> Queries:
+        """All queries of some sequences, one after the other."""
+        return Queries(client, (span for part in parts for span in part._spans))
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """The same queries in as few spans as there can be."""
+    last: Span | None = None
+    for prefix, numbers in spans:
+        if not numbers:
+            continue
+        if last is not None and last[0] == prefix and last[1].stop == numbers.start:
+            last = prefix, range(last[1].start, numbers.stop)
+            continue
+        if last is not None:
+            yield last
+        last = prefix, numbers
+    if last is not None:
+        yield last
