@@ -21,7 +21,7 @@ import numpy as np
 from psoup.columns import Column, concat_columns
 from psoup.config import TextLimits
 from psoup.errors import InvalidInput
-from psoup.expressions import casts, comparisons, conditional, like, logic, numeric, rounding, temporal, text
+from psoup.expressions import casts, comparisons, conditional, like, logic, numeric, regex, rounding, temporal, text
 from psoup.expressions.frame import Evaluator, Frame, Scope, Sizes, TooMuchText, TooMuchWork, null_column, text_bytes
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
@@ -77,6 +77,7 @@ EVALUATORS: dict[str, Evaluator] = {
     **casts.EVALUATORS,
     **text.EVALUATORS,
     **like.EVALUATORS,
+    **regex.EVALUATORS,
     **temporal.EVALUATORS,
 }
 """Canonical name -> how its column is computed; the same names as in `functions.FUNCTIONS`, and the two casts."""

@@ -163,7 +163,7 @@ class Frame:
         if column is None:
             column = self.evaluators[expr.name](expr, self)
             if expr.type.kind is Kind.TEXT:
-                column = _held(column, self.sizes.limits.value)
+                column = held(column, self.sizes.limits.value)
                 self.sizes.keep(text_bytes(column))
             self.scope.memo[expr] = column
         return column
@@ -266,7 +266,7 @@ def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = 
     return Column(TEXT, column.values, column.valid, column.data, marks.error)
 
 
-def _held(column: Column, most: int) -> Column:
+def held(column: Column, most: int) -> Column:
     """Mark rows of a TEXT result that are longer than `most` bytes as errors. O(1) while all together are not."""
     if text_bytes(column) <= most:
         return column

@@ -13,8 +13,8 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
-substr trim ltrim rtrim concat starts_with contains replace; extract(part, x) and date_trunc(part, x) have a TEXT
-constant in front.
+substr trim ltrim rtrim concat starts_with contains replace; regexp_matches regexp_full_match regexp_extract
+regexp_replace; extract(part, x) and date_trunc(part, x) have a TEXT constant in front. `docs/sql.md` shows them all.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -42,8 +42,9 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - A TEXT of more than 1 MiB (`EngineConfig.text_bytes`) is an error, whatever makes it; so is a row for which one
   expression would make 64 MiB of text on its way.
 - A number is not compared with a TEXT attribute, DECIMALs included: cast it. The text of a NaN has no sign.
-- The characters of trim, and the part of extract and date_trunc, must be constants; a LIKE pattern with wildcards
-  inside has at most 1,000 characters.
+- The characters of trim, the part of extract and date_trunc, and the pattern and replacement of a regular expression
+  must be constants; a LIKE pattern with wildcards inside has at most 1,000 characters, a regular expression 16 KiB and
+  some 10,000 states. A row whose text times the states is beyond 256 million is an error.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
-from psoup.expressions import rules
+from psoup.expressions import rules, rules_texts, rules_times
 from psoup.expressions.conversion import cast
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.render import render
@@ -95,7 +96,7 @@ FUNCTIONS: dict[str, Function] = {
     **_operators(rules.comparison, 2, 2, "eq", "ne", "lt", "le", "gt", "ge"),
     **_operators(rules.membership, 2, MANY, "in"),
     **_operators(rules.null_test, 1, 1, "is_null", "is_not_null"),
-    **_operators(rules.like, 2, 3, "like"),
+    **_operators(rules_texts.like, 2, 3, "like"),
     **_operators(rules.additive, 2, 2, "add", "sub"),
     **_operators(rules.multiplicative, 2, 2, "mul"),
     **_operators(rules.division, 2, 2, "div", "intdiv"),
@@ -103,8 +104,8 @@ FUNCTIONS: dict[str, Function] = {
     **_operators(rules.keep_number, 1, 1, "neg"),
     **_operators(rules.distance, 2, 2, "difference"),
     **_operators(rules.case, 3, MANY, "case"),
-    **_operators(rules.joining, 2, 2, "concat_op"),
-    **_operators(rules.shifting, 3, 3, "add_interval"),
+    **_operators(rules_texts.joining, 2, 2, "concat_op"),
+    **_operators(rules_times.shifting, 3, 3, "add_interval"),
     "abs": Function(1, 1, rules.keep_number),
     "round": Function(1, 2, rules.rounding),
     "floor": Function(1, 1, rules.whole),
@@ -115,19 +116,23 @@ FUNCTIONS: dict[str, Function] = {
     "least": Function(1, MANY, rules.unified),
     "coalesce": Function(1, MANY, rules.unified),
     "nullif": Function(2, 2, rules.null_if),
-    "lower": Function(1, 1, rules.texts),
-    "upper": Function(1, 1, rules.texts),
-    "length": Function(1, 1, rules.text_length),
-    "substr": Function(2, 3, rules.slicing),
-    "trim": Function(1, 2, rules.trimming),
-    "ltrim": Function(1, 2, rules.trimming),
-    "rtrim": Function(1, 2, rules.trimming),
-    "concat": Function(1, MANY, rules.joining),
-    "starts_with": Function(2, 2, rules.text_test),
-    "contains": Function(2, 2, rules.text_test),
-    "replace": Function(3, 3, rules.texts),
-    "extract": Function(2, 2, rules.extraction),
-    "date_trunc": Function(2, 2, rules.truncation),
+    "lower": Function(1, 1, rules_texts.texts),
+    "upper": Function(1, 1, rules_texts.texts),
+    "length": Function(1, 1, rules_texts.text_length),
+    "substr": Function(2, 3, rules_texts.slicing),
+    "trim": Function(1, 2, rules_texts.trimming),
+    "ltrim": Function(1, 2, rules_texts.trimming),
+    "rtrim": Function(1, 2, rules_texts.trimming),
+    "concat": Function(1, MANY, rules_texts.joining),
+    "starts_with": Function(2, 2, rules_texts.text_test),
+    "contains": Function(2, 2, rules_texts.text_test),
+    "replace": Function(3, 3, rules_texts.texts),
+    "regexp_matches": Function(2, 3, rules_texts.matching),
+    "regexp_full_match": Function(2, 3, rules_texts.matching),
+    "regexp_extract": Function(2, 4, rules_texts.extracting),
+    "regexp_replace": Function(3, 4, rules_texts.replacing),
+    "extract": Function(2, 2, rules_times.extraction),
+    "date_trunc": Function(2, 2, rules_times.truncation),
 }
 
 ALIASES = {

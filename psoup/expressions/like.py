@@ -209,7 +209,7 @@ def to_regex(tokens: list[Token]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlainPattern:
-    """A text that is looked for in a column: anywhere, or at the end of its texts."""
+    """A text that is looked for in a column: anywhere, or at the end of its texts; in small letters in ~`column`."""
 
     column: int
     text: bytes
@@ -218,20 +218,31 @@ class PlainPattern:
 
 @lru_cache(65_536)
 def plain_pattern(expr: Expr) -> PlainPattern | None:
-    """What `column LIKE '%text%'`, `column LIKE '%text'` or `contains(column, 'text')` looks for; else None."""
+    """What `column LIKE '%text%'`, `column LIKE '%text'` or `contains(column, 'text')` looks for, or what these do with
+    lower(column), as ILIKE does; else None."""
     if not isinstance(expr, Call) or expr.name not in ("like", "contains"):
         return None
     subject, pattern, *rest = expr.args
-    if not isinstance(subject, AttributeRef) or not isinstance(pattern, Literal) or pattern.value is None:
+    column = _column(subject)
+    if column is None or not isinstance(pattern, Literal) or pattern.value is None:
         return None
     if expr.name == "contains":
-        return PlainPattern(subject.index, str(pattern.value).encode(), False)
+        return PlainPattern(column, str(pattern.value).encode(), False)
     escape = rest[0] if rest else _NO_ESCAPE
     tokens = tokenize(str(pattern.value), str(escape.value or "")) if isinstance(escape, Literal) else None
     if not tokens or tokens[0] != ANY or any(special for _, special in tokens[1:-1]) or tokens[-1] == ONE:
         return None
     text = "".join(character for character, special in tokens if not special)
-    return PlainPattern(subject.index, text.encode(), tokens[-1] != ANY)
+    return PlainPattern(column, text.encode(), tokens[-1] != ANY)
+
+
+def _column(subject: Expr) -> int | None:
+    """The column that is searched, as in `PlainPattern`."""
+    if isinstance(subject, AttributeRef):
+        return subject.index
+    if isinstance(subject, Call) and subject.name == "lower" and isinstance(subject.args[0], AttributeRef):
+        return ~subject.args[0].index
+    return None
 
 
 EVALUATORS: dict[str, Evaluator] = {"like": like}

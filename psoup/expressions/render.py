@@ -38,7 +38,7 @@ _INFIX = {
     "and": "AND",
     "or": "OR",
 }
-_BARE = frozenset({"extract", "date_trunc", "round", "substr"})
+_BARE = frozenset({"extract", "date_trunc", "round", "substr", "regexp_extract"})
 """Functions whose integer constants need no type."""
 
 
@@ -180,6 +180,12 @@ def _round(call: Call) -> str:
     return f"round({', '.join(texts)})"
 
 
+def _regexp_extract(call: Call) -> str:
+    texts = _arguments(call)
+    texts[2] = texts[2].replace("BIGINT", "INTEGER")  # NULL: DuckDB takes no BIGINT here
+    return f"regexp_extract({', '.join(texts)})"
+
+
 def _interval(call: Call) -> str:
     time, months, micros = call.args
     assert isinstance(months, Literal)
@@ -207,5 +213,6 @@ _SPECIAL: dict[str, Callable[[Call], str]] = {
     "nullif": _null_if,
     "extract": _extract,
     "round": _round,
+    "regexp_extract": _regexp_extract,
     "add_interval": _interval,
 }

@@ -3,7 +3,7 @@
     div(BIGINT, DECIMAL(5,2))   ->   div(cast(x AS DOUBLE), cast(y AS DOUBLE)) : DOUBLE
 
 One rule for a function or family, each `(name, args) -> Expr`; the table that names them is in `functions`.
-The number of arguments has been checked before a rule is called.
+The number of arguments has been checked before a rule is called. `rules_texts` and `rules_times` have the others.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from psoup.errors import InvalidInput
-from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES, TRUNC_PARTS
 from psoup.expressions.conversion import (
     NUMBERS,
     TIMES,
-    as_text,
     cast,
     common_decimal,
     comparable,
     decimal_type,
     is_null_literal,
-    is_text_literal,
     mismatch,
     need,
     truth,
     unify,
 )
-from psoup.expressions.like import MOST_TOKENS, tokenize, too_long
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import (
     BIGINT,
@@ -35,17 +31,12 @@ from psoup.model import (
     DATE,
     DOUBLE,
     MAX_DECIMAL_PRECISION,
-    TEXT,
-    TIMESTAMP,
     DataType,
     Kind,
     decimal,
 )
 
 Rule = Callable[[str, Sequence[Expr]], Expr]
-
-_MOST_MONTHS = 12 * 600_000
-"""From the first year of a TIMESTAMP to the last; with more, the arithmetic of months would overflow."""
 
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "//", "mod": "%", "neg": "-"}
 
@@ -239,100 +230,3 @@ def case(name: str, args: Sequence[Expr]) -> Expr:
     for condition, value in zip(conditions, values, strict=False):
         mixed += [condition, value]
     return Call(values[0].type, name, (*mixed, values[-1]))
-
-
-def texts(name: str, args: Sequence[Expr]) -> Expr:
-    """Functions from TEXT to TEXT: lower, upper, replace."""
-    return Call(TEXT, name, tuple(need(arg, TEXT, name) for arg in args))
-
-
-def trimming(name: str, args: Sequence[Expr]) -> Expr:
-    """trim, ltrim, rtrim(text [, characters]): the characters are a constant."""
-    if len(args) == 2 and not isinstance(args[1], Literal):
-        raise mismatch(f"the characters of {name} must be a constant")
-    return texts(name, args)
-
-
-def text_test(name: str, args: Sequence[Expr]) -> Expr:
-    """starts_with, contains."""
-    return Call(BOOLEAN, name, tuple(need(arg, TEXT, name) for arg in args))
-
-
-def text_length(name: str, args: Sequence[Expr]) -> Expr:
-    """length: code points."""
-    return Call(BIGINT, name, (need(args[0], TEXT, name),))
-
-
-def slicing(name: str, args: Sequence[Expr]) -> Expr:
-    """substr(text, start [, length])."""
-    return Call(TEXT, name, (need(args[0], TEXT, name), *(need(arg, BIGINT, name) for arg in args[1:])))
-
-
-def joining(name: str, args: Sequence[Expr]) -> Expr:
-    """concat and ||: everything in its text form."""
-    return Call(TEXT, name, tuple(as_text(arg) for arg in args))
-
-
-def like(name: str, args: Sequence[Expr]) -> Expr:
-    """x LIKE pattern [ESCAPE e]: e is a constant, empty or one ASCII character."""
-    call = Call(BOOLEAN, name, tuple(need(arg, TEXT, "LIKE") for arg in args))
-    escape = ""
-    if len(args) == 3:
-        constant = call.args[2]
-        if not isinstance(constant, Literal):
-            raise InvalidInput("ESCAPE must be a constant")
-        if constant.value is None:
-            return Literal(BOOLEAN, None)
-        escape = str(constant.value)
-        if len(escape.encode()) > 1:
-            raise InvalidInput(f"ESCAPE {escape!r} must be empty or one ASCII character")
-    pattern = call.args[1]
-    if isinstance(pattern, Literal) and pattern.value is not None:
-        tokens = tokenize(str(pattern.value), escape)
-        if tokens is None:
-            raise InvalidInput(f"LIKE pattern {pattern.value!r} ends with its escape character; double it")
-        if too_long(tokens):
-            raise InvalidInput(f"a LIKE pattern with wildcards inside has at most {MOST_TOKENS} characters")
-    return call
-
-
-def extraction(name: str, args: Sequence[Expr]) -> Expr:
-    """extract(part, time): BIGINT, but DOUBLE for epoch and julian."""
-    part = _part(args[0], name, EXTRACT_PARTS)
-    result = DOUBLE if part in ("epoch", "julian") else BIGINT
-    return Call(result, name, (Literal(TEXT, part), _time(args[1], name)))
-
-
-def truncation(name: str, args: Sequence[Expr]) -> Expr:
-    """date_trunc(part, time): TIMESTAMP, of a DATE as well."""
-    part = _part(args[0], name, TRUNC_PARTS)
-    return Call(TIMESTAMP, name, (Literal(TEXT, part), cast(_time(args[1], name), TIMESTAMP)))
-
-
-def shifting(name: str, args: Sequence[Expr]) -> Expr:
-    """add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
-    if not all(isinstance(arg, Literal) and arg.type == BIGINT and arg.value is not None for arg in args[1:]):
-        raise InvalidInput("an INTERVAL must be a constant")
-    months, micros = (int(arg.value) for arg in args[1:] if isinstance(arg, Literal) and arg.value is not None)
-    if abs(months) > _MOST_MONTHS or not -(2**63) <= micros < 2**63:
-        raise InvalidInput("an INTERVAL reaches further than a TIMESTAMP can; make it shorter")
-    return Call(TIMESTAMP, name, (cast(_time(args[0], "INTERVAL arithmetic"), TIMESTAMP), *args[1:]))
-
-
-def _time(arg: Expr, what: str) -> Expr:
-    if arg.type in (DATE, TIMESTAMP):
-        return arg
-    if is_null_literal(arg):
-        return cast(arg, TIMESTAMP)
-    raise mismatch(f"{what} needs a TIMESTAMP or DATE, not {arg.type}; use CAST(... AS TIMESTAMP)")
-
-
-def _part(arg: Expr, what: str, parts: Sequence[str]) -> str:
-    if not is_text_literal(arg):
-        raise InvalidInput(f"the part of {what} must be a constant, one of {', '.join(parts)}")
-    assert isinstance(arg, Literal)
-    part = str(arg.value).lower()
-    part = PART_ALIASES.get(part, part)
-    if part not in parts:
-        raise InvalidInput(f"{what} has no part {arg.value!r}; it has {', '.join(parts)}", reason="UNKNOWN_PART")
-    return part

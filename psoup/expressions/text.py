@@ -21,6 +21,7 @@ from psoup.expressions.frame import (
     booleans,
     finish,
     finish_text,
+    held,
     null_column,
     text_bytes,
     to_large_string,
@@ -49,6 +50,11 @@ def _letters(change: Callable[[pa.Array], pa.Array]) -> Evaluator:
         return finish_text(change(to_large_string(columns[0])), columns)
 
     return evaluator
+
+
+def small_letters(column: Column, most: int) -> Column:
+    """A TEXT column as `lower` makes it: NULL where that has more than `most` bytes. O(bytes)."""
+    return held(finish_text(pc.utf8_lower(to_large_string(column)), [column]), most)
 
 
 def length(call: Call, frame: Frame) -> Column:

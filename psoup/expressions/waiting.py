@@ -28,7 +28,7 @@ WORTH = 4
 _TESTS = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "in", "is_null", "is_not_null", "length"})
 _SAME_SIZE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 """Functions of text whose result is at most twice as long as the text."""
-_SEARCHES = frozenset({"contains", "starts_with"})
+_SEARCHES = frozenset({"contains", "starts_with", "regexp_matches", "regexp_full_match"})
 _MOST_CALLS, _GROWTH, _TOGETHER = 16, 16, 64
 """Most functions of an expression, so that its texts grow at most so many times (four deep), and take together at most
 so many times what one of them may take."""

@@ -22,6 +22,7 @@ from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
 from psoup.expressions.like import PlainPattern
+from psoup.expressions.text import small_letters
 from psoup.kernels.automaton import search_texts
 from psoup.kernels.patterns import hit_clauses, keep_factors, keep_texts
 from psoup.kernels.rows import set_bits
@@ -156,7 +157,9 @@ class _Join:
     def _text(self, column: int) -> Values:
         known = self._texts.get(column)
         if known is None:
-            known = self._texts[column] = values_of(self._piece.columns[column])
+            columns, most = self._piece.columns, self._side.config.texts.value
+            texts = columns[column] if column >= 0 else small_letters(columns[~column], most)
+            known = self._texts[column] = values_of(texts)
         return known
 
     def _write(self, slots: Array, tuples: Array) -> None:

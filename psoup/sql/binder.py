@@ -252,8 +252,21 @@ class Binder:
 
     def _like(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this, node.expression)
-        like = self._call("like", node, [self.bind(node.this), self.bind(node.expression)])
+        like = self._like_call(node, node, [node.this, node.expression])
         return self._call("not", node, [like]) if node.args.get("negate") else like
+
+    def _like_call(self, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
+        """LIKE, or ILIKE: that of the small letters."""
+        bound = [self.bind(part) for part in parts]
+        if isinstance(like, exp.ILike):
+            bound = [self._call("lower", node, [part]) for part in bound]
+        return self._call("like", node, bound)
+
+    def _regex(self, node: exp.Expr) -> Expr:
+        self._refuse_bare(node.this, node.expression)
+        name = "regexp_full_match" if isinstance(node, exp.SimilarTo) else "regexp_matches"
+        options = [Literal(TEXT, "i")] if isinstance(node, exp.RegexpILike) else []
+        return self._call(name, node, [self.bind(node.this), self.bind(node.expression), *options])
 
     def _escape(self, node: exp.Expr) -> Expr:
         inner = node.this
@@ -262,11 +275,10 @@ class Binder:
         return self._escaped(inner, node)
 
     def _escaped(self, like: exp.Expr, node: exp.Expr) -> Expr:
-        if not isinstance(like, exp.Like):
-            raise self._source.error("ESCAPE belongs to LIKE", node)
+        if not isinstance(like, exp.Like | exp.ILike):
+            raise self._source.error("ESCAPE belongs to LIKE and ILIKE", node)
         self._refuse_bare(like.this, like.expression)
-        parts = [self.bind(part) for part in (like.this, like.expression, node.expression)]
-        call = self._call("like", node, parts)
+        call = self._like_call(like, node, [like.this, like.expression, node.expression])
         return self._call("not", node, [call]) if like.args.get("negate") else call
 
     # Functions ---------------------------------------------------------------------------------------------
@@ -354,6 +366,10 @@ _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.Between: Binder._between,
     exp.In: Binder._in,
     exp.Like: Binder._like,
+    exp.ILike: Binder._like,
+    exp.RegexpLike: Binder._regex,
+    exp.RegexpILike: Binder._regex,
+    exp.SimilarTo: Binder._regex,
     exp.Escape: Binder._escape,
     exp.Cast: Binder._cast,
     exp.TryCast: Binder._cast,

@@ -72,6 +72,15 @@ class PSoupParser(parser.Parser):
         TokenType.END: lambda self: self._parse_bounds(),
     }
 
+    RANGE_PARSERS: ClassVar[Parsers] = {
+        **parser.Parser.RANGE_PARSERS,
+        TokenType.TILDE: parser.binary_range_parser(exp.RegexpLike),
+        TokenType.RLIKE: lambda self, _: self.refuse(
+            f"{self._prev.text.upper()} is not an operator",
+            self._prev,
+            "write x ~ 'pattern', or regexp_matches(x, 'pattern')",
+        ),
+    }
     IS_PREDICATE_PRECEDENCE = DuckDBParser.IS_PREDICATE_PRECEDENCE
 
     _steps = 0

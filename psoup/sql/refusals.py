@@ -32,6 +32,10 @@ PREDICATES = (
     exp.In,
     exp.Between,
     exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
+    exp.RegexpILike,
+    exp.SimilarTo,
     exp.Escape,
     exp.Not,
 )
@@ -95,7 +99,8 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Null: frozenset(),
     exp.Placeholder: frozenset(),  # a token of it gets here only from a template
-    exp.Like: _PAIR | {"negate"},
+    **dict.fromkeys((exp.Like, exp.ILike), _PAIR | {"negate"}),
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike, exp.SimilarTo), _PAIR),
     exp.Div: _PAIR | {"typed", "safe"},
     exp.DPipe: _PAIR | {"safe"},
     exp.In: frozenset({"this", "expressions", "query", "unnest", "field"}),
@@ -150,9 +155,6 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Kwarg: "an argument by name",
     exp.PropertyEQ: "an argument by name",
     exp.Dot: "a name of several parts",
-    exp.ILike: "ILIKE",
-    exp.SimilarTo: "SIMILAR TO",
-    exp.RegexpLike: "a regular expression",
     exp.Glob: "GLOB",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
@@ -253,7 +255,10 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
             hint = _VALUE if feature == _PARAMETER else ""
             raise source.unsupported(feature or token.text.upper(), token.start, hint=hint)
         if source.text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
-            raise source.error("'!' is not an operator", token.start, hint="write NOT, or <>")
+            hint = (
+                "write NOT x ~ 'pattern'" if source.text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
+            )
+            raise source.error("'!' is not an operator", token.start, hint=hint)
 
 
 def refuse_clauses(source: StatementText, select: exp.Select) -> None:

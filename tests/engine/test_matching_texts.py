@@ -218,6 +218,12 @@ def test_what_a_pattern_looks_for(pattern: str, escape: str, wanted: PlainPatter
     assert plain_pattern(Call(BOOLEAN, "like", (N, Literal(TEXT, pattern), *more))) == wanted
 
 
+def test_what_is_looked_for_in_small_letters() -> None:
+    small = Call(TEXT, "lower", (N,))
+    assert plain_pattern(Call(BOOLEAN, "like", (small, Literal(TEXT, "%foo%")))) == PlainPattern(~1, b"foo", False)
+    assert plain_pattern(Call(BOOLEAN, "like", (Call(TEXT, "upper", (N,)), Literal(TEXT, "%F%")))) is None
+
+
 def test_terms_of_other_kinds_are_not_searched_for() -> None:
     """A random term of a pattern may be NULL, FALSE or TRUE."""
     rng = random.Random(4)

@@ -102,6 +102,8 @@ F = AttributeRef(BOOLEAN, 6, "f")
         ("n LIKE ''", "n = ''"),
         ("n LIKE 'a!%%' ESCAPE '!'", "starts_with(n, 'a%')"),
         ("n LIKE 'a!%' ESCAPE '!'", "n = 'a%'"),
+        ("n ILIKE 'Ab%'", "starts_with(lower(n), 'ab')"),
+        ("n ILIKE 'Ab'", "lower(n) = 'ab'"),
         ("n NOT LIKE 'ab%'", "(n < 'ab' OR n >= 'ac')"),
         ("n LIKE NULL", "FALSE"),
         ("n LIKE 'ab%' AND n > 'abc'", "(n > 'abc' AND n < 'ac')"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from psoup.config import EngineConfig
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, DataType, Schema, decimal
 from psoup_testing.budget import SEED, run_round
-from psoup_testing.coverage import COVERAGE, JUNCTIONS
+from psoup_testing.coverage import COVERAGE, FORMS, JUNCTIONS
 from psoup_testing.duel import Duel
 from psoup_testing.expressions import Maker, Scope, column
 from psoup_testing.histories import BASE, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
@@ -48,11 +48,18 @@ MOST_ROUNDS = 6
 
 def test_every_kind_meets_every_other() -> None:
     for number in range(SEED, SEED + MOST_ROUNDS):
-        for data_type, config in product(TYPES, CONFIGS):
+        for data_type, config in product(wanting(), CONFIGS):
             run_round(number, partial(sweep, data_type=data_type, config=config), examples=2)
         if not COVERAGE.missing():
             break
     assert COVERAGE.missing() == []
+
+
+def wanting() -> list[DataType]:
+    """The types about which a pair that is missing can be drawn."""
+    words = {word for cell in COVERAGE.missing() for word in cell[1:]}
+    kinds = {kind for factor in words & set(FACTORS) for kind in FACTORS[factor][0]}
+    return [t for t in TYPES if t.kind in kinds or not words <= set(FACTORS) | set(FORMS)]
 
 
 def sweep(draw: Any, data_type: DataType, config: EngineConfig) -> int:

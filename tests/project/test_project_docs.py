@@ -26,6 +26,7 @@ DOCUMENTS = (
     "docs/operations.md",
     "docs/saved-searches.md",
     "docs/spark.md",
+    "docs/sql.md",
     "docs/scale.md",
     "tests/README.md",
 )

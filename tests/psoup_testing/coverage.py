@@ -9,9 +9,12 @@ must be met, and a zero fails the test that asks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
 
-from psoup.model import Kind
+from psoup.model import BOOLEAN, Kind
+from psoup_testing import expressions
+from psoup_testing.expressions import Expression
 from psoup_testing.predicates import FACTORS, Leaf
 from psoup_testing.queries import Query
 from psoup_testing.windows import WINDOW_KINDS
@@ -19,6 +22,8 @@ from psoup_testing.windows import WINDOW_KINDS
 FORMS = ("row", "run", "list", "bitmap", "uncovered")
 """The forms of a kept column when it was asked for: open row, open run, sealed list, sealed bitmap, not at all."""
 PATHS = ("dense", "sparse")
+WAYS = ("arrival", "cover", "invocation")
+"""How a function was evaluated: for new tuples, for old ones that are kept then, or for an answer."""
 JUNCTIONS = ("and", "or", "not")
 
 Cell = tuple[str, str, str]
@@ -32,9 +37,13 @@ class Coverage:
         self.cases = 0
         self.refused: Counter[str] = Counter()
 
-    def answered(self, query: Query, window_kind: str, forms: Iterable[str]) -> None:
-        """Count a compared answer, whose query's columns were kept in these forms."""
+    def answered(self, query: Query, window_kind: str, forms: Sequence[str], older: bool) -> None:
+        """Count a compared answer, whose query's columns were kept in these forms; `older`: tuples, than the query."""
         self.cases += 1
+        if "uncovered" in forms:
+            self._evaluated(query, "invocation")
+        if older and any(form != "uncovered" for form in forms):
+            self._evaluated(query, "cover")
         forms = [part for form in forms for part in form.split("+") if part in FORMS]
         for form in forms:
             self.counts["window x form", window_kind, form] += 1
@@ -47,6 +56,7 @@ class Coverage:
 
     def arrived(self, query: Query, form: str) -> None:
         """Count new tuples that met a standing query, whose matches went into a row (dense) or a run (sparse)."""
+        self._evaluated(query, "arrival")
         for part in form.split("+"):
             path = {"row": "dense", "run": "sparse"}.get(part)
             if path is None:
@@ -54,6 +64,16 @@ class Coverage:
             for leaf in _leaves(query):
                 self.counts["factor x path", leaf.factor, path] += 1
                 self.counts["type x path", leaf.about.value, path] += 1
+
+    def _evaluated(self, query: Query, way: str) -> None:
+        """Count the functions of a WHERE clause that was evaluated in one of the `WAYS`."""
+        for name in _functions(query):
+            self.counts["function x way", name, way] += 1
+
+    def unseen(self) -> list[Cell]:
+        """Functions and operators of the generator that were never evaluated in some way."""
+        cells = [("function x way", name, way) for name in sorted(every_function()) for way in WAYS]
+        return [cell for cell in cells if not self.counts[cell]]
 
     def missing(self) -> list[Cell]:
         """Required pairs that were never met."""
@@ -70,8 +90,19 @@ class Coverage:
         return lines
 
 
+@lru_cache(4_096)
+def _functions(query: Query) -> frozenset[str]:
+    return frozenset[str]().union(*(leaf.condition.functions() for leaf in _leaves(query)))
+
+
 def _leaves(query: Query) -> list[Leaf]:
     return [] if query.where is None else query.where.leaves()
+
+
+def every_function() -> frozenset[str]:
+    """The words and signs of all functions and operators that can be drawn."""
+    forms = [form for kind in expressions.FORMS.values() for form in kind]
+    return frozenset[str]().union(*(Expression(BOOLEAN, text).functions() for form in forms for text in form.spelled()))
 
 
 def required() -> list[Cell]:

@@ -209,7 +209,7 @@ class Duel:
         if self.compared % 3 == 0:
             asked = asked_once(self.psoup, standing.query.sql(), action.as_of, text, action.accept_truncation)
             same_answers(lambda: answer, asked, f"{standing.query.sql()} {action}")
-        self.coverage.answered(standing.query, window.kind, forms)
+        self.coverage.answered(standing.query, window.kind, forms, older=standing.born > wanted.first)
 
     def matches(self, place: int) -> None:
         """Check that a tuple matches exactly the queries whose WHERE it satisfies."""

@@ -10,6 +10,7 @@ Hypothesis `draw`, and shrinks with it: the first form in each table is the simp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -42,6 +43,11 @@ class Expression:
         template = self.template if self.duck is None else self.duck
         return template.format(*(arg.duck_sql() for arg in self.args))
 
+    def functions(self) -> frozenset[str]:
+        """The words and signs of functions and operators in it."""
+        own = _WORDS.findall(_QUOTED.sub("", self.template))
+        return frozenset(own).union(*(arg.functions() for arg in self.args))
+
     @property
     def constant(self) -> bool:
         """Whether it names no attribute."""
@@ -50,6 +56,10 @@ class Expression:
     def folded(self) -> bool:
         """Whether a part of it can be computed before there is any data."""
         return (bool(self.args) and self.constant) or any(arg.folded() for arg in self.args)
+
+
+_WORDS = re.compile(r"[A-Z][A-Z_0-9]+|[-+*/%<>=|&~^]+")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def _plain(text: str) -> str:
@@ -158,6 +168,8 @@ class Maker:
             return self.comparison()
         if wanted == "small":
             return self.small()
+        if wanted == "pattern":
+            return literal(TEXT, self.pick(PATTERNS))
         if wanted in ("length", "square"):
             return self.small(0, 4 if wanted == "length" else 2)
         return self.constant(TEXT)
@@ -178,6 +190,10 @@ class Form:
     words: tuple[str, ...] = ()
     duck: str | None = None
 
+    def spelled(self) -> list[str]:
+        """The template with each of the words."""
+        return [self.template.replace("@", word) for word in self.words or ("@",)]
+
 
 GENERAL = (
     Form("COALESCE({0}, {1})", ("same", "same")),
@@ -187,6 +203,8 @@ GENERAL = (
     Form("CASE WHEN {0} THEN {1} ELSE {2} END", ("condition", "same", "same")),
     Form("CASE WHEN {0} THEN {1} WHEN {2} THEN {3} END", ("condition", "same", "condition", "same")),
 )
+PATTERNS = ("a", "^a", "b$", "[ab]+", "(a|b).*", "\\d+", ".", "", "(?i)B", "^[^a]*$", "(é|日).", "a|\\pL")
+"""Regular expressions."""
 _PARTS = ("year", "month", "day", "hour", "minute", "second", "dow", "doy", "week", "quarter")
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _STEPS = ("DAY", "HOUR", "MINUTE", "SECOND", "MONTH", "YEAR")
@@ -196,6 +214,12 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} @ {1})", (BIGINT, BIGINT), COMPARISONS),
         Form("STARTS_WITH({0}, {1})", (TEXT, "text")),
         Form("CONTAINS({0}, {1})", (TEXT, "text")),
+        Form("({0} ILIKE {1})", (TEXT, "text")),
+        Form("({0} ~ {1})", (TEXT, "pattern")),
+        Form("({0} SIMILAR TO {1})", (TEXT, "pattern")),
+        Form("REGEXP_MATCHES({0}, {1})", (TEXT, "pattern")),
+        Form("REGEXP_MATCHES({0}, {1}, '@')", (TEXT, "pattern"), ("i", "s", "m", "l", "c")),
+        Form("REGEXP_FULL_MATCH({0}, {1})", (TEXT, "pattern")),
         Form("({0} @ {1})", (DOUBLE, DOUBLE), COMPARISONS),
     ),
     Kind.BIGINT: (
@@ -229,6 +253,10 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("CONCAT({0}, {1})", (TEXT, TEXT)),
         Form("({0} || {1})", (TEXT, TEXT)),
         Form("REPLACE({0}, {1}, {2})", (TEXT, "text", "text")),
+        Form("REGEXP_EXTRACT({0}, {1})", (TEXT, "pattern")),
+        Form("REGEXP_EXTRACT({0}, {1}, 1)", (TEXT, "pattern")),
+        Form("REGEXP_REPLACE({0}, {1}, '-\\0')", (TEXT, "pattern")),
+        Form("REGEXP_REPLACE({0}, {1}, '@', 'g')", (TEXT, "pattern"), ("", "xy", "\\0\\0")),
         Form("CAST({0} AS TEXT)", (BIGINT,)),
         Form("CAST({0} AS TEXT)", (BOOLEAN,)),
         Form("CAST({0} AS TEXT)", (DATE,)),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup_testing.expressions import COMPARISONS, Expression, Form, Maker, column, literal
+from psoup_testing.expressions import COMPARISONS, FORMS, Expression, Form, Maker, column, literal
 
 TIME = column("_time", TIMESTAMP)
 OPERATOR_KINDS = dict(zip(COMPARISONS, ("eq", "ne", "lt", "le", "gt", "ge"), strict=True))
@@ -120,6 +120,7 @@ def _like(make: Maker, subject: Expression, shape: str) -> Expression:
     if shape == "like_escape":
         pattern = make.pick(("a!%%", "%!_%", "!!%", "a!_b", body + "!%"))
         return condition(f"{{0}} {word} {{1}} ESCAPE '!'", subject, literal(TEXT, pattern))
+    word = make.pick((word, word.replace("LIKE", "ILIKE")))
     pattern = make.pick((f"%{body}%", f"_{body}", f"{body}_%", f"%{body}", f"_%{body}_", body, "%", "_"))
     return condition(f"{{0}} {word} {{1}}", subject, literal(TEXT, pattern))
 
@@ -202,8 +203,7 @@ def _mixed(make: Maker, subject: Expression) -> Expression:
 def _boolean(make: Maker, subject: Expression) -> Expression:
     if subject.type == BOOLEAN:
         return condition("{0}", subject)
-    form = Form(make.pick(("STARTS_WITH({0}, {1})", "CONTAINS({0}, {1})")), (TEXT, "text"))
-    return make.fill(BOOLEAN, form)
+    return make.fill(BOOLEAN, make.pick([form for form in FORMS[Kind.BOOLEAN] if TEXT in form.args]))
 
 
 ALL_KINDS = tuple(Kind)

@@ -38,8 +38,12 @@ PATTERNS += [
     Call(BOOLEAN, "contains", (REFS[2], Literal(TEXT, "ab"))),
     Call(BOOLEAN, "contains", (REFS[4], Literal(TEXT, "\0"))),
 ]
+PATTERNS += [
+    Call(BOOLEAN, "like", (Call(TEXT, "lower", (REFS[column],)), Literal(TEXT, pattern)))
+    for column, pattern in ((2, "%b%"), (4, "%é"), (4, "%ab%"))
+]
 ATTRIBUTES: list[Expr] = [*REFS, AttributeRef(BIGINT, -1, "_id"), A_MINUS_B, B_HUGE, OPAQUE, *DEAR, *PATTERNS[:3]]
-TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "b", "é", "zz"]
+TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "B", "é", "zz"]
 
 
 def random_columns(rng: random.Random, rows: int) -> tuple[Column, ...]:

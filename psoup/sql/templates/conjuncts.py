@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
-from psoup.expressions.rules import like
+from psoup.expressions.rules_texts import like
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
 from psoup.plan.canonical import expr_text, factor_text, term_text

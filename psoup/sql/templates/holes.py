@@ -40,7 +40,9 @@ from psoup.wording import counted, verb
 MAX_PARAMETERS = 1_000
 
 _INT64 = 2**63
-_BEFORE = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "WHERE", "NOT"})
+_BEFORE = frozenset(
+    {"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "ILIKE", "~", "WHERE", "NOT"}
+)
 _AFTER = frozenset({")", ",", "AND", "OR", "BEGIN", "END", "ORDER", "LIMIT", ""})
 
 

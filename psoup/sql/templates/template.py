@@ -239,7 +239,7 @@ class _Shape:
             node, parent = parent, parent.parent
         if isinstance(parent, _CONDITIONS):
             return BOOLEAN
-        if isinstance(parent, exp.Like | exp.Escape):
+        if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike | exp.Escape):
             return TEXT
         if parent is None or not isinstance(parent, (*_COMPARISONS, *_ARITHMETIC, exp.In, exp.Between)):
             return None

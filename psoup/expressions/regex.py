@@ -1,0 +1,305 @@
+"""Regular expressions: RE2 as Arrow has it, of constant patterns, in time bounded by the text and the pattern's size.
+
+    regexp_matches(t, 'a(b|c)+')   ->   found anywhere        `~`          regexp_extract    what a group found, else ''
+    regexp_full_match(t, 'a.*')    ->   the whole text        SIMILAR TO   regexp_replace    the first, or all with 'g'
+
+RE2 never tries one way after the other, but where a pattern has many states it may have to keep them all:
+
+    (a|b)*a(a|b){900}c     900 states at each character: 5 us a byte, where a{900}c takes a nanosecond
+
+So a pattern has at most `MOST_STATES`, counted here with repetitions written out, and every byte of text is charged as
+many bytes as the pattern has states (a quarter of them): rows are cut into parts, or refused, as if they were texts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import Array, Column
+from psoup.errors import InvalidInput
+from psoup.expressions.frame import (
+    Evaluator,
+    Frame,
+    booleans,
+    finish,
+    finish_text,
+    null_column,
+    text_bytes,
+    to_large_string,
+)
+from psoup.expressions.tree import Call, Literal
+from psoup.model import BOOLEAN
+
+MOST_STATES = 10_000
+MOST_BYTES = 16_384
+"""Longest pattern, in bytes; RE2 itself refuses what would take more than some megabytes."""
+OPTIONS = "cilmnpsg"
+"""Letters of options: case counts, or not; literal; the dot stops at line ends (m, n, p), or not (s); all (g)."""
+
+_CLASS_STATES, _WIDE_STATES = 400, 10
+"""States of a Unicode class such as \\pL, and of one character of many, such as the dot: it has up to four bytes."""
+_SHARE = 4
+_REPEATED = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
+_NAMED = re.compile(r"\?P?<\w+>")
+_FLAGS = re.compile(r"\?[imsU-]*([:)])")
+_REFERENCE = re.compile(r"\\(\d)")
+_ESCAPED = re.compile(r"\\(\d|\\)")
+LAST_GROUP = 7
+"""The last group that the replacement of a single match may name: two more are needed, and RE2 has nine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A pattern that RE2 takes. `flags`: what stands before it; `groups`: where each ( begins, and its name ends."""
+
+    pattern: str
+    flags: str
+    states: int
+    groups: tuple[tuple[int, int], ...]
+
+    @property
+    def anywhere(self) -> str:
+        """The pattern for a search."""
+        return self.flags + self.pattern
+
+    @property
+    def whole(self) -> str:
+        """The pattern for the whole text."""
+        return rf"{self.flags}\A(?:{self.pattern})\z"
+
+    def first(self, replacement: str) -> tuple[str, str]:
+        """A pattern that is found once, from the text's beginning, and its replacement: Arrow's own way to replace only
+        the first looks at what was found apart from what is around it."""
+        moved = _ESCAPED.sub(lambda m: m[0] if m[1] == "\\" else f"\\{int(m[1]) + 2}", replacement)
+        return rf"{self.flags}\A((?s:.*?))({self.pattern})", rf"\1{moved}"
+
+    def extracting(self, group: int) -> str:
+        """The pattern with one named group alone: the one of this number, or everything if that is 0."""
+        if not group:
+            return f"{self.flags}(?P<found>{self._with(0)})"
+        return self.flags + self._with(group)
+
+    def _with(self, group: int) -> str:
+        """The pattern whose groups are none, but for one."""
+        pieces, at = [], 0
+        for number, (start, stop) in enumerate(self.groups, 1):
+            pieces += [self.pattern[at:start], "(?P<found>" if number == group else "(?:"]
+            at = stop
+        return "".join([*pieces, self.pattern[at:]])
+
+
+@lru_cache(4_096)
+def regex_of(pattern: str, options: str = "") -> Regex:
+    """The regular expression of a pattern. Raises InvalidInput with RE2's own words, or for one that is too large."""
+    if len(pattern.encode()) > MOST_BYTES:
+        raise InvalidInput(
+            f"a regular expression has at most {MOST_BYTES:,} bytes, not {len(pattern.encode()):,}",
+            reason="INVALID_VALUE",
+        )
+    flags = ""
+    if "l" in options:
+        pattern = re.escape(pattern)
+    for option in options:
+        if option in "ci":
+            flags = flags.replace("i", "") + ("i" if option == "i" else "")
+        elif option in "mnps":
+            flags = flags.replace("s", "") + ("s" if option == "s" else "")
+    flags = f"(?{flags})" if flags else ""
+    try:
+        pc.match_substring_regex(pa.array([""], pa.large_string()), pattern=flags + pattern)
+    except pa.ArrowInvalid as problem:
+        words = str(problem).removeprefix("Invalid regular expression: ")[:200]
+        raise InvalidInput(f"{pattern[:80]!r} is not a regular expression: {words}", reason="INVALID_VALUE") from None
+    states, groups = _Reader(pattern).read()
+    if states > MOST_STATES:
+        raise InvalidInput(
+            f"a regular expression has at most {MOST_STATES:,} states, not about {states:,}: write fewer repetitions"
+            " and classes",
+            reason="INVALID_VALUE",
+        )
+    return Regex(pattern, flags, states, groups)
+
+
+class _Reader:
+    """Reads a pattern that RE2 has taken: how many states it has, and where its groups are."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern, self._at = pattern, 0
+        self._sizes = [0]
+        """States of what is open, from the outside in; of each the last item, which a repetition is of."""
+        self._last = [0]
+        self._groups: list[tuple[int, int]] = []
+
+    def read(self) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """The states and the groups. O(length)."""
+        while self._at < len(self._pattern):
+            self._next()
+        return self._sizes[0] + self._last[0] + 1, tuple(self._groups)
+
+    def _next(self) -> None:
+        character, repeated = self._pattern[self._at], _REPEATED.match(self._pattern, self._at)
+        if character == "\\":
+            self._escape()
+        elif character == "[":
+            self._item(*self._class())
+        elif character == "(":
+            self._open()
+        elif character == ")":
+            inside = self._sizes.pop() + self._last.pop() + 2
+            self._item(1, inside)
+        elif character == "{" and repeated:
+            low, high = int(repeated[1]), int(repeated[3] or 0)
+            self._last[-1] = (self._last[-1] + 1) * max(low, high, 1)
+            self._at = repeated.end()
+        else:
+            self._item(1, _WIDE_STATES if character == "." else len(character.encode()))
+
+    def _item(self, length: int, states: int) -> None:
+        """Go on behind an item of `length` characters."""
+        self._sizes[-1] += self._last[-1]
+        self._last[-1] = states
+        self._at += length
+
+    def _escape(self) -> None:
+        following = self._pattern[self._at + 1]
+        if following == "Q":
+            end = self._pattern.find("\\E", self._at)
+            end = len(self._pattern) if end < 0 else end
+            self._item(end + 2 - self._at, len(self._pattern[self._at : end].encode()))
+        elif following == "x" and self._pattern.startswith("{", self._at + 2):
+            self._item(self._pattern.index("}", self._at) + 1 - self._at, _WIDE_STATES)
+        elif following in "pP":
+            close = self._pattern.find("}", self._at) if self._pattern[self._at + 2] == "{" else self._at + 2
+            self._item(close + 1 - self._at, _CLASS_STATES)
+        else:
+            self._item(2, _WIDE_STATES)
+
+    def _class(self) -> tuple[int, int]:
+        """The length of [...] and its states."""
+        at = self._at + 1
+        at += self._pattern[at] == "^"
+        at += self._pattern[at] == "]"
+        states = _WIDE_STATES
+        while self._pattern[at] != "]":
+            states += 1
+            if self._pattern[at] == "\\":
+                states += _CLASS_STATES * (self._pattern[at + 1] in "pP")
+                at += 1
+            elif self._pattern.startswith("[:", at) and ":]" in self._pattern[at:]:
+                at = self._pattern.index(":]", at) + 1
+            at += 1
+        return at + 1 - self._at, states
+
+    def _open(self) -> None:
+        after = self._at + 1
+        named, flags = _NAMED.match(self._pattern, after), _FLAGS.match(self._pattern, after)
+        if flags and flags[1] == ")":
+            self._at = flags.end()
+            return
+        stop = flags.end() if flags else named.end() if named else after
+        if not flags:
+            self._groups.append((self._at, stop))
+        self._at = stop
+        self._sizes.append(0)
+        self._last.append(0)
+
+
+def _of(call: Call, place: int = 1) -> tuple[Regex, str] | None:
+    """The regular expression of a call, and its options; None for NULL. The rule has made them constants."""
+    pattern, options = call.args[1], call.args[-1] if len(call.args) > place + 1 else Literal(call.args[1].type, "")
+    assert isinstance(pattern, Literal)
+    assert isinstance(options, Literal)
+    return None if pattern.value is None else (regex_of(str(pattern.value), str(options.value)), str(options.value))
+
+
+def _charge(frame: Frame, column: Column, regex: Regex) -> None:
+    """Check that to look at these texts takes not too long."""
+    frame.sizes.borrow(text_bytes(column) * (1 + regex.states // _SHARE))
+
+
+def _match(whole: bool) -> Evaluator:
+    def evaluator(call: Call, frame: Frame) -> Column:
+        found = _of(call)
+        if found is None:
+            return null_column(BOOLEAN, frame.rows)
+        column, regex = frame.column(call.args[0]), found[0]
+        _charge(frame, column, regex)
+        pattern = regex.whole if whole else regex.anywhere
+        matched = pc.match_substring_regex(to_large_string(column), pattern=pattern)
+        return finish(BOOLEAN, booleans(matched), [column])
+
+    return evaluator
+
+
+def extract(call: Call, frame: Frame) -> Column:
+    """regexp_extract(text, pattern, group, options): '' where nothing is found, or there is no such group."""
+    found = _of(call, 2)
+    if found is None:
+        return null_column(call.type, frame.rows)
+    group = call.args[2]
+    assert isinstance(group, Literal)
+    column, regex = frame.column(call.args[0]), found[0]
+    texts = to_large_string(column)
+    if group.value is None or int(group.value) > len(regex.groups):
+        return finish_text(pc.if_else(pc.is_valid(texts), _EMPTY, texts), [column])
+    _charge(frame, column, regex)
+    frame.sizes.borrow(2 * text_bytes(column))
+    parts = pc.extract_regex(texts, pattern=regex.extracting(int(group.value)))
+    return finish_text(pc.fill_null(pc.struct_field(parts, "found"), ""), [column])
+
+
+_EMPTY = pa.scalar("", pa.large_string())
+
+
+def replace(call: Call, frame: Frame) -> Column:
+    r"""regexp_replace(text, pattern, replacement, options): the first found, or all; \1 is what a group found."""
+    found, replacement = _of(call, 2), call.args[2]
+    assert isinstance(replacement, Literal)
+    if found is None or replacement.value is None:
+        return null_column(call.type, frame.rows)
+    column, (regex, options) = frame.column(call.args[0]), found
+    _charge(frame, column, regex)
+    texts, new, lengths = to_large_string(column), str(replacement.value), frame.lengths(call.args[0])
+    pattern, most = regex.anywhere, _longest(lengths, new, lengths + 1)
+    if "g" not in options:
+        (pattern, new), most = regex.first(new), _longest(lengths, new, 1)
+    elif frame.sizes.kept + int(most.sum()) > frame.sizes.limits.together:
+        frame.sizes.borrow(2 * text_bytes(column) + frame.rows)
+        marked = pc.replace_substring_regex(texts, pattern=pattern, replacement=r"\0.")
+        counts = pc.subtract(pc.binary_length(marked), pc.binary_length(texts)).fill_null(0)
+        most = _longest(lengths, new, counts.to_numpy(zero_copy_only=False))
+    frame.sizes.borrow(int(most.sum()))
+    return finish_text(pc.replace_substring_regex(texts, pattern=pattern, replacement=new), [column])
+
+
+def _longest(lengths: Array, replacement: str, times: Array | int) -> Array:
+    """The most bytes that texts of `lengths` have after so many replacements: what they find is at most all of it."""
+    references = len(_REFERENCE.findall(replacement.replace("\\\\", "")))
+    longest: Array = lengths * (1 + references) + times * len(replacement.encode())
+    return longest
+
+
+def check_replacement(regex: Regex, replacement: str, *, every: bool) -> None:
+    """Raise InvalidInput, with RE2's words, for a replacement that does not fit the pattern."""
+    try:
+        pc.replace_substring_regex(pa.array([""], pa.large_string()), pattern=regex.anywhere, replacement=replacement)
+    except pa.ArrowInvalid as problem:
+        words = str(problem).removeprefix("Invalid replacement string: ")[:200]
+        raise InvalidInput(f"{replacement[:80]!r} is not a replacement: {words}", reason="INVALID_VALUE") from None
+    named = [int(match[1]) for match in _ESCAPED.finditer(replacement) if match[1] != "\\"]
+    if not every and max(named, default=0) > LAST_GROUP:
+        message = rf"a replacement without the option 'g' names groups up to \{LAST_GROUP}, not \{max(named)}"
+        raise InvalidInput(message, reason="INVALID_VALUE")
+
+
+EVALUATORS: dict[str, Evaluator] = {
+    "regexp_matches": _match(whole=False),
+    "regexp_full_match": _match(whole=True),
+    "regexp_extract": extract,
+    "regexp_replace": replace,
+}

@@ -1,0 +1,94 @@
+"""Every function and operator of the generator meets new tuples, old ones, and an answer; DuckDB says what is right.
+
+Each is drawn in conditions that are registered before the data (arrival), after it (asked while uncovered: invocation)
+and kept by maintenance then (cover), and in SELECT lists. The counter of coverage says what was met.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, DataType, Schema, decimal
+from psoup_testing.budget import SEED, run_round
+from psoup_testing.coverage import COVERAGE, every_function
+from psoup_testing.duel import Duel
+from psoup_testing.expressions import COMPARISONS, FORMS, Expression, Maker, Scope
+from psoup_testing.histories import BASE, MAX_AHEAD, SPAN, Invoke, draw_pools, make_rows
+from psoup_testing.model import Declaration
+from psoup_testing.predicates import Leaf, condition
+from psoup_testing.queries import Query
+from psoup_testing.windows import draw_window
+
+TYPES = (BOOLEAN, BIGINT, DOUBLE, decimal(9, 2), TEXT, TIMESTAMP, DATE)
+ATTRIBUTES = tuple(Attribute(f"{t.kind.value.lower()}{n}", t) for t in TYPES for n in (1, 2))
+DECLARATION = Declaration("s", Schema((Attribute("ts", TIMESTAMP), *ATTRIBUTES)), 0)
+CONFIG = EngineConfig(chunk_rows=64, ahead=MAX_AHEAD)
+ROUNDS = 6
+"""Rounds in which each function must have been met in each way: constants may make a clause empty."""
+
+
+@pytest.mark.parametrize("data_type", TYPES, ids=str)
+def test_every_function_is_met_in_every_way(data_type: DataType) -> None:
+    for number in range(SEED, SEED + ROUNDS):
+        if not unseen(data_type):
+            break
+        run_round(number, partial(sweep, data_type=data_type), examples=2)
+    assert unseen(data_type) == []
+
+
+def unseen(data_type: DataType) -> list[object]:
+    own = {
+        word
+        for form in FORMS[data_type.kind]
+        for text in form.spelled()
+        for word in Expression(BOOLEAN, text).functions()
+    }
+    assert own <= every_function()
+    return [cell for cell in COVERAGE.unseen() if cell[1] in own]
+
+
+def sweep(draw: Any, data_type: DataType) -> int:
+    """All forms of one type in conditions, each drawn twice."""
+    if draw(st.integers(0, 1 << 32)) == 0:
+        return 0  # the simplest example has the same value everywhere
+    pools = draw_pools(Maker(draw, Scope(Schema(()), ())), DECLARATION)
+    make = Maker(draw, Scope(DECLARATION.schema, pools), 0)
+    duel = Duel(DECLARATION, CONFIG, make=LocalPSoup)
+    first = register(duel, make, data_type)
+    for count in (1, 80, 60):
+        duel.push(make_rows(DECLARATION, pools, count, 100 + count, make.number(0, 1 << 16)))
+    later = register(duel, make, data_type)
+    for number in later:
+        duel.invoke(Invoke(number))
+    duel.psoup.maintain()
+    duel.psoup.check()
+    for number in (*first, *later):
+        duel.invoke(Invoke(number))
+    duel.close()
+    return duel.compared
+
+
+def register(duel: Duel, make: Maker, data_type: DataType) -> range:
+    """A query for each form of the type and each of its words."""
+    numbers = duel.registrations
+    for form in FORMS[data_type.kind]:
+        for text in form.spelled():
+            value = Maker.fill(make, data_type, type(form)(text, form.args, (), form.duck))
+            where = (
+                value
+                if data_type == BOOLEAN
+                else condition(f"{{0}} {make.pick(COMPARISONS)} {{1}}", value, make.constant(data_type))
+            )
+            window = draw_window(make, "landmark", BASE, SPAN)
+            duel.register(
+                Query(
+                    "s", tuple(make.scope.columns()), (value,), Leaf("function", data_type.kind, where), window=window
+                )
+            )
+    return range(numbers, duel.registrations)
