@@ -73,6 +73,7 @@ check: $(STAMP) protos-check ## Lint, format, types, import contracts, and the g
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests/psoup_testing/typical_use.py
 	@$(BIN)/lint-imports
 	@$(BIN)/buf lint protos
 

@@ -9,13 +9,14 @@
 It speaks gRPC to a service and contains nothing of the engine.
 """
 
-from psoup_client.answer import Answer, AnswerStream, Completeness
+from psoup_client.answer import Answer, AnswerStream
 from psoup_client.calls.attach import AttachResult, AttachSite
 from psoup_client.calls.backup import BackupResult
 from psoup_client.calls.cover import CoverChunk, CoverSite
 from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
 from psoup_client.client import DEFAULT_ADDRESS, Client
+from psoup_client.completeness import Completeness
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
     AccessDenied,

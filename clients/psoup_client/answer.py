@@ -6,18 +6,16 @@ AnswerStream   the same piece by piece, for answers that are too large for memor
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
+from psoup_client import html
+from psoup_client.completeness import Completeness
 from psoup_client.connection import Connection
 from psoup_client.errors import Cancelled, ServerFault
-from psoup_client.schema import window_kind
-from psoup_client.times import from_proto
-from psoup_client.wording import counted, verb
+from psoup_client.wording import counted
 from psoup_proto.v1 import types_pb2
 
 if TYPE_CHECKING:
@@ -25,116 +23,13 @@ if TYPE_CHECKING:
     import polars
 
 
-@dataclass(frozen=True, slots=True)
-class Completeness:
-    """Completeness of an answer: what it contains and what not.
-
-    `sequence`: the last event that the answer reflects. `begin`, `end`: the closed window; None is unbounded or, for a
-    window that counts rows, empty. `final`: no tuple can get into the window any more. `late`, `ahead`: tuples of the
-    stream that were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`:
-    those whose time lies in the window, so that they are missing here; None if that is not known any more. `pending`:
-    tuples of the stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: the
-    window begins before the oldest tuple that is kept. `errors`: values in WHERE that could not be computed and count
-    as false, in all tuples of the chunks that the window touches: a tuple counts for each expression that failed, also
-    where another one decides. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
-    computed and are NULL; an answer in pieces knows it when all are read.
-    """
-
-    sequence: int
-    now: dt.datetime | None
-    watermark: dt.datetime | None
-    begin: dt.datetime | None
-    end: dt.datetime | None
-    final: bool
-    late: int
-    ahead: int
-    pending: int
-    truncated: bool
-    errors: int
-    window_kind: str
-    late_in_window: int | None = None
-    ahead_in_window: int | None = None
-    pending_in_window: int | None = None
-    select_errors: int = 0
-
-    @staticmethod
-    def of(message: types_pb2.Completeness) -> Completeness:
-        """Make one of the message on the wire."""
-        return Completeness(
-            sequence=message.sequence,
-            now=_optional(message, "now"),
-            watermark=_optional(message, "watermark"),
-            begin=_optional(message, "begin"),
-            end=_optional(message, "end"),
-            final=message.final,
-            late=message.late,
-            ahead=message.ahead,
-            pending=message.pending,
-            truncated=message.truncated,
-            errors=message.errors,
-            window_kind=window_kind(message.window_kind),
-            late_in_window=_count(message, "late_in_window"),
-            ahead_in_window=_count(message, "ahead_in_window"),
-            pending_in_window=_count(message, "pending_in_window"),
-            select_errors=message.select_errors,
-        )
-
-    def sentence(self) -> str:
-        """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
-        parts = ["final: nothing can change it any more" if self.final else "may still grow"]
-        parts += self._waiting()
-        parts += _refused(self.late, self.late_in_window, "came too late")
-        parts += _refused(self.ahead, self.ahead_in_window, "lay too far ahead of the clock")
-        if self.truncated:
-            parts.append("it begins at the oldest tuple kept, later than was asked for")
-        if self.errors:
-            values = f"{counted(self.errors, 'value')} of WHERE could not be computed"
-            parts.append(f"{values} in the chunks that the window touches, false instead")
-        if self.select_errors:
-            values = counted(self.select_errors, "value")
-            parts.append(f"{values} of the SELECT list could not be computed, NULL instead")
-        if len(parts) == 1:
-            parts.append("nothing late, nothing pending")
-        text = "; ".join(parts) + "."
-        return text[0].upper() + text[1:]
-
-    def _waiting(self) -> list[str]:
-        """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""
-        if not self.pending or self.final:
-            return []
-        if self.pending_in_window:
-            count, where = self.pending_in_window, "window"
-        else:
-            count, where = self.pending, "stream"
-        return [f"{counted(count, 'tuple')} of the {where} still {verb(count, 'waits', 'wait')} for the watermark"]
-
-
-def _refused(count: int, inside: int | None, why: str) -> list[str]:
-    """Say how many tuples of the stream were refused, and how many of these are missing in the window."""
-    if not count:
-        return []
-    text = f"{counted(count, 'tuple')} of the stream {why} and {verb(count, 'was', 'were')} refused"
-    if inside is None:
-        return [f"{text}, in this window or not"]
-    if not inside:
-        return [f"{text}, {verb(count, 'not', 'none')} in this window"]
-    if inside == count:
-        return [f"{text}, {verb(count, '', 'all ')}in this window"]
-    return [f"{text}, {inside:,} in this window"]
-
-
-def _count(message: types_pb2.Completeness, field: Any) -> int | None:
-    return int(getattr(message, field)) if message.HasField(field) else None
-
-
-def _optional(message: types_pb2.Completeness, field: Any) -> dt.datetime | None:
-    return from_proto(getattr(message, field)) if message.HasField(field) else None
-
-
 class Answer:
     """A whole answer. `len()` is its rows; iterating gives a dict for each row, in the answer's order.
 
-    Of two columns with one name a dict keeps the last; `rows()` has them all.
+    `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some of the
+    rows. Of two columns with one name a dict keeps the last; `rows()` has them all. Polars, DuckDB, pandas and PyArrow
+    read an answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python), and a notebook shows
+    it as a table.
     """
 
     def __init__(self, table: pa.Table, completeness: Completeness | types_pb2.Completeness) -> None:
@@ -153,7 +48,26 @@ class Answer:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = self.columns
-        return (dict(zip(names, row, strict=True)) for row in self._rows())
+        return (dict(zip(names, row, strict=True)) for row in _rows_of(self._table))
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Answer: ...
+    @overload
+    def __getitem__(self, index: str) -> pa.ChunkedArray: ...
+
+    def __getitem__(self, index: int | slice | str) -> dict[str, Any] | Answer | pa.ChunkedArray:
+        if isinstance(index, str):
+            return self._column(index)
+        if isinstance(index, slice):
+            return Answer(_sliced(self._table, index), self._completeness)
+        place = range(len(self))[index]  # raises IndexError as a list does
+        return dict(zip(self.columns, next(_rows_of(self._table.slice(place, 1))), strict=True))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows for whoever reads Arrow's C stream interface."""
+        return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return f"<Answer: {counted(len(self), 'row')} of {', '.join(self.columns)}; {self.completeness.sentence()}>"
@@ -163,17 +77,34 @@ class Answer:
         """The names of the columns."""
         return tuple(self._table.schema.names)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns there are."""
+        return self._table.num_rows, self._table.num_columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema: names and types of the columns."""
+        return self._table.schema
+
     def rows(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC."""
-        return list(self._rows())
+        return list(_rows_of(self._table))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table. Nothing is copied."""
         return self._table
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows as a pandas frame; needs pandas."""
-        return self._table.to_pandas()
+    def to_pandas(self, *, nullable: bool = False, **options: Any) -> pandas.DataFrame:
+        """Return the rows as a pandas frame; needs pandas.
+
+        A BIGINT column with NULLs becomes floats, as pandas has it; `nullable` gives pandas' own types with NULLs
+        (Int64, boolean, string, ...) instead, so that each value stays what it is. `options`: as of
+        `pyarrow.Table.to_pandas`, which does it.
+        """
+        if nullable:
+            options.setdefault("types_mapper", _nullable_types().get)
+        return self._table.to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a Polars frame; needs polars."""
@@ -183,16 +114,50 @@ class Answer:
         assert isinstance(frame, polars.DataFrame)
         return frame
 
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
-        if not self._table.num_columns:
-            return iter(())
-        return zip(*(column.to_pylist() for column in self._table.columns), strict=True)
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook, and how complete they are."""
+        rows, columns = self.shape
+        shown = html.table(self.columns, _rows_of(self._table.slice(0, html.SHOWN_ROWS)))
+        return shown + html.paragraph(html.shape_text(rows, columns)) + html.paragraph(self.completeness.sentence())
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        places = self._table.schema.get_all_field_indices(name)
+        if len(places) == 1:
+            return self._table.column(places[0])
+        columns = ", ".join(self.columns)
+        wrong = "several columns have that name" if places else "the answer has no such column"
+        raise KeyError(f"{name!r}: {wrong}; its columns are {columns}")
+
+
+def _rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    if not table.num_columns:
+        return iter(())
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _sliced(table: pa.Table, part: slice) -> pa.Table:
+    places = range(table.num_rows)[part]
+    return table.slice(places.start, len(places)) if places.step == 1 else table.take(list(places))
+
+
+def _nullable_types() -> dict[pa.DataType, Any]:
+    """Give pandas' types with NULLs for the Arrow types of answers."""
+    import pandas
+
+    return {
+        pa.bool_(): pandas.BooleanDtype(),
+        pa.int64(): pandas.Int64Dtype(),
+        pa.float64(): pandas.Float64Dtype(),
+        pa.string(): pandas.StringDtype(),
+        pa.large_string(): pandas.StringDtype(),
+    }
 
 
 class AnswerStream:
     """An answer in pieces of about 256 KiB, in bounded memory: iterate over it inside a `with` statement, once.
 
-    All pieces belong to one snapshot. The call is cancelled when the block is left.
+    A reader of Arrow's C stream interface, such as DuckDB, takes it piece by piece as well. All pieces belong to one
+    snapshot. The call is cancelled when the block is left.
     """
 
     def __init__(self, connection: Connection, call: Any) -> None:
@@ -220,6 +185,11 @@ class AnswerStream:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from self._reader
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the pieces that were not read yet, once."""
+        pieces = pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        return pieces.__arrow_c_stream__(requested_schema)
 
     def read_all(self) -> Answer:
         """Read the rest of the answer into memory."""

@@ -26,7 +26,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import grpc
 
@@ -49,6 +49,21 @@ WINDOW_BYTES = 64 * 1024 * 1024
 
 CALL_SECONDS = 600.0
 """Deadline of one PushStream call; a producer that lives longer opens the next."""
+
+
+class ProducerOptions(TypedDict, total=False):
+    """Options of a producer, all of which may be left out; see `Producer`."""
+
+    name: str | None
+    epoch: int | None
+    number: int
+    since: int | None
+    batch_rows: int
+    window_batches: int
+    window_bytes: int
+    retry_seconds: float | None
+    on_reply: Callable[[PushResult], None] | None
+    time_unit: str | None
 
 
 class Producer:

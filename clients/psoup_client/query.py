@@ -20,6 +20,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
+from psoup_client import html
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
 from psoup_client.payload import read
@@ -86,6 +87,10 @@ class Query:
 
     def __repr__(self) -> str:
         return f"<Query {self.id}>" if self._info is None else f"<Query {self.id}: {self.sql}>"
+
+    def _repr_html_(self) -> str:
+        """Show the facts of the query in a notebook, as far as they are known without a call."""
+        return html.facts({"query": self.id}) if self._info is None else self._info._repr_html_()
 
     def invoke(
         self,
@@ -220,3 +225,7 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        """Show the lines in a notebook."""
+        return html.lines(str(self))

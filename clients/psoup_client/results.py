@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 from bitarray import frozenbitarray
 
-from psoup_client.answer import Completeness
+from psoup_client.completeness import Completeness
 from psoup_client.errors import InvalidRequest
 from psoup_client.query import Query
 from psoup_client.tags import check_key, check_labels

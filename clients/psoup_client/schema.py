@@ -8,9 +8,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
+from psoup_client import html
 from psoup_client.times import from_proto
 from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
 
@@ -88,6 +90,23 @@ class StreamInfo:
         """The Arrow schema of the stream's tuples."""
         return pa.schema([pa.field(c.name, c.arrow, c.nullable) for c in self.columns])
 
+    def _repr_html_(self) -> str:
+        """Show the columns and the state of the stream in a notebook."""
+        columns = [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in self.columns]
+        state = {name: value for name, value in self.summary().items() if name != "stream"}
+        return html.paragraph(f"Stream {self.name}") + html.table(("column", "type", ""), columns) + html.facts(state)
+
+    def summary(self) -> dict[str, Any]:
+        """Give the facts that a list of streams shows."""
+        return {
+            "stream": self.name,
+            "tuples": self.tuples,
+            "waiting": self.pending,
+            "queries": self.queries,
+            "watermark": self.watermark,
+            "bytes": self.bytes,
+        }
+
     @staticmethod
     def of(message: streams_pb2.Stream) -> StreamInfo:
         """Make one of the message on the wire."""
@@ -140,6 +159,14 @@ class QueryInfo:
     sequence: int
     key: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """Show the facts of the query in a notebook."""
+        return html.facts({**self.summary(), "window": self.window_kind, "registered": self.registered})
+
+    def summary(self) -> dict[str, Any]:
+        """Give the facts that a list of queries shows."""
+        return {"query": self.query_id, "key": self.key, "labels": self.labels, "sql": self.sql}
 
     @staticmethod
     def of(message: queries_pb2.Query) -> QueryInfo:

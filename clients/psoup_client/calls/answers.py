@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, overload
 
 from psoup_client.answer import Answer
 from psoup_client.arguments import checking_arguments
@@ -32,6 +32,29 @@ _BLOCK = 512
 @checking_arguments
 class AnswerCalls(Session):
     """Calls about the answers of many queries, and about the queries that tuples match."""
+
+    @overload
+    def invoke_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        as_of: Instant | None = None,
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        return_errors: Literal[False] = False,
+        timeout: float | None = None,
+    ) -> Iterator[Answer]: ...
+    @overload
+    def invoke_many(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        as_of: Instant | None = None,
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        return_errors: bool,
+        timeout: float | None = None,
+    ) -> Iterator[Answer | PSoupError]: ...
 
     def invoke_many(
         self,

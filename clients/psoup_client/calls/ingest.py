@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import Any
+from typing import Any, Unpack
 
 from psoup_client.arguments import checking_arguments
 from psoup_client.casts import TimeOptions
 from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.payload import split
-from psoup_client.producer import Producer
+from psoup_client.producer import Producer, ProducerOptions
 from psoup_client.push import DirectPusher, PushResult
 from psoup_client.session import Session
 from psoup_client.stage import Stage
@@ -47,7 +47,7 @@ class IngestCalls(Session):
         self.note_sequence(result.sequence)
         return result
 
-    def producer(self, stream: str, **options: Any) -> Producer:
+    def producer(self, stream: str, **options: Unpack[ProducerOptions]) -> Producer:
         """Start a pipelined, exactly-once sender for one stream; see `Producer` for its options."""
         return Producer(self, stream, **options)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.connection import naming
 from psoup_client.errors import InvalidData
@@ -24,6 +25,7 @@ from psoup_client.results import Results, gathered
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
+from psoup_client.wording import counted
 from psoup_proto.v1 import matching_pb2, queries_pb2
 
 _ROWS = 16_384
@@ -43,6 +45,12 @@ class MatchResult:
     late: int
     ahead: int
     sequence: int
+
+    def _repr_html_(self) -> str:
+        """Show the first pairs in a notebook."""
+        columns = [column.to_pylist() for column in self.pairs.slice(0, html.SHOWN_ROWS).columns]
+        shown = html.table(self.pairs.schema.names, zip(*columns, strict=True))
+        return shown + html.paragraph(f"{counted(self.rows, 'row')}: {counted(len(self.pairs), 'match')}")
 
     def query_ids(self) -> list[list[str]]:
         """Give for each row the IDs of the queries that it would match."""
@@ -91,6 +99,11 @@ class Why:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
+
+    def _repr_html_(self) -> str:
+        """Show the conditions in a notebook, a row each."""
+        rows = [("✓" if step.passed else "✗", step.kind, step.text, step.values) for step in self.steps]
+        return html.table(("met", "kind", "condition", "values"), rows)
 
 
 @checking_arguments

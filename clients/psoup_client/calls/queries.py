@@ -11,6 +11,7 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
+from psoup_client.html import Listing
 from psoup_client.payload import split
 from psoup_client.queries import Queries
 from psoup_client.query import Query, fetch_info, unregister
@@ -128,7 +129,8 @@ class QueryCalls(Session):
         check_labels(labels)
         request = queries_pb2.ListQueriesRequest(page_size=PAGE, stream=stream or "", labels=labels)
         pages = self._pages(self.connection.queries.ListQueries, request, "queries")
-        return [Query(self, QueryInfo.of(message)) for message in islice(pages, limit)]
+        listed = (Query(self, QueryInfo.of(message)) for message in islice(pages, limit))
+        return Listing(listed, "query", lambda query: query.info.summary())
 
     def unregister(self, query_id: str | None = None, *, key: str | None = None) -> None:
         """Forget the query with this ID, or with this key; raises NotFound."""

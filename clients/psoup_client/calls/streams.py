@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from psoup_client.arguments import checking_arguments
+from psoup_client.html import Listing
 from psoup_client.schema import StreamInfo
 from psoup_client.session import PAGE, Session
 from psoup_proto.v1 import streams_pb2
@@ -49,7 +50,7 @@ class StreamCalls(Session):
         """List all streams in the order of their names, with what this client did (or as of `wait_for`)."""
         request = streams_pb2.ListStreamsRequest(page_size=PAGE)
         messages = self._pages(self.connection.streams.ListStreams, request, "streams", wait_for)
-        return [StreamInfo.of(message) for message in messages]
+        return Listing(map(StreamInfo.of, messages), "stream", StreamInfo.summary)
 
     def _defined(self, reply: Any) -> StreamInfo:
         """The stream of a reply to a definition, whose schema is known from now on."""

@@ -1,0 +1,118 @@
+"""Completeness of an answer: what it contains, what is missing, and whether that can change; as fields and in words."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from psoup_client.schema import window_kind
+from psoup_client.times import from_proto
+from psoup_client.wording import counted, verb
+from psoup_proto.v1 import types_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Completeness of an answer: what it contains and what not.
+
+    `sequence`: the last event that the answer reflects. `begin`, `end`: the closed window; None is unbounded or, for a
+    window that counts rows, empty. `final`: no tuple can get into the window any more. `late`, `ahead`: tuples of the
+    stream that were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`:
+    those whose time lies in the window, so that they are missing here; None if that is not known any more. `pending`:
+    tuples of the stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: the
+    window begins before the oldest tuple that is kept. `errors`: values in WHERE that could not be computed and count
+    as false, in all tuples of the chunks that the window touches: a tuple counts for each expression that failed, also
+    where another one decides. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
+    computed and are NULL; an answer in pieces knows it when all are read.
+    """
+
+    sequence: int
+    now: dt.datetime | None
+    watermark: dt.datetime | None
+    begin: dt.datetime | None
+    end: dt.datetime | None
+    final: bool
+    late: int
+    ahead: int
+    pending: int
+    truncated: bool
+    errors: int
+    window_kind: str
+    late_in_window: int | None = None
+    ahead_in_window: int | None = None
+    pending_in_window: int | None = None
+    select_errors: int = 0
+
+    @staticmethod
+    def of(message: types_pb2.Completeness) -> Completeness:
+        """Make one of the message on the wire."""
+        return Completeness(
+            sequence=message.sequence,
+            now=_optional(message, "now"),
+            watermark=_optional(message, "watermark"),
+            begin=_optional(message, "begin"),
+            end=_optional(message, "end"),
+            final=message.final,
+            late=message.late,
+            ahead=message.ahead,
+            pending=message.pending,
+            truncated=message.truncated,
+            errors=message.errors,
+            window_kind=window_kind(message.window_kind),
+            late_in_window=_count(message, "late_in_window"),
+            ahead_in_window=_count(message, "ahead_in_window"),
+            pending_in_window=_count(message, "pending_in_window"),
+            select_errors=message.select_errors,
+        )
+
+    def sentence(self) -> str:
+        """Say the same in words: "May still grow; 3 tuples of the window still wait for the watermark."."""
+        parts = ["final: nothing can change it any more" if self.final else "may still grow"]
+        parts += self._waiting()
+        parts += _refused(self.late, self.late_in_window, "came too late")
+        parts += _refused(self.ahead, self.ahead_in_window, "lay too far ahead of the clock")
+        if self.truncated:
+            parts.append("it begins at the oldest tuple kept, later than was asked for")
+        if self.errors:
+            values = f"{counted(self.errors, 'value')} of WHERE could not be computed"
+            parts.append(f"{values} in the chunks that the window touches, false instead")
+        if self.select_errors:
+            values = counted(self.select_errors, "value")
+            parts.append(f"{values} of the SELECT list could not be computed, NULL instead")
+        if len(parts) == 1:
+            parts.append("nothing late, nothing pending")
+        text = "; ".join(parts) + "."
+        return text[0].upper() + text[1:]
+
+    def _waiting(self) -> list[str]:
+        """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""
+        if not self.pending or self.final:
+            return []
+        if self.pending_in_window:
+            count, where = self.pending_in_window, "window"
+        else:
+            count, where = self.pending, "stream"
+        return [f"{counted(count, 'tuple')} of the {where} still {verb(count, 'waits', 'wait')} for the watermark"]
+
+
+def _refused(count: int, inside: int | None, why: str) -> list[str]:
+    """Say how many tuples of the stream were refused, and how many of these are missing in the window."""
+    if not count:
+        return []
+    text = f"{counted(count, 'tuple')} of the stream {why} and {verb(count, 'was', 'were')} refused"
+    if inside is None:
+        return [f"{text}, in this window or not"]
+    if not inside:
+        return [f"{text}, {verb(count, 'not', 'none')} in this window"]
+    if inside == count:
+        return [f"{text}, {verb(count, '', 'all ')}in this window"]
+    return [f"{text}, {inside:,} in this window"]
+
+
+def _count(message: types_pb2.Completeness, field: Any) -> int | None:
+    return int(getattr(message, field)) if message.HasField(field) else None
+
+
+def _optional(message: types_pb2.Completeness, field: Any) -> dt.datetime | None:
+    return from_proto(getattr(message, field)) if message.HasField(field) else None

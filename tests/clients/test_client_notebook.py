@@ -1,0 +1,139 @@
+"""Answers, queries and streams in a notebook: as tables, as Arrow for other libraries, as rows and columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import duckdb
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+
+from psoup_client import Answer, Client, Completeness, Query
+from psoup_testing import typical_use
+from psoup_testing.fixtures import numbers
+
+COMPLETE = Completeness(
+    sequence=1, now=None, watermark=None, begin=None, end=None, final=False, late=0, ahead=0, pending=0,
+    truncated=False, errors=0, window_kind="snapshot",
+)  # fmt: skip
+
+
+class _Cells(HTMLParser):
+    """The texts of all cells, and whether every tag that opens closes again."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.cells: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.tags.add(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"td", "th"} & set(self.open):
+            self.cells[-1] += data
+
+
+def _answer(**columns: pa.Array) -> Answer:
+    return Answer(pa.table(columns), COMPLETE)
+
+
+def test_typical_use(client: Client) -> None:
+    name = f"typical{next(numbers)}"
+    answer, quantities = typical_use.session(client, name)
+    assert quantities == [3, None]
+    assert answer.schema.names == ["sym", "price", "qty"]
+    assert typical_use.many(client, [client.query(query.id) for query in client.queries(limit=1)]) == 2
+    with typical_use.connect(client.address) as other:
+        assert other.query(key=f"{name}-all") == client.query(key=f"{name}-all")
+
+
+def test_an_answer_shows_twenty_rows_and_escapes_what_is_in_them() -> None:
+    words = pa.array(["<script>alert(1)</script>", None, "x" * 300, *map(str, range(30))])
+    times = pa.array([dt.datetime(2013, 7, 4, 12, tzinfo=dt.UTC)] * 33, pa.timestamp("us", tz="UTC"))
+    html = _answer(**{"a<b": words, "t": times, "d": pa.array([Decimal("1.50")] * 33)})._repr_html_()
+    shown = _Cells(html)
+    assert not shown.open
+    assert "script" not in shown.tags
+    assert shown.cells[:6] == ["a<b", "t", "d", "<script>alert(1)</script>", "2013-07-04 12:00:00Z", "1.50"]
+    assert shown.cells[6] == "NULL"
+    assert shown.cells[9] == "x" * 200 + "…"
+    assert len(shown.cells) == 3 * 21
+    assert "33 rows × 3 columns, the first 20 rows shown" in html
+    assert COMPLETE.sentence() in html
+
+
+def test_an_answer_is_indexed_as_rows_and_columns() -> None:
+    answer = _answer(x=pa.array([1, 2, 3]), s=pa.array(["a", "b", None]))
+    assert answer.shape == (3, 2)
+    assert answer[0] == {"x": 1, "s": "a"}
+    assert answer[-1] == {"x": 3, "s": None}
+    assert answer["x"].to_pylist() == [1, 2, 3]
+    assert answer[1:].rows() == [(2, "b"), (3, None)]
+    assert answer[::-1].rows() == [(3, None), (2, "b"), (1, "a")]
+    assert answer[1:].completeness is answer.completeness
+    with pytest.raises(IndexError):
+        answer[3]
+    with pytest.raises(KeyError, match="'y': the answer has no such column; its columns are x, s"):
+        answer["y"]
+    twice = Answer(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), COMPLETE)
+    with pytest.raises(KeyError, match="'x': several columns have that name"):
+        twice["x"]
+
+
+def test_other_libraries_read_an_answer_through_arrow() -> None:
+    answer = _answer(x=pa.array([1, None, 3]), s=pa.array(["a", "b", None]))
+    assert polars.DataFrame(answer).rows() == answer.rows()
+    assert pa.table(answer) == answer.to_arrow()
+    assert duckdb.sql("SELECT sum(x) FROM answer").fetchall() == [(4,)]
+
+
+def test_pandas_has_nullable_types_by_request() -> None:
+    answer = _answer(i=pa.array([1, None]), f=pa.array([0.5, None]), b=pa.array([True, None]), s=pa.array(["a", None]))
+    assert answer.to_pandas()["i"].dtype == "float64"
+    frame = answer.to_pandas(nullable=True)
+    assert [str(kind) for kind in frame.dtypes] == ["Int64", "Float64", "boolean", "string"]
+    assert frame["i"].tolist() == [1, pandas.NA]
+    assert answer.to_pandas(strings_to_categorical=True)["s"].dtype == "category"
+
+
+def test_queries_and_streams_are_shown(client: Client) -> None:
+    name = f"shown{next(numbers)}"
+    stream = client.create_stream(f"CREATE STREAM {name} (x BIGINT NOT NULL, s TEXT)")
+    query = client.register(f"SELECT x FROM {name} WHERE x < 3", key=f"<{name}>", labels={"user": "u&1"})
+    assert query == Query(client, query.id)
+    assert len({query, Query(client, query.id)}) == 1
+    assert query != query.id
+    cells = _Cells(query._repr_html_()).cells
+    assert cells[:8] == ["query", query.id, "key", f"<{name}>", "labels", "user=u&1", "sql", query.sql]
+    assert _Cells(Query(client, query.id)._repr_html_()).cells == ["query", query.id]
+    assert _Cells(client.queries(name)._repr_html_()).cells[4:] == [query.id, f"<{name}>", "user=u&1", query.sql]
+    assert _Cells(stream._repr_html_()).cells[3:9] == ["x", "BIGINT", "NOT NULL", "s", "TEXT", ""]
+    assert client.streams()._repr_html_().count("<tr>") == min(20, len(client.streams())) + 1
+    assert "x &lt; 3" in query.explain()._repr_html_()
+    client.push(name, {"x": [1, 5], "s": ["a", "b"]})
+    why = _Cells(client.why(query, 1)._repr_html_()).cells
+    assert why[4:7] == ["✗", "factor", "x < 3"]
+    assert "1 match" in client.match(name, {"x": [2], "s": [None]})._repr_html_()
+
+
+def test_an_answer_in_pieces_is_read_through_arrow(client: Client) -> None:
+    name = f"pieces{next(numbers)}"
+    client.create_stream(f"CREATE STREAM {name} (x BIGINT NOT NULL)")
+    client.push(name, {"x": list(range(100_000))})
+    with client.register(f"SELECT x FROM {name}").stream() as answer:
+        reader = pa.RecordBatchReader.from_stream(answer)
+        assert sum(batch.num_rows for batch in reader) == 100_000
