@@ -83,7 +83,7 @@ class LocalPSoup:
         self.clock = clock or VirtualClock()
         self.admission = admission = Admission(config, archive=keep is not None)
         self.engine = Engine(config, run, keep, lambda: admission.producer_bytes, verify)
-        admission.share_tags(lambda: self.engine.snapshot().tags)
+        admission.share_published(self.engine.snapshot)
         self._verify = verify
         self.tenant = tenant
         self._questions = Questions()
@@ -143,10 +143,19 @@ class LocalPSoup:
         self.submit(Heartbeat(stream, time, self.tenant))
 
     def register(
-        self, sql: str, request_id: str = "", *, key: str = "", labels: Mapping[str, str] | None = None
+        self,
+        sql: str,
+        request_id: str = "",
+        *,
+        key: str = "",
+        labels: Mapping[str, str] | None = None,
+        replace: bool = False,
     ) -> int:
-        """Register a query, under a key and with labels of the caller's own; returns its ID."""
-        answer = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels)))
+        """Register a query, under a key and with labels of the caller's own; returns its ID.
+
+        `replace`: if another query has the key, the new one takes its place; errors lead from the old ID to the new.
+        """
+        answer = self.submit(Register(sql, request_id, self.tenant, tag_of(key, labels), replace))
         assert isinstance(answer, QueryAcknowledgement)
         return answer.query_id
 
@@ -158,15 +167,16 @@ class LocalPSoup:
         *,
         key: str = "",
         labels: Sequence[str] = (),
+        replace: bool = False,
     ) -> range:
         """Register statements, or one with parameters for each row of values: all or none. Returns their IDs.
 
         `key`, `labels`: names of columns of a table of rows that are keys and labels. Parameters of `$name` take the
-        columns of their names, others the columns that are left, in order.
+        columns of their names, others the columns that are left, in order. `replace` is that of `register`.
         """
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
-        command = RegisterMany(statements, rows, request_id, self.tenant, names, key=key, labels=tuple(labels))
+        command = RegisterMany(statements, rows, request_id, self.tenant, names, 1, None, key, tuple(labels), replace)
         answer = self.submit(command)
         assert isinstance(answer, QueriesAcknowledgement)
         return range(answer.first_id, answer.first_id + answer.count)

@@ -160,13 +160,15 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """Which columns of the rows are the keys and the labels of the queries."""
+    """Which columns of the rows are the keys and the labels of the queries; whether queries with the keys give way."""
 
     key: str | None = None
     labels: Sequence[str] = ()
+    replace: bool = False
 
     def check(self, names: Sequence[str]) -> None:
         """Raise InvalidData if one of them is not among `names`."""
+        check_replace(self.replace, self.key)
         if isinstance(self.labels, str):
             raise TypeError("labels is a list of names of columns")
         lacking = [name for name in (*([self.key] if self.key is not None else ()), *self.labels) if name not in names]
@@ -175,6 +177,12 @@ class Tagging:
                 f"the rows have no {verb(len(lacking), 'column', 'columns')} {', '.join(map(repr, lacking))} for keys"
                 f" or labels; their columns are {', '.join(map(repr, names)) or 'none'}"
             )
+
+
+def check_replace(replace: bool, key: str | None) -> None:
+    """Raise InvalidData for a call that would replace queries without naming them."""
+    if replace and key is None:
+        raise InvalidData("replace is for queries with a key; give the key")
 
 
 def requests_of(
@@ -209,6 +217,7 @@ def _of_rows(
             key_column=tagging.key or "",
             label_columns=tagging.labels,
             as_ranges=True,
+            replace=tagging.replace,
         )
         first += payload.rows
 

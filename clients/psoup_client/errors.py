@@ -97,6 +97,11 @@ class NotFound(PSoupError):
 
     reason = "NOT_FOUND"
 
+    @property
+    def replaced_by(self) -> str:
+        """The ID of the query that took the place of the one that is asked for; "" if none did."""
+        return self.facts.get("replaced_by", "")
+
 
 class AlreadyExists(PSoupError):
     """The name is taken."""

@@ -26,12 +26,9 @@ from psoup.admission.registration import EventPlace, Standing, check_block, deci
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
 from psoup.config import EngineConfig
-from psoup.errors import (
-    Internal,
-    NotFound,
-    PSoupError,
-)
+from psoup.errors import Internal, PSoupError
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement, QueryAcknowledgement, StreamAcknowledgement
+from psoup.events.change import replacements
 from psoup.events.commands import (
     AlterStream,
     Attach,
@@ -51,6 +48,7 @@ from psoup.events.events import (
     Pushed,
     Registered,
     RegisteredMany,
+    Replaced,
     StreamAltered,
     StreamCreated,
     StreamDropped,
@@ -59,7 +57,8 @@ from psoup.events.events import (
 )
 from psoup.events.tags import NO_TAG
 from psoup.invariants import ensure
-from psoup.published.tags import PublishedTags
+from psoup.published.replaced import no_query
+from psoup.published.snapshot import Snapshot
 
 
 def _anything(event: Event) -> None:
@@ -85,9 +84,9 @@ class Admission:
         self._next_query = 1
         self._budget = Budget(config.memory_bytes)
 
-    def share_tags(self, published: Callable[[], PublishedTags]) -> None:
+    def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Find keys in what the writer of these events has published, from now on; before, they are kept here."""
-        self._tags.share(published)
+        self._tags.share(lambda: snapshot().tags, lambda query_id: snapshot().queries.get(query_id))
 
     @property
     def sequence(self) -> int:
@@ -188,6 +187,7 @@ class Admission:
             "reserved": (self._budget.tuples, self._budget.queries, self._budget.producers),
             "queries": dict(self._queries.items()),
             "tags": list(self._tags.items()),
+            "replaced": {name: list(tenant.replaced.items()) for name, tenant in self._tenants.items()},
             "requests": {name: list(tenant.requests.items()) for name, tenant in self._tenants.items()},
             "streams": {
                 stream.stream_id: (
@@ -226,6 +226,7 @@ class Admission:
         self._tags.check(self._queries)
         for tenant in self._tenants.values():
             tenant.requests.check(self._queries)
+            tenant.replaced.check()
 
     # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
 
@@ -307,11 +308,7 @@ class Admission:
     def _decide_unregister(self, command: Unregister) -> Prepared:
         stream_id = self._queries.get(command.query_id)
         if stream_id is None or self._streams[stream_id].tenant != command.tenant:
-            raise NotFound(
-                f"there is no query {command.query_id}; list the queries to see which there are",
-                reason="UNKNOWN_QUERY",
-                query_id=command.query_id,
-            )
+            raise no_query(command.query_id, self._tenant(command.tenant).replaced.freeze())
         event = Unregistered(self._sequence + 1, command.tenant, command.query_id)
         return Prepared(QueryAcknowledgement(event.sequence, query_id=command.query_id), event)
 
@@ -340,6 +337,8 @@ class Admission:
                 stream.past.attached(event)
             case Registered() | RegisteredMany():
                 self._adopt_queries(event)
+            case Replaced():
+                self._adopt_replacements(event)
             case Unregistered():
                 self._remove_query(event.tenant, event.query_id)
             case StreamCreated():
@@ -382,6 +381,17 @@ class Admission:
         self._next_query = max(self._next_query, first + count)
         for position in gone:
             self._remove_query(event.tenant, first + position)
+        self._adopt_replacements(event)
+
+    def _adopt_replacements(self, event: Registered | RegisteredMany | Replaced) -> None:
+        """Remove the queries that an event replaces, unless a replay knows no more of them, and remember them."""
+        earlier, later = replacements(event)
+        if not len(earlier):
+            return
+        for query_id in earlier[self._queries.stand(earlier)].tolist():
+            self._remove_query(event.tenant, query_id)
+        self._tenants.setdefault(event.tenant, Tenant()).replaced.add(earlier, later)
+        self._next_query = max(self._next_query, int(later[-1]) + 1)
 
     def _remove_query(self, tenant: str, query_id: int) -> None:
         self._queries.remove(query_id)

@@ -128,6 +128,11 @@ class Binding:
             self._tags, self._tagged = tags, True
         return self._tags
 
+    def query(self, row: int) -> StandingQuery | None:
+        """The query of a row, bound by now if it was not; None if the command will be refused."""
+        self.advance()
+        return self.queries[row] if self._problem is None else None
+
     def stands(self, tenant: Tenant) -> bool:
         """Whether the names of streams mean what they did; True for a repeated command, which was not bound."""
         if self._problem is not None:

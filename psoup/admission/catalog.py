@@ -16,6 +16,7 @@ from psoup.admission.producers import Producers
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
 from psoup.model import StreamSpec
+from psoup.published.replaced import Succession
 from psoup.sql import Template
 from psoup.sql.templates.forms import Forms
 
@@ -54,6 +55,7 @@ class Tenant:
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
     """Those of the thread that binds slow commands."""
+    replaced: Succession = field(default_factory=Succession)
 
     def find(self, name: str) -> KnownStream | None:
         """The stream of that name, in any case. O(1)."""

@@ -16,15 +16,17 @@ import pyarrow as pa
 from psoup.admission.binding import Binding
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import Tenant
+from psoup.admission.holders import Asked, check_replace, held
 from psoup.admission.query_streams import Owners
 from psoup.admission.requests import is_call
 from psoup.admission.tags import KnownTags, check_tag
+from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement
 from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
-from psoup.events.tags import NO_TAG
+from psoup.events.tags import NO_TAG, TagColumns
 from psoup.sql.templates.block import BoundBlock
 
 
@@ -48,20 +50,30 @@ def decide_register(
     binding: Binding, command: Register, tenant: Tenant, standing: Standing, place: EventPlace
 ) -> Prepared:
     """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
-    same, tag = partial(is_call, command.sql, command.tag), command.tag
+    tag, keyed = command.tag, bool(command.tag.key)
+    same = partial(is_call, command.sql, tag)
+    check_replace(command.replace, keyed)
     if tag is not NO_TAG:
         check_tag(tag)
         standing.tags.check_names(command.tenant, (name for name, _ in tag.labels))
-    if tag.key:
-        if (known := standing.tags.earlier(command.tenant, tag.key, same, standing.owners)) is not None:
-            return Prepared(QueryAcknowledgement(known[1].sequence, True, known[0]))
+    replaced = 0
+    if keyed:
+        tags = TagColumns.of(tag)
+        assert tags is not None
+        asked = Asked(command.tenant, tags, same, binding.query, command.replace)
+        if (known := held(asked, standing.tags, standing.owners)) is not None:
+            if known.sequence:
+                return Prepared(QueryAcknowledgement(known.sequence, True, known.first))
+            replaced = int(known.replaced[0])
     elif (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
     _finish(binding, tenant, standing.budget)
     query = binding.queries[0]
     stream = tenant.stream(query.stream)
-    request = "" if tag.key else command.request_id
-    event = Registered(place.sequence, stream.tenant, stream.stream_id, place.query_id, query, request, place.now, tag)
+    request = "" if keyed else command.request_id
+    event = Registered(
+        place.sequence, stream.tenant, stream.stream_id, place.query_id, query, request, place.now, tag, replaced
+    )
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
 
@@ -70,10 +82,14 @@ def decide_register_many(
 ) -> Prepared:
     """Decide on a block, all of it or nothing. Raises as `decide_register`."""
     tags, keyed = binding.tags(), command.keyed
+    check_replace(command.replace, keyed)
+    replaced: Array | None = None
     if tags is not None and keyed:
-        known = standing.tags.earlier_block(command.tenant, tags, binding.is_digest, standing.owners)
-        if known is not None:
-            return Prepared(QueriesAcknowledgement(known[1].sequence, True, known[0], known[1].queries))
+        asked = Asked(command.tenant, tags, binding.is_digest, binding.query, command.replace)
+        if (known := held(asked, standing.tags, standing.owners)) is not None:
+            if known.sequence:
+                return Prepared(QueriesAcknowledgement(known.sequence, True, known.first, len(tags)))
+            replaced = known.replaced
     elif (earlier := tenant.requests.earlier(command.request_id, binding.is_digest, standing.owners)) is not None:
         return Prepared(QueriesAcknowledgement(earlier.sequence, True, earlier.first_id, earlier.count))
     _finish(binding, tenant, standing.budget)
@@ -94,6 +110,7 @@ def decide_register_many(
         binding.rows,
         (),
         tags,
+        replaced,
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 

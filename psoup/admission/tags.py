@@ -19,10 +19,11 @@ from sortedcontainers import SortedDict
 
 from psoup.admission.query_streams import Owners
 from psoup.columns import Array
-from psoup.errors import Conflict, InvalidInput
+from psoup.errors import InvalidInput
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag, TagColumns, coded
 from psoup.invariants import ensure
+from psoup.published.records import QueryRecord
 from psoup.published.tags import PublishedTags, Runs, find, key_names, key_run, runs_of, with_run
 from psoup.wording import counted
 
@@ -54,6 +55,7 @@ class KnownTags:
 
     def __init__(self) -> None:
         self._published: Callable[[], PublishedTags] = PublishedTags
+        self._record: Callable[[int], QueryRecord | None] = lambda _: None
         self._ahead: Runs = ()
         """Keys of events that are not published yet, or were not when they were last asked for."""
         self._calls: SortedDict[int, Call] = SortedDict()
@@ -61,9 +63,9 @@ class KnownTags:
         self._names: dict[tuple[str, str], int] = {}
         """How many calls have a label name, by tenant and name."""
 
-    def share(self, published: Callable[[], PublishedTags]) -> None:
-        """Take the writer's keys from `published` from now on."""
-        self._published = published
+    def share(self, published: Callable[[], PublishedTags], record: Callable[[int], QueryRecord | None]) -> None:
+        """Take the writer's keys from `published` from now on, and what stands with them from `record`."""
+        self._published, self._record = published, record
 
     # Looking -----------------------------------------------------------------------------------------------
 
@@ -85,34 +87,17 @@ class KnownTags:
         queries = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
         return int(queries[0])
 
-    def earlier(self, tenant: str, key: str, same: Callable[[bytes], bool], owners: Owners) -> tuple[int, Call] | None:
-        """The query with that key and its call, if that said the `same`; None if the key is free; raises Conflict."""
-        query_id = self.query_of(tenant, key, owners)
-        if query_id < 0:
-            return None
-        first, call = self._call_of(query_id)
-        if call.queries != 1 or not same(call.digest):
-            raise _taken(key, query_id, call.queries)
-        return first, call
-
-    def earlier_block(
-        self, tenant: str, tags: TagColumns, same: Callable[[bytes], bool], owners: Owners
-    ) -> tuple[int, Call] | None:
-        """The call of a block, as `earlier`: all its keys are free, or are those of one earlier block, in order."""
-        assert tags.keys is not None
+    def queries_of(self, tenant: str, tags: TagColumns, owners: Owners) -> Array:
+        """The query that stands with each key of a block, or -1: int64[n]."""
         run = key_run(tenant, tags)
         sought = self._standing(np.stack([run.high, run.low], axis=1), owners)  # in order, they lie side by side
         queries: Array = np.empty_like(sought)
         queries[run.ids] = sought
-        taken = np.flatnonzero(queries >= 0)
-        if not len(taken):
-            return None
-        first, call = self._call_of(int(queries[taken[0]]))
-        whole = call.queries == len(queries) and bool((queries == np.arange(first, first + call.queries)).all())
-        if not whole or not same(call.digest):
-            place = int(taken[0])
-            raise _taken(tags.keys[place].as_py(), int(queries[place]), call.queries)
-        return first, call
+        return queries
+
+    def record(self, query_id: int) -> QueryRecord | None:
+        """The query as it is published; None if it is not yet."""
+        return self._record(query_id)
 
     def _standing(self, names: Array, owners: Owners) -> Array:
         """The query of each name that stands, or -1: the newest query of the name, as no other may stand."""
@@ -121,7 +106,8 @@ class KnownTags:
         queries[taken[~owners.stand(queries[taken])]] = -1
         return queries
 
-    def _call_of(self, query_id: int) -> tuple[int, Call]:
+    def call_of(self, query_id: int) -> tuple[int, Call]:
+        """The call of a query that stands with a key, and the first query of it. O(log n)."""
         first, call = self._calls.peekitem(self._calls.bisect_right(query_id) - 1)
         ensure(query_id < first + call.queries, self, "a key is of no call", query=query_id, first=first)
         return first, call
@@ -284,13 +270,3 @@ def _check_text(text: str, what: str, limit: int, number: int | None = None) -> 
         return
     where, facts = ("", {}) if number is None else (f"query {number}: ", {"query": number})
     raise InvalidInput(f"{where}the {what} {why}", reason="KEY" if what == "key" else "LABEL", **facts)
-
-
-def _taken(key: str, query_id: int, count: int) -> Conflict:
-    of = "another query" if count == 1 else f"a query of a block of {count:,}"
-    return Conflict(
-        f"key {key!r} is that of {of}, registered otherwise; take another key, or unregister that query first",
-        reason="KEY_TAKEN",
-        key=key,
-        query_id=query_id,
-    )

@@ -30,12 +30,14 @@ from psoup.engine.stream.state import StreamState
 from psoup.engine.verification import Verification
 from psoup.errors import Corrupt
 from psoup.events.acknowledgements import Effects
+from psoup.events.change import replacements
 from psoup.events.events import (
     Attached,
     Event,
     Pushed,
     Registered,
     RegisteredMany,
+    Replaced,
     StreamAltered,
     StreamCreated,
     StreamDropped,
@@ -155,7 +157,7 @@ class Engine:
                     fed.pop(event.stream_id, None)
                     asked.pop(event.stream_id, None)
                     freed += self._drop(event.stream_id)
-                case Registered() | RegisteredMany() | Unregistered():
+                case Registered() | RegisteredMany() | Replaced() | Unregistered():
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
                         asked[state.stream_id] = state
@@ -283,21 +285,23 @@ class Engine:
             del self._named[_name(view)]
         return self._streams.pop(stream_id).tuple_bytes
 
-    def _change_queries(self, event: Registered | RegisteredMany | Unregistered) -> list[StreamState]:
-        """Register or unregister queries; returns the streams on which they change."""
+    def _change_queries(self, event: Registered | RegisteredMany | Replaced | Unregistered) -> list[StreamState]:
+        """Register, replace or unregister queries; returns the streams on which they change."""
         match event:
             case Registered():
                 states = [self._registry.register(event, self._streams)]
                 self._put_out_by_hand(range(event.query_id, event.query_id + 1))
-                return states
             case RegisteredMany():
                 states = self._registry.register_many(event, self._streams)
                 self._put_out_by_hand(range(event.first_id, event.first_id + len(event.queries)))
-                return states
+            case Replaced():
+                states = []
             case Unregistered():
                 return [self._registry.unregister(event.query_id, self._streams)]
             case _:
                 assert_never(event)
+        pairs = replacements(event)
+        return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: range) -> None:
         """Take queries that the operator named out of the index as they come."""

@@ -21,6 +21,7 @@ from psoup.config import Shape
 from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.state import StreamState
 from psoup.engine.tags import Tags
+from psoup.events.change import Replacements
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
@@ -29,6 +30,7 @@ from psoup.plan.standing import StandingQuery
 from psoup.published.members import add, remove, since
 from psoup.published.paged import Editor, PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
+from psoup.published.replaced import Succession, Successors
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock
 
@@ -45,10 +47,15 @@ class Registry:
         self._queries: Editor[QueryRecord] = PagedMap[QueryRecord](page=shape.page).edit()
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
         self._tags = Tags()
+        self._replaced: dict[str, Succession] = {}
+        """The replacements of each tenant."""
+        self._successors: dict[str, Successors] = {}
 
-    def freeze(self, sequence: int) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags]:
-        """Queries, clauses, keys and labels for a reader, as of the event `sequence`."""
-        return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence)
+    def freeze(
+        self, sequence: int
+    ) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags, Mapping[str, Successors]]:
+        """Queries, clauses, keys and labels, and what took whose place for a reader, as of the event `sequence`."""
+        return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._successors
 
     def bill(self) -> dict[str, int]:
         """How many queries and clauses there are, and bytes of their blocks."""
@@ -110,6 +117,14 @@ class Registry:
         self._clauses.remove(record.sqc_id)
         state.remove_clause(clause)
         return state
+
+    def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
+        """Remove the queries that others replace, unless a replay knows no more of them; returns their streams."""
+        standing = [query_id for query_id in pairs.earlier.tolist() if self._queries.get(query_id) is not None]
+        replaced = self._replaced.setdefault(tenant, Succession())
+        replaced.add(*pairs)
+        self._successors = {**self._successors, tenant: replaced.freeze()}
+        return [self.unregister(query_id, streams) for query_id in standing]
 
     def clause_of(self, query_id: int) -> ClauseRecord | None:
         """The clause of a query; None if the query does not stand."""

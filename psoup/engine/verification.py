@@ -20,7 +20,7 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.checks import Checked, check_counts, check_coverage, check_shown
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
-from psoup.events.events import Event, Pushed, RegisteredMany, Unregistered, WatermarkRaised
+from psoup.events.events import Event, Pushed, RegisteredMany, Replaced, Unregistered, WatermarkRaised
 from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
@@ -52,7 +52,7 @@ class Verification:
     def story(self) -> tuple[str, ...]:
         """The last events, as short texts."""
         return tuple(
-            f"{sequence} {kind} {'of query' if kind == 'Unregistered' else 'on stream'} {number}"
+            f"{sequence} {kind} {'of query' if kind in ('Replaced', 'Unregistered') else 'on stream'} {number}"
             for sequence, kind, number in self._story
         )
 
@@ -65,6 +65,8 @@ class Verification:
             self._touched.add(about)
         elif isinstance(event, Unregistered):
             about, self._clauses_too = event.query_id, True
+        elif isinstance(event, Replaced):
+            about = int(event.later[0])
         else:
             about = event.stream_ids[0] if isinstance(event, RegisteredMany) else event.stream_id
             self._touched.add(about)

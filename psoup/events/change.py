@@ -14,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
+import numpy as np
+
+from psoup.columns import Array
 from psoup.events.events import (
     Attached,
     Event,
     Pushed,
     Registered,
     RegisteredMany,
+    Replaced,
     StreamAltered,
     StreamCreated,
     StreamDropped,
@@ -42,6 +46,31 @@ class Change(NamedTuple):
     """The ID of the first of `queries`; the others follow."""
     queries: Sequence[StandingQuery] = ()
     ended: Sequence[int] = ()
+    """In a replay, some of them may have been gone before."""
+
+
+class Replacements(NamedTuple):
+    """The queries that an event puts in the place of others: int64[n] each."""
+
+    earlier: Array
+    later: Array
+
+
+_NONE: Array = np.zeros(0, np.int64)
+
+
+def replacements(event: Registered | RegisteredMany | Replaced) -> Replacements:
+    """The replacements of an event, `later` ascending. O(n). A replay may know no more of some `earlier`."""
+    if isinstance(event, Replaced):
+        return Replacements(event.earlier, event.later)
+    if isinstance(event, RegisteredMany):
+        if event.replaced is None:
+            return Replacements(_NONE, _NONE)
+        rows = np.flatnonzero(event.replaced >= 0)
+        return Replacements(event.replaced[rows], rows + event.first_id)
+    if not event.replaced:
+        return Replacements(_NONE, _NONE)
+    return Replacements(np.array([event.replaced]), np.array([event.query_id]))
 
 
 _NOTHING = Change()
@@ -52,17 +81,18 @@ def change_of(event: Event) -> Change:
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
-        case WatermarkRaised() | Attached():
+        case WatermarkRaised() | Attached() | Replaced():
             return _NOTHING
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)
         case StreamDropped():
             return Change(dropped=event.stream_id)
         case Registered():
-            return Change(first=event.query_id, queries=(event.query,))
+            return Change(first=event.query_id, queries=(event.query,), ended=replacements(event).earlier.tolist())
         case RegisteredMany():
             gone = [event.first_id + position for position in event.gone]
-            return Change(first=event.first_id, queries=event.queries, ended=gone)
+            replaced = replacements(event).earlier.tolist()
+            return Change(first=event.first_id, queries=event.queries, ended=[*gone, *replaced])
         case Unregistered():
             return Change(ended=(event.query_id,))
         case _:

@@ -118,12 +118,16 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first."""
+    """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first.
+
+    `replace`: if another query has the key, the new one takes its place.
+    """
 
     sql: str
     request_id: str = ""
     tenant: str = DEFAULT_TENANT
     tag: Tag = NO_TAG
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ class RegisterMany:
     `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
     the parameters by name. A `request_id` covers the whole call. `number`: that of the first query in errors.
     `key`, `labels`: names of columns of that table with keys, which go before the request ID, and with labels; or
-    `tags`, which are these columns.
+    `tags`, which are these columns. `replace`: queries with these keys that are others give way to the new ones.
     """
 
     statements: Sequence[str]
@@ -145,6 +149,7 @@ class RegisterMany:
     tags: TagColumns | None = None
     key: str = ""
     labels: tuple[str, ...] = ()
+    replace: bool = False
 
     @property
     def count(self) -> int:

@@ -128,7 +128,7 @@ class WatermarkRaised:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A query stands from here on."""
+    """A query stands from here on; with `replaced`, that query is gone. In a replay it may have been gone before."""
 
     sequence: int
     tenant: str
@@ -138,6 +138,7 @@ class Registered:
     request_id: str
     time: int
     tag: Tag = NO_TAG
+    replaced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,7 @@ class RegisteredMany:
     `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all come from one
     `template`, `rows` are the values of its parameters: the short form of `queries`, for a log; () if these are a
     `BoundBlock`, which has its own. `gone`: positions of queries that were unregistered since; only a replay has them.
+    `replaced`: the query that each of them replaces, or -1 (int64[n]): they are gone, as with `Registered`.
     """
 
     sequence: int
@@ -161,6 +163,20 @@ class RegisteredMany:
     rows: Sequence[Sequence[Parameter]] = ()
     gone: Sequence[int] = ()
     tags: TagColumns | None = None
+    replaced: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Queries took the place of others: `later` that of `earlier` (int64[n] each), and are gone, too.
+
+    What is left of a registration: only a replay has it.
+    """
+
+    sequence: int
+    tenant: str
+    earlier: Array
+    later: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +197,6 @@ Event = (
     | WatermarkRaised
     | Registered
     | RegisteredMany
+    | Replaced
     | Unregistered
 )

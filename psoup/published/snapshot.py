@@ -3,7 +3,8 @@
     Snapshot ─ streams {(tenant, name): StreamView} ─ chunks: ChunkView + ChunkResults
              ├ queries {query ID: QueryRecord}      (the text, its bound form, its window clause)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
-             └ tags    queries by their keys and labels
+             ├ tags    queries by their keys and labels
+             └ replaced    the queries that took the place of others
 
 A reader takes the root once and never waits for the writer, nor the writer for it.
 """
@@ -33,6 +34,7 @@ from psoup.model import StreamSpec
 from psoup.published.match_room import MatchRoom
 from psoup.published.paged import PagedMap
 from psoup.published.records import ClauseRecord, QueryRecord
+from psoup.published.replaced import Successors, no_query
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.runner import Runner, serial
@@ -171,6 +173,8 @@ class Snapshot:
     queries: PagedMap[QueryRecord]
     clauses: PagedMap[ClauseRecord]
     tags: PublishedTags
+    replaced: Mapping[str, Successors]
+    """The queries that took the place of others, by tenant."""
     config: EngineConfig
     run: Runner = serial
     """The threads that a reader may use, beside its own thread."""
@@ -191,14 +195,10 @@ class Snapshot:
         return list(islice(owned, _NAMES_COMPARED))
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
-        """The query of that ID; NotFound if it is unknown, unregistered or another tenant's."""
+        """The query of that ID; NotFound if it is unknown, unregistered, replaced or another tenant's."""
         record = self.queries.get(query_id) if query_id >= 0 else None
         if record is None or record.tenant != tenant:
-            raise NotFound(
-                f"there is no query {query_id}; it was never registered, or it was unregistered",
-                reason="UNKNOWN_QUERY",
-                query=query_id,
-            )
+            raise no_query(query_id, self.replaced.get(tenant))
         return record
 
     def query_with(self, key: str, tenant: str) -> QueryRecord:

@@ -13,6 +13,8 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from psoup.errors import InvalidInput, NotFound
@@ -49,6 +51,33 @@ class Ids:
         """The engine's stream ID; raises as `read_query`."""
         return self._read("s", "stream", text)
 
+    @contextmanager
+    def naming(self, text: str) -> Iterator[None]:
+        """A context in which NotFound names queries by their IDs on the wire, `text` as the client gave it."""
+        try:
+            yield
+        except NotFound as problem:
+            raise self.named(problem, text) from None
+
+    def named(self, problem: NotFound, text: str) -> NotFound:
+        """The error for a query that is gone, with IDs on the wire: `text` as the client gave it."""
+        if problem.reason == "QUERY_REPLACED":
+            later = self.query(int(problem.facts["replaced_by"]))
+            return NotFound(
+                f"query {text!r} was replaced by {later!r}, which has its key; go on with that one",
+                reason=problem.reason,
+                query_id=text,
+                replaced_by=later,
+            )
+        if problem.reason != "UNKNOWN_QUERY":
+            return problem
+        return NotFound(
+            f"there is no query {text!r}: it was unregistered, or never registered; list the queries to see what"
+            " stands",
+            reason=problem.reason,
+            query_id=text,
+        )
+
     def _read(self, letter: str, what: str, text: str) -> int:
         field = f"{what}_id"
         if not text:
@@ -67,15 +96,6 @@ class Ids:
                 incarnation=self.incarnation,
             )
         return int(match[3])
-
-
-def unknown_query(text: str) -> NotFound:
-    """The error for an unknown query, with the ID as the client gave it."""
-    return NotFound(
-        f"there is no query {text!r}: it was unregistered, or never registered; list the queries to see what stands",
-        reason="UNKNOWN_QUERY",
-        query_id=text,
-    )
 
 
 def page_token(kind: str, **state: Any) -> str:

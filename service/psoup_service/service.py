@@ -115,7 +115,7 @@ class Service:
         keep = self._store.keep if self._store.durable else None
         taken = lambda: admission.producer_bytes + self.host.pins.bytes  # noqa: E731
         engine = Engine(config, self._pool, keep, taken, settings.verify)
-        admission.share_tags(lambda: engine.snapshot().tags)
+        admission.share_published(engine.snapshot)
         return Host(
             engine,
             admission,

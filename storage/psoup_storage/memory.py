@@ -18,12 +18,14 @@ from sortedcontainers import SortedDict
 
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
+from psoup.events.change import change_of
 from psoup.events.events import (
     Attached,
     Event,
     Pushed,
     Registered,
     RegisteredMany,
+    Replaced,
     StreamAltered,
     StreamCreated,
     StreamDropped,
@@ -140,23 +142,31 @@ class MemoryStore:
                 self._kept["stream", event.stream_id] = altered  # in the place of the first: queries follow it
             case Registered():
                 self._put(("query", event.query_id), event)
+                self._leave(event)
             case RegisteredMany():
                 self._put(("queries", event.first_id), event)
                 self._blocks[event.first_id] = 0
+                self._leave(event)
             case WatermarkRaised():
                 self._drop(("watermark", event.stream_id))
                 self._put(("watermark", event.stream_id), event)
             case StreamDropped():
                 self._drop(("stream", event.stream_id))
                 self._drop(("watermark", event.stream_id))
-            case Unregistered() if ("query", event.query_id) in self._kept:
-                self._drop(("query", event.query_id))
-            case Unregistered():  # one of a block
-                self._leave_block(event)
-            case Pushed() | Attached():  # the engine has the tuples; history needs a data directory
+            case Unregistered():
+                self._leave(event)
+            case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
                 assert_never(event)
+
+    def _leave(self, event: Registered | RegisteredMany | Unregistered) -> None:
+        """Drop the queries that an event ends."""
+        for query_id in change_of(event).ended:
+            if ("query", query_id) in self._kept:
+                self._drop(("query", query_id))
+            else:
+                self._leave_block(Unregistered(event.sequence, event.tenant, query_id))
 
     def _leave_block(self, event: Unregistered) -> None:
         """Keep a block, with the events of the queries that left it, until all have left."""
@@ -196,7 +206,7 @@ def _size(event: Event) -> int:
             if isinstance(event.queries, BoundBlock):
                 return size + event.queries.nbytes
             return size + sum(len(query.text) for query in event.queries)
-        case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Unregistered():
+        case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced() | Unregistered():
             return _EVENT_BYTES
         case _:
             assert_never(event)

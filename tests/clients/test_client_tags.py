@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound
+from psoup_client import Client, Conflict, InvalidData, InvalidRequest, NotFound, Query
 from psoup_proto.v1 import queries_pb2
 from psoup_storage import open_store
 from psoup_testing.serving import serving
@@ -99,3 +99,40 @@ def test_columns_of_a_frame_are_keys_and_labels() -> None:
             client.register_many("SELECT a FROM s WHERE a > $least", rows, key="key", labels=["kind"])
         with pytest.raises(InvalidRequest, match=r"there is no parameter \$id"):
             client.register_many("SELECT a FROM s WHERE a > $least", rows, labels=["user"])
+
+
+def test_a_query_takes_the_place_of_another_over_a_restart(tmp_path: Path) -> None:
+    with (
+        serving(store=open_store(str(tmp_path / "data"), reserve_bytes=0)) as service,
+        Client(service.address) as client,
+    ):
+        client.create_stream("CREATE STREAM s (a BIGINT)")
+        rows = [{"least": number, "id": f"search-{number}"} for number in range(20)]
+        old = client.register_many("SELECT a FROM s WHERE a > $least", rows, key="id")
+        later = client.register("SELECT a FROM s WHERE a > ?", [50], key="search-7", replace=True)
+        assert client.register("SELECT a FROM s WHERE a > ?", [50], key="search-7", replace=True).id == later.id
+        rows[5]["least"] = 100
+        new = client.register_many("SELECT a FROM s WHERE a > $least", rows, key="id", replace=True)
+        with pytest.raises(Conflict, match="its text is SELECT a FROM s WHERE a > 100"):
+            client.register(SQL, key="search-5")
+        with pytest.raises(InvalidData, match="replace is for queries with a key"):
+            client.register(SQL, replace=True)
+        with pytest.raises(InvalidData, match="replace is for queries with a key"):
+            client.register_many(SQL, replace=True)
+    with (
+        serving(store=open_store(str(tmp_path / "data"), reserve_bytes=0)) as service,
+        Client(service.address) as client,
+    ):
+        assert [query.id for query in client.queries()] == [query.id for query in new]
+        pairs = ((old[0].id, new[0]), (old[7].id, new[7]), (later.id, new[7]))
+        for gone, successor in ((Query(client, name), successor) for name, successor in pairs):
+            calls = (gone.invoke, gone.explain, gone.unregister, partial(client.why, gone, 0), gone.stream)
+            for call in calls:
+                with pytest.raises(NotFound, match="was replaced by") as refused:
+                    call()
+                assert (refused.value.replaced_by, refused.value.reason) == (successor.id, "QUERY_REPLACED")
+        [outcome] = client.invoke_many([old[3].id], return_errors=True)
+        assert isinstance(outcome, NotFound) and outcome.replaced_by == new[3].id
+        with pytest.raises(NotFound) as refused:
+            client.query("q-" + new[0].id.split("-")[1] + "-999")
+        assert refused.value.replaced_by == ""

@@ -17,7 +17,7 @@ from psoup.admission.producers import Producers
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup_storage import DurableStore
 from psoup_storage.durable.chunks import folder as chunks
-from psoup_storage.durable.log import codec
+from psoup_storage.durable.log import codec, tuples
 from psoup_storage.durable.sqlite import database
 from psoup_testing import acknowledged, lives
 from psoup_testing.budget import SCALE, SEED, Budget, replayable
@@ -182,10 +182,10 @@ def the_last_event_of_a_group_is_not_written(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def replayed_tuples_lose_their_order(patch: pytest.MonkeyPatch) -> None:
-    decode = codec.decode_tuples
+    decode = tuples.decode_tuples
 
-    def careless(spec: Any, tuples: bytes, times: Any, *more: Any) -> Any:
-        batch = decode(spec, tuples, times, *more)
+    def careless(spec: Any, content: bytes, times: Any, *more: Any) -> Any:
+        batch = decode(spec, content, times, *more)
         turned = batch.take(np.arange(len(batch))[::-1])
         return replace(turned, times=batch.times)
 

@@ -143,13 +143,13 @@ def test_a_tenant_has_as_many_names_of_labels_as_its_queries() -> None:
 def test_keys_are_found_while_what_is_published_lags_behind(soup: LocalPSoup) -> None:
     """Admission runs ahead of the writer, and judges by all that it has prepared."""
     soup.register(SQL, key="first")
-    behind = soup.engine.snapshot().tags
-    soup.admission.share_tags(lambda: behind)
+    behind = soup.engine.snapshot()
+    soup.admission.share_published(lambda: behind)
     soup.register(SQL, key="a")
     soup.register(SQL, key="other")
     with pytest.raises(Conflict):
         soup.register(SQL + "0", key="a")
-    soup.admission.share_tags(lambda: soup.engine.snapshot().tags)
+    soup.admission.share_published(soup.engine.snapshot)
     soup.register(SQL, key="b")
     with pytest.raises(Conflict):
         soup.register(SQL + "0", key="a")

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from psoup.events.change import change_of, rows_of
-from psoup.events.commands import AlterStream, RegisterMany
+from psoup.events.commands import AlterStream, Register, RegisterMany
 from psoup.events.events import RegisteredMany
+from psoup.events.tags import Tag
 from psoup_testing.gate import Gate
 
 
@@ -23,6 +24,8 @@ def test_the_sum_of_all_changes_is_what_stands() -> None:
     gate.send(RegisterMany(["SELECT x FROM s WHERE x > ?"], pa.table({"x": range(300)})))
     gate.unregister(3)
     gate.send(AlterStream("ALTER STREAM s ADD COLUMN y TEXT"))
+    gate.send(Register("SELECT x FROM s", tag=Tag("k")))
+    gate.send(Register("SELECT x FROM s WHERE x > 4", tag=Tag("k"), replace=True))
     gate.drop("gone")
     gate.push("s", t=[1, 6], x=[2, 3], y=["late", "taken"])
     streams, queries = dict[int, int](), dict[int, str]()
@@ -34,7 +37,7 @@ def test_the_sum_of_all_changes_is_what_stands() -> None:
         for query_id in change.ended:
             del queries[query_id]
     assert streams == {1: 3}
-    assert queries.keys() == set(range(1, 305)) - {3}
+    assert queries.keys() == set(range(1, 307)) - {3, 305}
     assert [rows_of(event) for event in gate.events] == [change_of(event).rows for event in gate.events]
     assert sum(map(rows_of, gate.events)) == 3
 

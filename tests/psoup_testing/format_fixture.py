@@ -6,7 +6,8 @@
     format-N/answers.json   what that release said to the questions below
 
 In it: every type, NULLs, both time domains, sealed and expired chunks, tuples that still wait for the watermark, late
-and far ones, producers with epochs, queries one by one and in blocks, one unregistered, a stream dropped.
+and far ones, producers with epochs, queries one by one and in blocks, one unregistered, one replaced twice, a stream
+dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from psoup.admission import Admission
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
-from psoup.errors import PSoupError
+from psoup.errors import NotFound, PSoupError
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push, RegisterMany
 from psoup.events.tags import TagColumns, coded
@@ -150,6 +151,8 @@ def tell(soup: Soup) -> None:
     soup.submit(RegisterMany([BLOCK], PARAMETERS, tags=TAGS))
     soup.unregister(soup.query("search 2"))
     soup.unregister(soup.query("row 1"))
+    for text in QUERIES[:3]:
+        soup.register(text, key="moved", replace=True)
 
 
 QUESTIONS: tuple[tuple[int, int | None, str | None], ...] = (
@@ -169,7 +172,7 @@ def ask(soup: Soup) -> list[Any]:
     said.append([soup.matches("readings", tuple_id) for tuple_id in (0, 63, 64, 150)])
     again = soup.submit(Push("readings", readings(42), "meter 0", 3, 21))
     said.append([again.duplicate, again.sequence])
-    return [*said, _answer(soup, 12, None, None), _tagged(soup)]
+    return [*said, _answer(soup, 12, None, None), _tagged(soup), _replaced(soup)]
 
 
 def _tagged(soup: Soup) -> Any:
@@ -181,6 +184,15 @@ def _tagged(soup: Soup) -> Any:
     labels = ({"user": "u0"}, {"user": "u1", "kind": "Grüße"}, {"user": "u2"}, {"kind": "row"})
     found = [soup.queries(labels=asked) for asked in labels]
     return {"keys": known, "labels": found, "answer": _answer(soup, known[-1], None, None)}
+
+
+def _replaced(soup: Soup) -> Any:
+    """Where the ID of a query leads that was replaced twice."""
+    try:
+        now = soup.query("moved")
+        return soup.invoke(now - 2)
+    except NotFound as problem:
+        return problem.facts.get("replaced_by", "NotFound")
 
 
 def _answer(soup: Soup, query_id: int, as_of: int | None, window: str | None) -> Any:

@@ -86,6 +86,7 @@ class RestartingPSoup(RecordingPSoup):
             self.store.read_ahead()
         self.admission = Admission(self.config, archive=True)
         self.engine = Engine(replace(self.config, memory_bytes=self.hot_bytes), keep=self.store.keep)
+        self.admission.share_published(self.engine.snapshot)
         for event in self.store.read():
             self.admission.replay(event)
             self.admission.give_back(self.engine.apply([event]).freed_bytes)

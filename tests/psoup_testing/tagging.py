@@ -1,7 +1,8 @@
 """Random histories of keys and labels against a naive model: dictionaries of what stands.
 
 register, register a block, the same again, unregister      after each, the queries found by each key and by each
-restart, be killed, be restored from a copy                 combination of labels are compared
+replace, restart, be killed, be restored from a copy        combination of labels are compared, and where the ID of
+                                                            each query that was replaced leads
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
@@ -28,6 +30,8 @@ from psoup_testing.histories import TINY
 from psoup_testing.restarting import RestartingPSoup
 
 KEYS = tuple(f"key {number} {'é' * (number % 3)}{'x' * number}" for number in range(12))
+KEPT = 25
+"""Replacements that are remembered."""
 USERS, KINDS = ("u0", "u1", "u2", "ü" * 32), ("alert", "feed")
 SQL, BLOCK = "SELECT x FROM s WHERE x > {}", "SELECT x FROM s WHERE x > ?"
 
@@ -38,6 +42,7 @@ class Known:
 
     key: str
     labels: dict[str, str]
+    text: str
     call: object
     ids: range
 
@@ -50,6 +55,8 @@ class TagHistory:
     source: random.Random
     columnar: int
     standing: dict[int, Known] = field(default_factory=dict)
+    replaced: dict[int, int] = field(default_factory=dict)
+    """The query that took the place of each that was replaced."""
     met: set[str] = field(default_factory=set)
     """What has happened, for a test to see that all of it does."""
     soup: RestartingPSoup = field(init=False)
@@ -84,21 +91,23 @@ class TagHistory:
         if alone and self.source.random() < 0.3:
             again = self.source.choice(alone)
             key, labels, text = again.key, again.labels, str(again.call)
-        held = self.holders([key])
+        held, replace = self.holders([key] if key else []), bool(key) and self.source.random() < 0.4
+        same = bool(held) and (self.standing[held[0]].text, self.standing[held[0]].labels) == (text, labels)
         try:
-            done = self.soup.submit(Register(text, tag=tag_of(key, labels)))
+            done = self.soup.submit(Register(text, tag=tag_of(key, labels), replace=replace))
         except Conflict as problem:
             self.met.add("conflict")
-            assert held and repr(key) in str(problem)
-            assert self.standing[held[0]].call != text or self.standing[held[0]].labels != labels
+            assert held and repr(key) in str(problem) and not replace and not same
+            assert ("its text is" in str(problem)) == (self.standing[held[0]].text != text)
             return
         assert isinstance(done, QueryAcknowledgement)
         if done.duplicate:
             self.met.add("again")
-            assert held == [done.query_id] and self.standing[held[0]].call == text
+            assert held == [done.query_id] and same
             return
-        assert not held
-        self.standing[done.query_id] = Known(key, labels, text, range(done.query_id, done.query_id + 1))
+        assert not same and (replace or not held)
+        self.give_way(held, {key: done.query_id})
+        self.standing[done.query_id] = Known(key, labels, text, text, range(done.query_id, done.query_id + 1))
 
     def block(self) -> None:
         """A block is registered; sometimes as an earlier one was."""
@@ -109,11 +118,13 @@ class TagHistory:
         if blocks and self.source.random() < 0.5:
             keys, labels, values = self.source.choice(blocks).call  # type: ignore[misc]
         call = (keys, labels, values)
-        held = self.holders(keys or [])
+        held, replace = self.holders(keys or []), bool(keys) and self.source.random() < 0.4
+        tags = columns_of(keys, labels)
         try:
-            done = self.soup.submit(RegisterMany([BLOCK], pa.table({"x": values}), tags=columns_of(keys, labels)))
+            done = self.soup.submit(RegisterMany([BLOCK], pa.table({"x": values}), tags=tags, replace=replace))
         except Conflict as problem:
             self.met.add("block conflict")
+            assert not replace
             first = next(key for key in keys or [] if self.holders([key]))
             assert repr(first) in str(problem), (first, str(problem))
             return
@@ -121,11 +132,21 @@ class TagHistory:
         ids = range(done.first_id, done.first_id + done.count)
         if done.duplicate:
             self.met.add("block again")
-            assert sorted(held) == list(ids) and all(self.standing[i].call == call for i in ids)
+            assert sorted(held) == list(ids)
+            texts = [self.standing[i].text for i in ids]
+            assert texts == [SQL.format(x) for x in values] and [self.standing[i].labels for i in ids] == labels
             return
-        assert not held
+        assert replace or not held
+        self.give_way(held, dict(zip(keys or [], ids, strict=True)) if keys else {})
         for row, query_id in enumerate(ids):
-            self.standing[query_id] = Known("" if keys is None else keys[row], labels[row], call, ids)
+            text = SQL.format(values[row])
+            self.standing[query_id] = Known("" if keys is None else keys[row], labels[row], text, call, ids)
+
+    def give_way(self, held: list[int], later: dict[str, int]) -> None:
+        """Queries are replaced by those that have their keys from now on."""
+        for query_id in held:
+            self.met.add("block replaced" if len(self.standing[query_id].ids) > 1 else "replaced")
+            self.replaced[query_id] = later[self.standing.pop(query_id).key]
 
     def unregister(self) -> None:
         """A query goes."""
@@ -162,6 +183,14 @@ class TagHistory:
             except NotFound:
                 found = []
             assert found == self.holders([key]), key
+        latest = sorted(self.replaced.items(), key=lambda pair: pair[1])[-KEPT:]
+        known = dict(latest)
+        for query_id, later in self.replaced.items():
+            while later in known:
+                later = known[later]
+            with pytest.raises(NotFound) as refused:
+                self.soup.invoke(query_id)
+            assert refused.value.facts.get("replaced_by") == (str(later) if query_id in known else None)
         for wanted in self._combinations():
             expected = [i for i, known in self.standing.items() if wanted.items() <= known.labels.items()]
             assert self.soup.queries(labels=wanted) == expected, wanted
@@ -172,7 +201,7 @@ class TagHistory:
         """Keys and labels of many queries at once, some of them gone, some asked for twice."""
         last = max(self.standing, default=0) + 3
         query_ids = [self.source.randrange(last) for _ in range(2 * last)]
-        nothing = Known("", {}, "", range(0))
+        nothing = Known("", {}, "", "", range(0))
         known = [self.standing.get(query_id, nothing) for query_id in query_ids]
         keys, users, others = tag_columns(
             self.soup.engine.snapshot().queries, np.array(query_ids, np.int64), [KEY, "user", "other"]

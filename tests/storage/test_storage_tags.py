@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from psoup_testing.tagging import TagHistory
+from psoup.published import replaced
+from psoup_storage.durable.log import departures
+from psoup_testing.tagging import KEPT, TagHistory
 
-HISTORIES, STEPS = 6, 40
+HISTORIES, STEPS = 6, 60
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(departures, "SLICE", 8)
+    monkeypatch.setattr(departures, "KEPT_REPLACEMENTS", KEPT)
+    monkeypatch.setattr(replaced.Succession.__init__, "__defaults__", (KEPT,))
 
 
 @pytest.mark.parametrize("columnar", [1, 1_000])
@@ -19,4 +28,7 @@ def test_what_is_found_by_keys_and_labels_is_what_stands(tmp_path: Path, columna
         history = TagHistory(tmp_path / str(number), random.Random(number), columnar)
         history.run(STEPS)
         met |= history.met
-    assert met == {"conflict", "again", "block conflict", "block again", "restart", "killed", "restored"}
+    assert met == {
+        *("conflict", "again", "block conflict", "block again", "replaced", "block replaced"),
+        *("restart", "killed", "restored"),
+    }

@@ -31,6 +31,9 @@ Key = Annotated[
     str | None,
     typer.Option("--key", metavar="TEXT", help="Own name of the query, unique; with --params, the column of them."),
 ]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Put the query in the place of the one that has its key, if it is another.")
+]
 
 
 def register(
@@ -48,6 +51,7 @@ def register(
     ] = None,
     key: Key = None,
     label: Labels = None,
+    replace: Replace = False,
     request_id: RequestId = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -57,6 +61,7 @@ def register(
     Examples:
       psoup register "SELECT * FROM flights WHERE origin = 'JFK' BEGIN (NOW - 1 HOUR)"
       psoup register "SELECT * FROM flights WHERE late > 60" --key search-42 --label user=u3
+      psoup register "SELECT * FROM flights WHERE late > 90" --key search-42 --label user=u3 --replace
       ID=$(psoup register - < query.sql)
       psoup register "SELECT * FROM flights WHERE origin = ?" --param JFK
       psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params airports.csv
@@ -73,15 +78,19 @@ def register(
         raise typer.BadParameter("give a statement, or --file")
     if param and (params or file):
         raise typer.BadParameter("--param is for one statement; with many, use --params")
+    if replace and key is None:
+        raise typer.BadParameter("--replace is for queries with a --key")
     if (key is not None or label) and file and not params:
         raise typer.BadParameter("--key and --label are for one statement, or for one with --params")
     if params or file:
-        tags = {"key": key, "labels": label or []}
+        tags = {"key": key, "labels": label or [], "replace": replace}
         _register_many(sql, params, file, {"request_id": request_id, **tags}, as_json, (address, timeout))
         return
     text = sys.stdin.read() if sql == "-" else str(sql)
     with connect(address, timeout) as client:
-        query = client.register(text, param or None, key=key, labels=labels_of(label), request_id=request_id)
+        query = client.register(
+            text, param or None, key=key, labels=labels_of(label), replace=replace, request_id=request_id
+        )
     if as_json:
         print_json(facts(query))
         return

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.bulk import Progress, Tagging, parameters_of, requests_of
+from psoup_client.bulk import Progress, Tagging, check_replace, parameters_of, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
 from psoup_client.html import Listing
@@ -32,6 +32,7 @@ class QueryCalls(Session):
         *,
         key: str | None = None,
         labels: Mapping[str, str] | None = None,
+        replace: bool = False,
         request_id: str | None = None,
     ) -> Query:
         """Register a standing query; it stays when this client goes.
@@ -40,15 +41,18 @@ class QueryCalls(Session):
 
         `key` is a name of your own for the query, unique among those that stand; `labels` are texts to find it by
         (`queries`). A call with the same key, text, params and labels gives the same query as long as that stands;
-        the same key with others raises Conflict.
+        the same key with others raises Conflict, which says what differs. With `replace` it gives a new query then, in
+        the place of the old one: that is unregistered at the same moment, and calls with its ID raise NotFound with
+        the new ID as `replaced_by`.
 
         Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
         each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
         check_key(key)
         check_labels(labels)
+        check_replace(replace, key)
         request = queries_pb2.RegisterRequest(
-            statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels
+            statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels, replace=replace
         )
         if params:
             values = parameters_of(sql, [params])
@@ -65,6 +69,7 @@ class QueryCalls(Session):
         *,
         key: str | None = None,
         labels: Sequence[str] = (),
+        replace: bool = False,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
@@ -82,10 +87,18 @@ class QueryCalls(Session):
         `key` names the column with their keys, `labels` the columns with their labels, for rows that have names of
         columns; texts, or whole numbers as texts, NULL for no label. They are not parameters, unless the statement has
         them as `$name`. With keys a part is taken as a whole: all of them are new, or it was registered before with the
-        same values; else Conflict names the first key that is taken.
+        same values; else Conflict names the first key that is taken, or with `replace` the new queries of the part take
+        the place of all that have its keys.
         """
         parts = self.register_parts(
-            sql, rows, key=key, labels=labels, request_id=request_id, progress=progress, timeout=timeout
+            sql,
+            rows,
+            key=key,
+            labels=labels,
+            replace=replace,
+            request_id=request_id,
+            progress=progress,
+            timeout=timeout,
         )
         return Queries.together(self, parts)
 
@@ -96,12 +109,13 @@ class QueryCalls(Session):
         *,
         key: str | None = None,
         labels: Sequence[str] = (),
+        replace: bool = False,
         request_id: str | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
     ) -> Iterator[Queries]:
         """Register as `register_many` does, and give the queries of each part once it is registered."""
-        total, requests = requests_of(sql, rows, request_id, Tagging(key, labels))
+        total, requests = requests_of(sql, rows, request_id, Tagging(key, labels, replace))
         done = 0
         for request in requests:
             reply = self.connection.call(

@@ -206,6 +206,7 @@ class RegisterRequest(_message.Message):
     BY_NAME_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    REPLACE_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
     at most 64 KiB.
@@ -223,7 +224,12 @@ class RegisterRequest(_message.Message):
     key: _builtins.str
     """A name of the client's own for the query: 1 to 256 bytes without NUL, unique among the queries that stand. A call
     with the same key, statement, parameters and labels gets the same query; else it is refused (ABORTED, reason
-    KEY_TAKEN). Free again once its query is unregistered. With a key, the request ID is not looked at. Empty: no key.
+    KEY_TAKEN) and told what differs, unless it says `replace`. Free again once its query is unregistered. With a key, the
+    request ID is not looked at. Empty: no key.
+    """
+    replace: _builtins.bool
+    """If another query has the key, the new one takes its place, under an ID of its own, and the old one is unregistered, in
+    one event. Only with a key.
     """
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -240,10 +246,11 @@ class RegisterRequest(_message.Message):
         by_name: _builtins.bool = ...,
         key: _builtins.str = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        replace: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "key", b"key", "labels", b"labels", "parameters", b"parameters", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "key", b"key", "labels", b"labels", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -263,6 +270,7 @@ class RegisterManyRequest(_message.Message):
     KEY_COLUMN_FIELD_NUMBER: _builtins.int
     LABEL_COLUMNS_FIELD_NUMBER: _builtins.int
     AS_RANGES_FIELD_NUMBER: _builtins.int
+    REPLACE_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
     parameter. A value is the constant that stands in its place: text may also be a time or a number.
@@ -282,6 +290,8 @@ class RegisterManyRequest(_message.Message):
     """
     as_ranges: _builtins.bool
     """Reply with `ranges` instead of `query_ids`: some bytes instead of 20 for each query."""
+    replace: _builtins.bool
+    """Queries with these keys that are others give way to the new ones, as in RegisterRequest: all of the call at once."""
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What to register; exactly one statement with `parameters`."""
@@ -301,10 +311,11 @@ class RegisterManyRequest(_message.Message):
         key_column: _builtins.str = ...,
         label_columns: _abc.Iterable[_builtins.str] | None = ...,
         as_ranges: _builtins.bool = ...,
+        replace: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "first_number", b"first_number", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,7 +29,9 @@ class QueryServiceStub(object):
     """Keeps standing queries and gives their answers.
 
     A query ID is opaque, is never used twice, and belongs to one incarnation of the service's data: an ID from
-    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so.
+    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so. So is
+    the ID of a query that was replaced: the reason is QUERY_REPLACED then, and the fact `replaced_by` the ID of the query
+    in its place, for the last 65,536 replacements.
     """
 
     def __init__(self, channel):
@@ -114,7 +116,9 @@ class QueryServiceServicer(object):
     """Keeps standing queries and gives their answers.
 
     A query ID is opaque, is never used twice, and belongs to one incarnation of the service's data: an ID from
-    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so.
+    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so. So is
+    the ID of a query that was replaced: the reason is QUERY_REPLACED then, and the fact `replaced_by` the ID of the query
+    in its place, for the last 65,536 replacements.
     """
 
     def Register(self, request, context):
@@ -330,7 +334,9 @@ class QueryService(object):
     """Keeps standing queries and gives their answers.
 
     A query ID is opaque, is never used twice, and belongs to one incarnation of the service's data: an ID from
-    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so.
+    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so. So is
+    the ID of a query that was replaced: the reason is QUERY_REPLACED then, and the fact `replaced_by` the ID of the query
+    in its place, for the last 65,536 replacements.
     """
 
     @staticmethod

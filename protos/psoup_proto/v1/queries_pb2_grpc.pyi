@@ -30,7 +30,9 @@ class QueryServiceStub:
     """Keeps standing queries and gives their answers.
 
     A query ID is opaque, is never used twice, and belongs to one incarnation of the service's data: an ID from
-    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so.
+    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so. So is
+    the ID of a query that was replaced: the reason is QUERY_REPLACED then, and the fact `replaced_by` the ID of the query
+    in its place, for the last 65,536 replacements.
     """
 
     @_typing.overload
@@ -110,7 +112,9 @@ class QueryServiceAsyncStub(QueryServiceStub):
     """Keeps standing queries and gives their answers.
 
     A query ID is opaque, is never used twice, and belongs to one incarnation of the service's data: an ID from
-    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so.
+    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so. So is
+    the ID of a query that was replaced: the reason is QUERY_REPLACED then, and the fact `replaced_by` the ID of the query
+    in its place, for the last 65,536 replacements.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -186,7 +190,9 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Keeps standing queries and gives their answers.
 
     A query ID is opaque, is never used twice, and belongs to one incarnation of the service's data: an ID from
-    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so.
+    another incarnation (a store in memory begins a new one at each start) is NOT_FOUND, and the message says so. So is
+    the ID of a query that was replaced: the reason is QUERY_REPLACED then, and the fact `replaced_by` the ID of the query
+    in its place, for the last 65,536 replacements.
     """
 
     @_abc_1.abstractmethod

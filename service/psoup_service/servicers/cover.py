@@ -16,7 +16,6 @@ from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend, Context
-from psoup_service.servicers.queries import naming
 from psoup_storage.durable.chunks.covering import MOST_QUERIES, TakenCover
 from psoup_storage.formats.job_folder import check_name
 
@@ -83,5 +82,5 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         return cover_pb2.CoverResponse(chunks=taken.chunks, rows=taken.rows)
 
     def _record(self, snapshot: Snapshot, name: str, tenant: str) -> QueryRecord:
-        with naming(name):
+        with self._backend.ids.naming(name):
             return snapshot.query(self._backend.ids.read_query(name), tenant)

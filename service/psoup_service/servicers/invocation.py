@@ -29,7 +29,7 @@ from psoup.reading import ReadBudget
 from psoup.sql import window_clause
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.expectations import Expectations, Unexpected
-from psoup_service.ids import page_size, page_token, read_page_token, unknown_query
+from psoup_service.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import ender
@@ -51,6 +51,7 @@ Question = statements_pb2.AskRequest | statements_pb2.AskStreamRequest
 class _Wanted:
     """An invocation, read from its request."""
 
+    ids: Ids
     query_id: int
     name: str
     tenant: str
@@ -82,8 +83,8 @@ class _Wanted:
                 accept_truncation=self.accept_truncation,
                 budget=budget,
             )
-        except NotFound:
-            raise unknown_query(self.name) from None
+        except NotFound as problem:
+            raise self.ids.named(problem, self.name) from None
         except ResourceExhausted as problem:
             if problem.reason != "ARCHIVE_BUDGET":
                 raise
@@ -136,7 +137,7 @@ class Invocation:
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
             def make(name: str, room: int) -> queries_pb2.InvokeResponse:
                 query_id = self._backend.ids.read_query(name)
-                wanted = _Wanted(query_id, name, tenant, now, as_of, None, accept)
+                wanted = _Wanted(self._backend.ids, query_id, name, tenant, now, as_of, None, accept)
                 return answers.whole(wanted.answer(snapshot, budget), room, queries_pb2.InvokeResponse)
 
             return _some(request.query_ids, make, max_bytes)
@@ -186,6 +187,7 @@ class Invocation:
         window = other_window(request.window)
         as_of = await instant(backend, request)
         return _Wanted(
+            backend.ids,
             query_id,
             request.query_id,
             backend.tenant(context),

@@ -23,9 +23,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
-from psoup_service.ids import unknown_query
 from psoup_service.servicers.backend import Backend, Context
-from psoup_service.servicers.queries import naming
 from psoup_service.wire import convert
 
 _BYTES, _ENVELOPE = 1024 * 1024, 1024
@@ -163,9 +161,8 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         try:
             return find()
         except NotFound as problem:
-            if problem.reason != "UNKNOWN_QUERY":
-                raise
-            raise unknown_query(self._backend.ids.query(int(problem.facts["query"]))) from None
+            ids, known = self._backend.ids, problem.facts.get("query")
+            raise problem if known is None else ids.named(problem, ids.query(int(known))) from None
 
     def _room(self, max_bytes: int) -> int:
         """The bytes of Arrow IPC or bits that a reply may have."""
@@ -181,7 +178,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
         decoded = None
         if payload:
-            with naming(name):
+            with backend.ids.naming(name):
                 spec = snapshot.by_id[snapshot.query(query_id, tenant).stream_id].spec
             decoded = await backend.decoding.batch(spec, payload, context.peer)
 
@@ -194,7 +191,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
 
         try:
-            with naming(name):
+            with backend.ids.naming(name):
                 return await backend.host.evaluate(read, tenant=tenant)
         finally:
             if decoded is not None:

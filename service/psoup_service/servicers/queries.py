@@ -28,7 +28,7 @@ from psoup.reading import ReadBudget
 from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.room import TakenRoom
-from psoup_service.ids import Ids, page_size, page_token, read_page_token, unknown_query
+from psoup_service.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, Context, fitting
 from psoup_service.servicers.costs import CostCalls
 from psoup_service.servicers.invocation import Invocation
@@ -56,12 +56,14 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
                 f"request_id is longer than {_MAX_REQUEST_ID} bytes; take a shorter one", field="request_id"
             )
         tag = tag_of(request.key, request.labels)
-        command: Register | commands.RegisterMany = Register(request.statement, request.request_id, tenant, tag)
+        command: Register | commands.RegisterMany = Register(
+            request.statement, request.request_id, tenant, tag, request.replace
+        )
         place = None
         if request.parameters:
             check_tag(tag)
             command, place = await self._block(request, [request.statement], context, check_one)
-            command = replace(command, tags=TagColumns.of(tag))
+            command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueryAcknowledgement | QueriesAcknowledgement)
@@ -83,7 +85,8 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         command, place = await self._block(
             request, request.statements, context, lambda rows: check_count(rows, config), number
         )
-        command = replace(command, key=request.key_column, labels=tuple(request.label_columns))
+        labels = tuple(request.label_columns)
+        command = replace(command, key=request.key_column, labels=labels, replace=request.replace)
         with naming_requests(backend.ids):
             acknowledgement, _ = await backend.change(command, place, context.peer())
         assert isinstance(acknowledgement, QueriesAcknowledgement)
@@ -122,7 +125,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
     async def _query(self, name: str, query_id: int, tenant: str) -> queries_pb2.Query:
         """A query's message; one of many columns is made on a thread."""
         snapshot = self._backend.host.snapshot()
-        with naming(name):
+        with self._backend.ids.naming(name):
             record = get_query(snapshot, query_id, tenant=tenant)
         return await self._backend.made(len(record.query.select), lambda _: convert.query(record, self._backend.ids))
 
@@ -170,7 +173,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
         """Unregister a query, and wait until no call sees it any more."""
         backend = self._backend
         try:
-            with naming(request.query_id):
+            with backend.ids.naming(request.query_id):
                 query_id = backend.ids.read_query(request.query_id)
                 acknowledgement, _ = await backend.change(Unregister(query_id, backend.tenant(context)))
         except NotFound:
@@ -196,7 +199,7 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
             response.details.update({name: _plain(value) for name, value in details.items()})
             return response
 
-        with naming(request.query_id):
+        with backend.ids.naming(request.query_id):
             return await backend.host.evaluate(read, tenant=tenant)
 
     async def Matches(self, request: queries_pb2.MatchesRequest, context: Context) -> queries_pb2.MatchesResponse:
@@ -243,19 +246,8 @@ def check_one(rows: int) -> None:
 
 
 @contextmanager
-def naming(query_id: str) -> Iterator[None]:
-    """A context in which NotFound gets the client's query ID instead of the engine's number."""
-    try:
-        yield
-    except NotFound as problem:
-        if problem.reason != "UNKNOWN_QUERY":
-            raise
-        raise unknown_query(query_id) from None
-
-
-@contextmanager
 def naming_requests(ids: Ids) -> Iterator[None]:
-    """A context like `naming`, for conflicts with the query that used a request ID or a key before."""
+    """A context like `Ids.naming`, for conflicts with the query that used a request ID or a key before."""
     try:
         yield
     except Conflict as problem:
@@ -263,7 +255,7 @@ def naming_requests(ids: Ids) -> Iterator[None]:
             raise
         query_id = ids.query(int(problem.facts["query_id"]))
         if problem.reason == "KEY_TAKEN":
-            said = problem.message.replace(", registered", f" ({query_id}), registered")
+            said = problem.message.replace(", registered otherwise", f" ({query_id}), registered otherwise", 1)
             raise Conflict(said, reason=problem.reason, **{**problem.facts, "query_id": query_id}) from None
         first = "" if problem.facts["queries"] == "1" else ", the first of them"
         problem.facts["query_id"] = query_id

@@ -4,7 +4,8 @@
            1  stream           1  sql, tenant, time
            2  query            1  text, query, request, key, labels …
            3  push             1  watermark, producer, rows …    late, then ahead   the accepted rows   of the tuples
-           4  queries          1  first, template, request …                        a block: see `blocks`
+           4  queries          1  first, template, request …     what each replaces a block: see `blocks`
+           5  replaced         0  tenant                         earlier, then later
 
 Statements are kept as they were sent and bound again when they are read: what a text means is the binder's business,
 not the disk's. `checksum` covers all but the tuples, whose own is in the body: a row whose tuples have been dropped
@@ -23,7 +24,7 @@ from typing import Any, Literal, NamedTuple, assert_never, get_args
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Batch, Column, column_from_arrow, empty_column
+from psoup.columns import Array, Batch, empty_column
 from psoup.data.stored import Stored
 from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Extent
@@ -34,6 +35,7 @@ from psoup.events.events import (
     RefusedTuples,
     Registered,
     RegisteredMany,
+    Replaced,
     StreamAltered,
     StreamCreated,
     StreamDropped,
@@ -41,17 +43,18 @@ from psoup.events.events import (
     WatermarkRaised,
 )
 from psoup.events.tags import Tag, tag_of
-from psoup.kinds import arrow_type
 from psoup.model import StreamSpec
 from psoup.plan.standing import StandingQuery
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.forms import Forms
 from psoup.sql.templates.ladder import bind_text, way_of
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
+from psoup_storage.durable.log.tuples import decode_tuples, encode_tuples, times_of
 
-_INT64 = np.dtype("<i8")
+INT64 = np.dtype("<i8")
+"""Integers of the column `refused`."""
 
-Kind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "query", "queries", "unregister"]
+Kind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "query", "queries", "replaced", "unregister"]
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
@@ -102,9 +105,13 @@ def encode(event: Event) -> LogRow:
                 tenant=event.tenant,
                 time=event.time,
                 **_tag_facts(event.tag),
+                **({"replaced": event.replaced} if event.replaced else {}),
             )
         case RegisteredMany():
             return _encode_many(event)
+        case Replaced():
+            pairs = np.concatenate([event.earlier, event.later]).astype(INT64).tobytes()
+            return _row(event.sequence, "replaced", 0, pairs, tenant=event.tenant)
         case Unregistered():
             return _row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
         case _:
@@ -121,7 +128,7 @@ def _encode_push(event: Pushed) -> LogRow:
     tuples = encode_tuples(batch) if len(batch) else None
     times = None
     if refused.count:
-        times = np.concatenate([refused.late, refused.ahead]).astype(_INT64).tobytes()
+        times = np.concatenate([refused.late, refused.ahead]).astype(INT64).tobytes()
     some = {"forgotten": event.forgotten} if event.forgotten else {}
     return _row(
         event.sequence,
@@ -156,7 +163,7 @@ def _encode_many(event: RegisteredMany) -> LogRow:
         event.sequence,
         "queries",
         streams[0] if len(streams) == 1 else 0,
-        None,
+        None if event.replaced is None else event.replaced.astype(INT64).tobytes(),
         content,
         first=event.first_id,
         count=len(event.queries),
@@ -190,34 +197,6 @@ def _row(
 def _checksum(row: LogRow) -> int:
     head = f"{row.sequence} {row.kind} {row.stream} {row.last_time} {row.body}".encode()
     return zlib.crc32(row.refused or b"", zlib.crc32(head))
-
-
-# Tuples --------------------------------------------------------------------------------------------------------
-
-
-def encode_tuples(batch: Batch) -> memoryview:
-    """The columns as one Arrow IPC record batch without its schema, which the stream's definition gives."""
-    arrays = [column.to_arrow() for column in batch.columns]
-    names = [str(position) for position in range(len(arrays))]
-    return memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()).cast("B")
-
-
-def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | int) -> Batch:
-    """The batch of `encode_tuples`; `times`: the time of each tuple, or a time that all of them have."""
-    types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
-    schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
-    records = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
-    columns = tuple(
-        column_from_arrow(attribute.name, attribute.type, array)
-        for attribute, array in zip(spec.schema.attributes, records.columns, strict=True)
-    )
-    if isinstance(times, int):
-        times = np.full(records.num_rows, times, np.int64)
-    return Batch(columns, times)
-
-
-def _times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
-    return None if spec.time_attribute is None else columns[spec.time_attribute].values
 
 
 # Reading -------------------------------------------------------------------------------------------------------
@@ -295,6 +274,9 @@ class Decoder:
                 return self._query(row, facts)
             case "queries":
                 return self._queries(row, facts)
+            case "replaced":
+                earlier, later = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
+                return Replaced(row.sequence, facts["tenant"], earlier, later)
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case _:
@@ -311,6 +293,7 @@ class Decoder:
             facts["request"],
             facts["time"],
             tag_of(facts.get("key", ""), facts.get("labels")),
+            facts.get("replaced", 0),
         )
 
     def _bind(self, stream: int, text: str) -> StandingQuery:
@@ -339,11 +322,12 @@ class Decoder:
             rows,
             [] if row.gone is None else read_gone(row.sequence, len(queries), row.gone).tolist(),
             tags,
+            None if row.refused is None else np.frombuffer(row.refused, INT64),
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:
         batch = self._batch(row, facts, self._streams[row.stream])
-        refused = np.frombuffer(row.refused or b"", _INT64)
+        refused = np.frombuffer(row.refused or b"", INT64)
         return Pushed(
             row.sequence,
             facts["tenant"],
@@ -368,7 +352,7 @@ class Decoder:
             return Batch(columns, np.zeros(0, np.int64))
         assert row.last_time is not None
         batch = decode_tuples(spec, _check_tuples(row, facts), row.last_time)
-        times = _times_of(spec, batch.columns)
+        times = times_of(spec, batch.columns)
         batch = batch if times is None else replace(batch, times=times)
         behind = None if edge is None else edge.split(batch.times)
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)

@@ -58,7 +58,8 @@ not.
 _DEAD_QUERIES = """
 DELETE FROM log WHERE kind IN ('query', 'unregister')
     AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'query'
-        AND sequence < (SELECT max(sequence) FROM log WHERE kind IN ('query', 'queries')))
+        AND sequence < (SELECT max(sequence) FROM log WHERE kind IN ('query', 'queries'))
+        AND body ->> 'replaced' IS NULL)
     AND body ->> 'query' IN (SELECT body ->> 'query' FROM log WHERE kind = 'unregister'
         AND sequence < (SELECT max(sequence) FROM log))
 """

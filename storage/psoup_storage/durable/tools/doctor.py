@@ -24,6 +24,7 @@ import apsw
 import numpy as np
 import pyarrow as pa
 
+from psoup.admission.query_streams import Owners
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events.change import Change, change_of
 from psoup.events.events import Attached, Pushed
@@ -94,6 +95,7 @@ class Examination:
         self._repair = repair
         self._progress = progress
         self._streams: dict[int, StreamSpec] = {}
+        self._queries = Owners()
         self._dropped: set[int] = set()
         self._chunks: dict[int, list[ChunkRow]] = {}
         self._whole: set[int] = set()
@@ -254,8 +256,13 @@ class Examination:
         if change.dropped:
             self._dropped.add(change.dropped)
             self.report.count("streams", -1)
+        if change.queries:
+            self._queries.add(change.first, len(change.queries), 0)
+        for query in change.ended:
+            if self._queries.get(query) is not None:  # what was replaced may be forgotten
+                self._queries.remove(query)
         if change.queries or change.ended:
-            self.report.count("queries", len(change.queries) - len(change.ended))
+            self.report.figures["queries"] = len(self._queries)
 
     def _look_at_chunks(self, stream: int, rows: list[ChunkRow]) -> Iterator[Finding]:
         spec = self._streams.get(stream)

@@ -1,0 +1,103 @@
+"""The queries that took the place of others: the latest 65,536 replacements, so that an old ID leads to the new one.
+
+    earlier   [  4   9  12   9 … ]      the query that was replaced
+    later     [  7  12  15  16 … ]      the query in its place: ascending, as IDs are given out in order
+
+Pairs are only added at the end, of arrays that are longer than they are full: what was frozen before stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.errors import NotFound
+from psoup.invariants import ensure
+
+KEPT_REPLACEMENTS = 65_536
+"""Replacements of a tenant that are remembered."""
+
+_LEAST = 16
+_STEPS = 64
+"""Replacements that are followed from one query: a look through all pairs takes some 20 microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Successors:
+    """Replacements as they were at some event. earlier, later: int64[n]."""
+
+    earlier: Array
+    later: Array
+
+    def of(self, query_id: int) -> int:
+        """The query that took the place of another, or in turn of that one; 0 if none did. O(n), up to 64 times."""
+        last = 0
+        for _ in range(_STEPS):
+            places = np.flatnonzero(self.earlier == query_id)
+            if not len(places):
+                break
+            last = query_id = int(self.later[places[-1]])
+        return last
+
+
+_NONE: Array = np.zeros(0, np.int64)
+NO_SUCCESSORS = Successors(_NONE, _NONE)
+
+
+class Succession:
+    """The latest replacements of one tenant. `kept`: how many."""
+
+    def __init__(self, kept: int = KEPT_REPLACEMENTS) -> None:
+        self._kept = kept
+        self._pairs: Array = np.zeros((2, _LEAST), np.int64)
+        self._start = self._end = 0
+
+    def add(self, earlier: Array, later: Array) -> None:
+        """Add replacements (int64[n] each), with `later` ascending and above all before. O(n) in the long run."""
+        count = len(earlier)
+        if self._end + count > self._pairs.shape[1]:
+            start = max(self._start, self._end - self._kept)
+            held = self._pairs[:, start : self._end]
+            self._pairs = np.zeros((2, 2 * (held.shape[1] + count)), np.int64)
+            self._pairs[:, : held.shape[1]] = held
+            self._start, self._end = 0, held.shape[1]
+        self._pairs[0, self._end : self._end + count] = earlier
+        self._pairs[1, self._end : self._end + count] = later
+        self._end += count
+        self._start = max(self._start, self._end - self._kept)
+
+    def freeze(self) -> Successors:
+        """The replacements as they are now. O(1)."""
+        earlier, later = self._pairs[:, self._start : self._end]
+        return Successors(earlier, later)
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """(earlier, later), oldest first."""
+        frozen = self.freeze()
+        yield from zip(frozen.earlier.tolist(), frozen.later.tolist(), strict=True)
+
+    def check(self) -> None:
+        """Check that the newer query of each pair has the greater ID, and that they ascend."""
+        frozen = self.freeze()
+        ensure(bool((frozen.earlier < frozen.later).all()), self, "a query is replaced by an older one")
+        ensure(bool((np.diff(frozen.later) > 0).all()), self, "replacements are out of order", later=frozen.later)
+
+
+def no_query(query_id: int, successors: Successors | None) -> NotFound:
+    """The error for a query that does not stand, which names the query in its place if there is one."""
+    later = 0 if successors is None else successors.of(query_id)
+    if later:
+        return NotFound(
+            f"query {query_id} was replaced by query {later}; go on with that one",
+            reason="QUERY_REPLACED",
+            query=query_id,
+            replaced_by=later,
+        )
+    return NotFound(
+        f"there is no query {query_id}; it was never registered, or it was unregistered",
+        reason="UNKNOWN_QUERY",
+        query=query_id,
+    )

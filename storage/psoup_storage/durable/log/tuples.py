@@ -1,0 +1,40 @@
+"""Tuples of a push as bytes of the log, and back: an Arrow IPC record batch without its schema.
+
+columns  "0": int64 [7, 12, …]   "1": string ["a", …]      in the order of the stream, which gives their types
+times    the column TIMESTAMP BY, or one time that all of them have
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from psoup.columns import Array, Batch, Column, column_from_arrow
+from psoup.kinds import arrow_type
+from psoup.model import StreamSpec
+
+
+def encode_tuples(batch: Batch) -> memoryview:
+    """The columns as one Arrow IPC record batch without its schema, which the stream's definition gives."""
+    arrays = [column.to_arrow() for column in batch.columns]
+    names = [str(position) for position in range(len(arrays))]
+    return memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()).cast("B")
+
+
+def decode_tuples(spec: StreamSpec, tuples: bytes | memoryview, times: Array | int) -> Batch:
+    """The batch of `encode_tuples`; `times`: the time of each tuple, or a time that all of them have."""
+    types = [arrow_type(attribute.type) for attribute in spec.schema.attributes]
+    schema = pa.schema([pa.field(str(position), kind) for position, kind in enumerate(types)])
+    records = pa.ipc.read_record_batch(pa.py_buffer(tuples), schema)
+    columns = tuple(
+        column_from_arrow(attribute.name, attribute.type, array)
+        for attribute, array in zip(spec.schema.attributes, records.columns, strict=True)
+    )
+    if isinstance(times, int):
+        times = np.full(records.num_rows, times, np.int64)
+    return Batch(columns, times)
+
+
+def times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
+    """The times of tuples that have them in a column; else None."""
+    return None if spec.time_attribute is None else columns[spec.time_attribute].values
