@@ -29,12 +29,20 @@ class Answer:
     `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some of the
     rows. Of two columns with one name a dict keeps the last; `rows()` has them all. Polars, DuckDB, pandas and PyArrow
     read an answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python), and a notebook shows
-    it as a table.
+    it as a table. `query_id` and `key` are those of the query that was
+    invoked, "" where there is none.
     """
 
-    def __init__(self, table: pa.Table, completeness: Completeness | types_pb2.Completeness) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        completeness: Completeness | types_pb2.Completeness,
+        query_id: str = "",
+        key: str = "",
+    ) -> None:
         self._table = table
         self._completeness = completeness
+        self.query_id, self.key = query_id, key
 
     @property
     def completeness(self) -> Completeness:

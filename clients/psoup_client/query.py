@@ -40,23 +40,26 @@ class Query:
     Keep `id`: with it any client comes back to the query, `client.query(id)`. Two are equal if their IDs are.
     """
 
-    __slots__ = ("_client", "_id", "_info")
+    __slots__ = ("_client", "_id", "_info", "_key")
 
-    def __init__(self, client: Session, info: QueryInfo | str) -> None:
+    def __init__(self, client: Session, info: QueryInfo | str, *, key: str = "") -> None:
+        """`info`: the facts of the query, or its ID; if that is "", the query is the one that has the `key`."""
         self._client = client
         self._info = None if isinstance(info, str) else info
         self._id = info if isinstance(info, str) else info.query_id
+        self._key = key
 
     @property
     def id(self) -> str:
         """The query's ID: opaque text."""
-        return self._id
+        return self._id or self.info.query_id
 
     @property
     def info(self) -> QueryInfo:
         """Facts of the query, of when the object was made; of a query among many, of when they are first asked for."""
         if self._info is None:
-            self._info = fetch_info(self._client, self._id)
+            self._info = fetch_info(self._client, self._id, self._key)
+            self._id, self._key = self._info.query_id, ""
         return self._info
 
     @property
@@ -80,13 +83,13 @@ class Query:
         return self.info.window_kind
 
     def __eq__(self, other: object) -> bool:
-        return self._id == other._id if isinstance(other, Query) else NotImplemented
+        return self.id == other.id if isinstance(other, Query) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._id)
+        return hash(self.id)
 
     def __repr__(self) -> str:
-        return f"<Query {self.id}>" if self._info is None else f"<Query {self.id}: {self.sql}>"
+        return f"<Query {self._id or self._key}>" if self._info is None else f"<Query {self.id}: {self.sql}>"
 
     def _repr_html_(self) -> str:
         """Show the facts of the query in a notebook, as far as they are known without a call."""
@@ -109,7 +112,11 @@ class Query:
         or known.
         """
         request = queries_pb2.InvokeRequest(
-            query_id=self.id, window=window, accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES
+            query_id=self._id,
+            key=self._key,
+            window=window,
+            accept_truncation=accept_truncation,
+            max_bytes=ONE_MESSAGE_BYTES,
         )
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
@@ -121,12 +128,15 @@ class Query:
             return connection.call(connection.queries.Invoke, request, timeout)
 
         reply = self._client.reflecting(wait_for, attempt)
+        self._id, self._key = self._id or reply.query_id, ""
         if not reply.too_large:
-            return answer_of(reply)
+            return answer_of(reply, self._id)
         with self.stream(
             as_of=as_of, window=window, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
         ) as pieces:
-            return pieces.read_all()
+            answer = pieces.read_all()
+        answer.query_id, answer.key = self._id, reply.key
+        return answer
 
     def stream(
         self,
@@ -138,7 +148,9 @@ class Query:
         timeout: float | None = None,
     ) -> AnswerStream:
         """Return the same answer in pieces, for a `with` statement; `timeout` is for all of it."""
-        request = queries_pb2.InvokeStreamRequest(query_id=self.id, window=window, accept_truncation=accept_truncation)
+        request = queries_pb2.InvokeStreamRequest(
+            query_id=self._id, key=self._key, window=window, accept_truncation=accept_truncation
+        )
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
         connection = self._client.connection
@@ -152,7 +164,7 @@ class Query:
     def explain(self, *, wait_for: int | None = None, timeout: float | None = None) -> Explanation:
         """Ask how the service keeps the query, and what an invocation would read; reflects what `invoke` does."""
         connection = self._client.connection
-        request = queries_pb2.ExplainRequest(query_id=self.id)
+        request = queries_pb2.ExplainRequest(query_id=self._id, key=self._key)
 
         def attempt(sequence: int) -> Any:
             request.min_sequence = sequence
@@ -179,9 +191,10 @@ def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
     return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
 
 
-def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse) -> Answer:
-    """Make the answer that came in one message."""
-    return Answer(read(reply.arrow_ipc), reply.completeness)
+def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse, query_id: str = "") -> Answer:
+    """Make the answer that came in one message, of a query with that ID if it is one of a query."""
+    key = reply.key if isinstance(reply, queries_pb2.InvokeResponse) else ""
+    return Answer(read(reply.arrow_ipc), reply.completeness, query_id, key)
 
 
 def _whole(value: Any) -> Any:

@@ -73,11 +73,14 @@ class TagColumns:
         """Forget the values made of the columns: the writer has taken them."""
         self.made.clear()
 
+    def key(self, row: int) -> str:
+        """The key of one of the queries, "" for none."""
+        return "" if self.keys is None else str(self.keys[row])
+
     def tag(self, row: int) -> Tag:
         """The tag of one of the queries."""
         values = ((name, column[row].as_py()) for name, column in self.labels)
-        key = "" if self.keys is None else self.keys[row].as_py()
-        return Tag(key, tuple((name, value) for name, value in values if value is not None))
+        return Tag(self.key(row), tuple((name, value) for name, value in values if value is not None))
 
     def take(self, rows: Array) -> TagColumns:
         """The tags of some queries (int64[k]), copied: texts that only others had are left behind."""

@@ -48,6 +48,11 @@ class QueryRecord:
         return self.tags if isinstance(self.tags, Tag) else self.tags.tag(self.row)
 
     @property
+    def key(self) -> str:
+        """Its key alone."""
+        return self.tags.key if isinstance(self.tags, Tag) else self.tags.key(self.row)
+
+    @property
     def query(self) -> StandingQuery:
         """The query that was registered."""
         return self.queries[self.row]

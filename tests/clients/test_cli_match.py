@@ -60,3 +60,21 @@ def test_keys_stand_beside_the_queries(psoup: Psoup, filled: str, tmp_path: Path
     assert psoup("top", "--label", "user=nobody").err == (
         "No query is on that stream or has those labels. Show all: psoup top\n"
     )
+
+
+def test_answers_by_keys_and_by_labels(psoup: Psoup, filled: str) -> None:
+    keys = [f"{filled}-{number}" for number in (1, 2)]
+    sql, label = f"SELECT id FROM {filled} WHERE id = ?", f"of={filled}"
+    first, second = (
+        psoup("register", sql, "--param", key[-1], "--key", key, "--label", label).out.strip() for key in keys
+    )
+    rows = [
+        {"query_id": first, "key": keys[0], "rows": [{"id": 1}], "final": False},
+        {"query_id": second, "key": keys[1], "rows": [{"id": 2}], "final": False},
+    ]
+    assert psoup("invoke", "--key", keys[0], "--format", "csv").out == '"id"\n1\n'
+    assert psoup("invoke", "--label", f"of={filled}", "--json").rows == rows
+    ran = psoup("invoke", "--key", keys[1], "--key", "none", "--key", keys[0], "--json")
+    assert (ran.rows[::2], ran.rows[1]["key"], ran.code) == (rows[::-1], "none", 4)
+    assert f"{first} ({keys[0]}): 1 row." in psoup("invoke", "--label", f"of={filled}", "--format", "table").out
+    assert psoup("invoke", first, "--label", "a=b").code == 2

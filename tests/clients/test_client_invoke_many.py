@@ -10,6 +10,7 @@ import pytest
 
 from psoup_cli.main import main
 from psoup_client import Client, InvalidRequest, NotFound, PSoupError, Query
+from psoup_proto.v1 import queries_pb2
 from psoup_testing.serving import Serving
 
 MakeStream = Callable[[str], str]
@@ -42,6 +43,46 @@ def test_a_large_answer_among_small_ones(client: Client, queries: list[Query]) -
     all_of_it = client.register(queries[0].sql.replace("< 0", "< 9999999"))
     sizes = [len(one) for one in client.invoke_many([queries[1], all_of_it, queries[2]])]  # type: ignore[arg-type]
     assert sizes == [7, ROWS, 14]
+
+
+def test_queries_by_keys_and_by_labels(client: Client, queries: list[Query]) -> None:
+    name = queries[0].info.stream
+    sql, rows = f"SELECT a, b FROM {name} WHERE a < $a", [{"a": n, "id": f"{name}{n}", "user": "u3"} for n in (3, 9, 4)]
+    keyed = client.register_many(sql, [*rows, {"a": ROWS, "id": f"{name}all", "user": "u4"}], key="id", labels=["user"])
+    keys = [f"{name}{n}" for n in (4, "all", 3, 4, "none")]
+    *answers, missing = client.invoke_many(keys=keys, return_errors=True)
+    assert [(one.query_id, one.key, len(one)) for one in answers] == [  # type: ignore[union-attr, arg-type]
+        (keyed[place].id, key, count) for place, key, count in zip((2, 3, 0, 2), keys, (4, ROWS, 3, 4), strict=False)
+    ]
+    assert isinstance(missing, NotFound) and missing.facts["key"] == keys[4]
+    labelled = list(client.invoke_many(labels={"user": "u3"}))
+    assert [one.key for one in labelled] == [row["id"] for row in rows]  # type: ignore[union-attr]
+    assert [len(one) for one in client.invoke_many([queries[1], keyed[0]])] == [7, 3]  # type: ignore[arg-type]
+    alone = client.invoke(key=keys[0])
+    assert (alone.query_id, alone.key, len(alone)) == (keyed[2].id, keys[0], 4)
+    large = client.invoke(keyed[3].id)
+    assert (large.query_id, large.key, len(large)) == (keyed[3].id, keys[1], ROWS)
+    assert client.invoke(queries[1]).key == ""
+    lazy = Query(client, "", key=keys[0])
+    assert len(lazy.invoke()) == 4 and lazy == keyed[2] and lazy.key == keys[0]
+    assert Query(client, "", key=keys[0]).explain().details["query_id"] == keyed[2].id
+    with pytest.raises(NotFound, match="no query with key"):
+        client.invoke(key=keys[4])
+
+
+def test_who_is_asked_is_said_once(client: Client, queries: list[Query]) -> None:
+    for call in (client.invoke_many(), client.invoke_many([queries[0]], keys=["k"])):
+        with pytest.raises(ValueError, match="give queries, keys or labels"):
+            next(call)
+    with pytest.raises(TypeError, match="keys is 'k': give a list of keys"):
+        next(client.invoke_many(keys="k"))
+    with pytest.raises(ValueError, match="give the query's ID, or its key"):
+        client.invoke()
+    many = queries_pb2.InvokeManyRequest(query_ids=[queries[0].id], keys=["k"])
+    one = queries_pb2.InvokeRequest(query_id=queries[0].id, key="k")
+    for method, request in ((client.connection.queries.InvokeMany, many), (client.connection.queries.Invoke, one)):
+        with pytest.raises(InvalidRequest, match="not both"):
+            client.connection.call(method, request)
 
 
 def test_what_is_wrong_with_a_query_takes_its_place(client: Client, queries: list[Query]) -> None:

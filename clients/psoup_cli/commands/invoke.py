@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.common import Address, Timeout, WaitFor, connect, message, unreadable
+from psoup_cli.common import Address, Labels, Timeout, WaitFor, connect, labels_of, message, unreadable
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
 from psoup_cli.parameters import read_lines
-from psoup_client import Answer, AnswerStream, PSoupError
+from psoup_client import Answer, AnswerStream, PSoupError, Query
 from psoup_client.times import to_micros
 from psoup_client.wording import counted
 
@@ -55,6 +55,7 @@ def invoke(
     key: Annotated[
         list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
     ] = None,
+    label: Labels = None,
     as_of: AsOf = None,
     window: Window = "",
     accept_truncation: AcceptTruncation = False,
@@ -74,32 +75,36 @@ def invoke(
       psoup invoke ID --window "BEGIN (NOW - 7 DAYS)" --format csv > week.csv
       psoup invoke --file ids.txt --json
       psoup invoke --key search-42
+      psoup invoke --label user=u3
 
     Print the answer of a query. How complete it is goes to standard error.
 
-    With several IDs or --file, the answers come in their order: tables with a heading, or as JSON a line for each
-    query, {"query_id", "rows", "final"} or {"query_id", "error"}. The exit code is that of the first error; the other
-    answers are printed.
+    With several IDs or keys, --file or --label, the answers come in their order: tables with a heading, or as JSON a
+    line for each query, {"query_id", "key", "rows", "final"} or {"query_id" or "key", "error"}; "key" if it has one.
+    The exit code is that of the first error; the other answers are printed.
     """
-    names = _names(query_ids or [], file, key or [])
-    single = len(names) == 1 and file is None
+    names = _names(query_ids or [], file, key or [], label or [])
+    single = len(names) == 1 and file is None and not label
     form = chosen_form(single, format, as_json)
     if not single and (window or form in (Format.csv, Format.arrow)):
         raise typer.BadParameter("several queries go with --format json or table, and with their own windows")
     wanted: dict[str, Any] = {"as_of": instant_of(as_of), "accept_truncation": accept_truncation, "wait_for": wait_for}
     with connect(address, timeout) as client:
-        if key:
-            names = [client.query(key=text).id for text in key]
         if single:
-            with client.query(names[0]).stream(window=window, **wanted) as answer:
+            query = Query(client, "", key=key[0]) if key else Query(client, names[0])
+            with query.stream(window=window, **wanted) as answer:
                 print_answer(answer, form, rows)
-        else:
-            _print_many(names, client.invoke_many(names, return_errors=True, **wanted), form, rows)
+            return
+        if label:
+            names = [query.id for query in client.queries(labels=labels_of(label))]
+        asked: dict[str, Any] = {"keys": names} if key else {"queries": names}
+        named = [{"key" if key else "query_id": name} for name in names]
+        _print_many(named, client.invoke_many(**asked, return_errors=True, **wanted), form, rows)
 
 
-def _names(query_ids: list[str], file: str | None, keys: list[str]) -> list[str]:
-    if bool(query_ids) + (file is not None) + bool(keys) != 1:
-        raise typer.BadParameter("give the ID of a query, some IDs, --key, or --file")
+def _names(query_ids: list[str], file: str | None, keys: list[str], labels: list[str]) -> list[str]:
+    if bool(query_ids) + (file is not None) + bool(keys) + bool(labels) != 1:
+        raise typer.BadParameter("give the ID of a query, some IDs, --key, --label, or --file")
     if file is None:
         return query_ids or keys
     try:
@@ -140,25 +145,27 @@ def print_answer(answer: AnswerStream, form: Format, rows: int) -> None:
     message(f"{counted(count, 'row')}. {answer.completeness.sentence()}")
 
 
-def _print_many(names: list[str], answers: Iterator[Answer | PSoupError], form: Format, rows: int) -> None:
+def _print_many(named: list[dict[str, str]], answers: Iterator[Answer | PSoupError], form: Format, rows: int) -> None:
     """Print each answer as it comes; the first error is raised again when all are printed."""
     errors: list[PSoupError] = []
     count = 0
-    for name, answer in zip(names, answers, strict=True):
+    for name, answer in zip(named, answers, strict=True):
         if isinstance(answer, PSoupError):
             errors.append(answer)
             if form is Format.json:
-                print_json({"query_id": name, "error": answer.message})
-        elif form is Format.json:
-            final = answer.completeness.final
-            print_json({"query_id": name, "rows": list(answer), "final": final})
+                print_json({**name, "error": answer.message})
+            continue
+        if form is Format.json:
+            name = {"query_id": answer.query_id, **({"key": answer.key} if answer.key else {})}
+            print_json({**name, "rows": list(answer), "final": answer.completeness.final})
         else:
-            print(f"{name}: {counted(len(answer), 'row')}. {answer.completeness.sentence()}")
+            shown = f"{answer.query_id} ({answer.key})" if answer.key else answer.query_id
+            print(f"{shown}: {counted(len(answer), 'row')}. {answer.completeness.sentence()}")
             table = answer.to_arrow()
             print_table(answer.columns, rows_of(table.slice(0, rows or len(answer))), numeric(table.schema))
             print()
-        count += 0 if isinstance(answer, PSoupError) else len(answer)
-    message(f"{counted(count, 'row')} of {counted(len(names) - len(errors), 'query')}.")
+        count += len(answer)
+    message(f"{counted(count, 'row')} of {counted(len(named) - len(errors), 'query')}.")
     if errors:
         message(f"{counted(len(errors), 'query')} without an answer; of the first:")
         raise errors[0]

@@ -21,7 +21,7 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.query import ONE_MESSAGE_BYTES, Query, answer_of
 from psoup_client.session import PAGE, Session
-from psoup_client.tags import check_labels
+from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
 
@@ -33,11 +33,32 @@ _BLOCK = 512
 class AnswerCalls(Session):
     """Calls about the answers of many queries, and about the queries that tuples match."""
 
+    def invoke(
+        self,
+        query: Query | str | None = None,
+        *,
+        key: str | None = None,
+        as_of: Instant | None = None,
+        window: str = "",
+        accept_truncation: bool = False,
+        wait_for: int | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Return the answer of the query with an ID, or a key, in one call: as `Query.invoke`, with its arguments."""
+        check_key(key)
+        if (query is None) == (key is None):
+            raise ValueError("give the query's ID, or its key")
+        return (query if isinstance(query, Query) else Query(self, query or "", key=key or "")).invoke(
+            as_of=as_of, window=window, accept_truncation=accept_truncation, wait_for=wait_for, timeout=timeout
+        )
+
     @overload
     def invoke_many(
         self,
-        queries: Iterable[Query | str],
+        queries: Iterable[Query | str] | None = None,
         *,
+        keys: Iterable[str] | None = None,
+        labels: Mapping[str, str] | None = None,
         as_of: Instant | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
@@ -47,8 +68,10 @@ class AnswerCalls(Session):
     @overload
     def invoke_many(
         self,
-        queries: Iterable[Query | str],
+        queries: Iterable[Query | str] | None = None,
         *,
+        keys: Iterable[str] | None = None,
+        labels: Mapping[str, str] | None = None,
         as_of: Instant | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
@@ -58,8 +81,10 @@ class AnswerCalls(Session):
 
     def invoke_many(
         self,
-        queries: Iterable[Query | str],
+        queries: Iterable[Query | str] | None = None,
         *,
+        keys: Iterable[str] | None = None,
+        labels: Mapping[str, str] | None = None,
         as_of: Instant | None = None,
         accept_truncation: bool = False,
         wait_for: int | None = None,
@@ -68,30 +93,54 @@ class AnswerCalls(Session):
     ) -> Iterator[Answer | PSoupError]:
         """Return the answers of many queries, or of their IDs, in their order: far cheaper than a call for each.
 
+        Instead of queries: `keys`, or `labels` that they have, in the order of their registration. Each answer says
+        whose it is: `query_id`, `key`.
+
         They come some at a time, the next ones while the caller looks at those before; answers of one reply belong to
         one snapshot, later ones may reflect more. What is wrong with a query is raised where its answer would come, or
         with `return_errors` takes its place. The other arguments are those of `Query.invoke`; `timeout` is for a call.
         """
+        names = self._names(queries, keys, labels)
         request = queries_pb2.InvokeManyRequest(accept_truncation=accept_truncation, max_bytes=ONE_MESSAGE_BYTES)
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
+        asked = request.query_ids if keys is None else request.keys
 
-        def invoke(query_ids: Iterable[str]) -> Any:
-            request.query_ids[:] = query_ids
+        def invoke(some: Iterable[str]) -> Any:
+            asked[:] = some
             return self._read(self.connection.queries.InvokeMany, request, wait_for, timeout)
 
-        query_ids = (query.id if isinstance(query, Query) else str(query) for query in queries)
-        for query_id, outcome in _outcomes(invoke, query_ids):
+        for name, outcome in _outcomes(invoke, names):
+            reply = outcome.answer
+            query_id = reply.query_id if keys is not None else name
             if outcome.WhichOneof("outcome") == "failure":
                 answer: Answer | PSoupError = from_failure(outcome.failure)
-            elif not outcome.answer.too_large:
-                answer = answer_of(outcome.answer)
+            elif not reply.too_large:
+                answer = answer_of(reply, query_id)
             else:
                 stream = partial(Query(self, query_id).stream, as_of=as_of, accept_truncation=accept_truncation)
-                answer = _large(partial(stream, wait_for=wait_for, timeout=timeout))
+                answer = _large(partial(stream, wait_for=wait_for, timeout=timeout), query_id, reply.key)
             if isinstance(answer, PSoupError) and not return_errors:
                 raise answer
             yield answer
+
+    def _names(
+        self, queries: Iterable[Query | str] | None, keys: Iterable[str] | None, labels: Mapping[str, str] | None
+    ) -> Iterator[str]:
+        """Give the IDs or keys of the queries that a caller means."""
+        if (queries is not None) + (keys is not None) + (labels is not None) != 1:
+            raise ValueError("give queries, keys or labels: one of them")
+        if isinstance(keys, str):
+            raise TypeError(f"keys is {keys!r}: give a list of keys")
+        if keys is not None:
+            return map(str, keys)
+        if labels is not None:
+            check_labels(labels)
+            request = queries_pb2.ListQueriesRequest(page_size=PAGE, labels=labels)
+            queries = [
+                message.query_id for message in self._pages(self.connection.queries.ListQueries, request, "queries")
+            ]
+        return (query.id if isinstance(query, Query) else str(query) for query in queries or ())
 
     def matches(
         self,
@@ -158,10 +207,12 @@ def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) 
             yield from zip(answered, outcomes, strict=True)
 
 
-def _large(stream: Callable[[], Any]) -> Answer | PSoupError:
+def _large(stream: Callable[[], Any], query_id: str, key: str) -> Answer | PSoupError:
     """Read an answer that does not fit in one message."""
     try:
         with stream() as pieces:
-            return pieces.read_all()
+            answer: Answer = pieces.read_all()
     except PSoupError as problem:
         return problem
+    answer.query_id, answer.key = query_id, key
+    return answer

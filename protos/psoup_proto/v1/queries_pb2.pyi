@@ -615,19 +615,23 @@ class ExplainRequest(_message.Message):
 
     QUERY_ID_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    key: _builtins.str
+    """Instead of `query_id`: the query that has this key."""
     def __init__(
         self,
         *,
         query_id: _builtins.str = ...,
         min_sequence: _builtins.int = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_sequence", b"min_sequence", "query_id", b"query_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -711,6 +715,7 @@ class InvokeRequest(_message.Message):
     ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -725,6 +730,8 @@ class InvokeRequest(_message.Message):
     """Reply with rows only if their Arrow IPC takes at most so many bytes; 0 means 1 MiB, and more than 3 MiB means
     3 MiB.
     """
+    key: _builtins.str
+    """Instead of `query_id`: the query that has this key."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """Evaluate with NOW set to this time, over what is known now. No tuple after it is in the answer: a window that ends
@@ -740,10 +747,11 @@ class InvokeRequest(_message.Message):
         accept_truncation: _builtins.bool = ...,
         min_sequence: _builtins.int = ...,
         max_bytes: _builtins.int = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -759,12 +767,18 @@ class InvokeResponse(_message.Message):
     ARROW_IPC_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     TOO_LARGE_FIELD_NUMBER: _builtins.int
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     arrow_ipc: _builtins.bytes
     """The whole answer as an Arrow IPC stream (schema message, then record batches). Empty if `too_large`."""
     rows: _builtins.int
     """Rows in `arrow_ipc`."""
     too_large: _builtins.bool
     """The answer takes more than `max_bytes`: call InvokeStream."""
+    query_id: _builtins.str
+    """If it was asked for by a key: the query."""
+    key: _builtins.str
+    """The query's key; empty if it has none."""
     @_builtins.property
     def completeness(self) -> _types_pb2.Completeness:
         """How complete the answer is."""
@@ -776,10 +790,12 @@ class InvokeResponse(_message.Message):
         arrow_ipc: _builtins.bytes = ...,
         rows: _builtins.int = ...,
         too_large: _builtins.bool = ...,
+        query_id: _builtins.str = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completeness", b"completeness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "completeness", b"completeness", "rows", b"rows", "too_large", b"too_large"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "completeness", b"completeness", "key", b"key", "query_id", b"query_id", "rows", b"rows", "too_large", b"too_large"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -796,6 +812,7 @@ class InvokeManyRequest(_message.Message):
     ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
     accept_truncation: _builtins.bool
     """As in InvokeRequest."""
     min_sequence: _builtins.int
@@ -804,11 +821,15 @@ class InvokeManyRequest(_message.Message):
     """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
     @_builtins.property
     def query_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The queries, 10,000 at most. An ID may come twice."""
+        """The queries, 10,000 at most. An ID may come twice, as may a key."""
 
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest, for all of them."""
+
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Instead of `query_ids`: the queries that have these keys."""
 
     def __init__(
         self,
@@ -818,10 +839,11 @@ class InvokeManyRequest(_message.Message):
         accept_truncation: _builtins.bool = ...,
         min_sequence: _builtins.int = ...,
         max_bytes: _builtins.int = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_ids", b"query_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "keys", b"keys", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "query_ids", b"query_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -950,6 +972,7 @@ class InvokeStreamRequest(_message.Message):
     WINDOW_FIELD_NUMBER: _builtins.int
     ACCEPT_TRUNCATION_FIELD_NUMBER: _builtins.int
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -958,6 +981,8 @@ class InvokeStreamRequest(_message.Message):
     """As in InvokeRequest."""
     min_sequence: _builtins.int
     """As in InvokeRequest."""
+    key: _builtins.str
+    """Instead of `query_id`: the query that has this key."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
@@ -970,10 +995,11 @@ class InvokeStreamRequest(_message.Message):
         window: _builtins.str = ...,
         accept_truncation: _builtins.bool = ...,
         min_sequence: _builtins.int = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1026,6 +1052,7 @@ class InvokeRowsRequest(_message.Message):
     MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -1038,6 +1065,8 @@ class InvokeRowsRequest(_message.Message):
     """At most so many rows; 0 means 100, and more than 10,000 means 10,000. A page holds fewer if they are long."""
     page_token: _builtins.str
     """`next_page_token` of the page before; empty for the first page."""
+    key: _builtins.str
+    """Instead of `query_id`: the query that has this key."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
@@ -1052,10 +1081,11 @@ class InvokeRowsRequest(_message.Message):
         min_sequence: _builtins.int = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "query_id", b"query_id", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

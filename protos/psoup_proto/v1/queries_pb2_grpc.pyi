@@ -75,7 +75,8 @@ class QueryServiceStub:
     InvokeMany: _grpc.UnaryUnaryMultiCallable[_queries_pb2.InvokeManyRequest, _queries_pb2.InvokeManyResponse]
     """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
     as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
-    least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+    least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs. Keys go
+    as IDs do.
     The outcomes of one reply belong to one snapshot and one NOW.
 
     What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.
@@ -154,7 +155,8 @@ class QueryServiceAsyncStub(QueryServiceStub):
     InvokeMany: _aio.UnaryUnaryMultiCallable[_queries_pb2.InvokeManyRequest, _queries_pb2.InvokeManyResponse]  # type: ignore[assignment]
     """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
     as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
-    least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+    least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs. Keys go
+    as IDs do.
     The outcomes of one reply belong to one snapshot and one NOW.
 
     What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.
@@ -278,7 +280,8 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_queries_pb2.InvokeManyResponse, _abc.Awaitable[_queries_pb2.InvokeManyResponse]]:
         """The answers of some queries now, each with an outcome of its own: for whoever comes back for many small answers,
         as a call costs more than most of them. The reply has the outcomes of the first so many IDs of the request, at
-        least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs.
+        least one of them: as many as fit its size, and a fraction of a second. Call again with the rest of the IDs. Keys go
+        as IDs do.
         The outcomes of one reply belong to one snapshot and one NOW.
 
         What is wrong with a query is its outcome. The call itself fails as Invoke does for `as_of` and `min_sequence`.

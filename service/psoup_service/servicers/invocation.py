@@ -23,6 +23,7 @@ from psoup.answer.archive_work import COVER
 from psoup.answer.invoke import Answer, invoke
 from psoup.answer.window import in_memory
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, NotFound, PSoupError, ResourceExhausted
+from psoup.events.tags import NO_TAG
 from psoup.model import WindowClause
 from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
@@ -105,7 +106,7 @@ class Invocation:
         wanted = await self._wanted(request, context)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeResponse:
-            return answers.whole(wanted.answer(snapshot, budget), max_bytes, queries_pb2.InvokeResponse)
+            return _whole(wanted.answer(snapshot, budget), max_bytes)
 
         response = self._at_once(wanted, make)
         if response is None:
@@ -120,27 +121,41 @@ class Invocation:
                 tenant=wanted.tenant,
             )
         self._backend.metrics.answered(response.rows)
+        if request.key:
+            response.query_id = wanted.name
         return response
 
     async def InvokeMany(
         self, request: queries_pb2.InvokeManyRequest, context: Context
     ) -> queries_pb2.InvokeManyResponse:
         """The answers of the first queries, each with its outcome."""
-        if not 0 < len(request.query_ids) <= _MANY:
+        names = request.keys or request.query_ids
+        if request.keys and request.query_ids:
+            raise InvalidInput("give query_ids or keys, not both", field="keys")
+        if not 0 < len(names) <= _MANY:
+            field = "keys" if request.keys else "query_ids"
             raise InvalidInput(
-                f"query_ids has {len(request.query_ids):,} IDs; it must be from 1 to {_MANY:,}", field="query_ids"
+                f"{field} has {len(names):,} {'keys' if request.keys else 'IDs'}; it must be from 1 to {_MANY:,}",
+                field=field,
             )
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         as_of = await instant(self._backend, request)
         tenant, now, accept = self._backend.tenant(context), self._backend.now(), request.accept_truncation
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.InvokeManyResponse:
-            def make(name: str, room: int) -> queries_pb2.InvokeResponse:
-                query_id = self._backend.ids.read_query(name)
-                wanted = _Wanted(self._backend.ids, query_id, name, tenant, now, as_of, None, accept)
-                return answers.whole(wanted.answer(snapshot, budget), room, queries_pb2.InvokeResponse)
+            ids = self._backend.ids
 
-            return _some(request.query_ids, make, max_bytes)
+            def make(name: str, room: int) -> queries_pb2.InvokeResponse:
+                if not request.keys:
+                    wanted = _Wanted(ids, ids.read_query(name), name, tenant, now, as_of, None, accept)
+                    return _whole(wanted.answer(snapshot, budget), room)
+                query_id = snapshot.query_with(name, tenant).query_id
+                wanted = _Wanted(ids, query_id, ids.query(query_id), tenant, now, as_of, None, accept)
+                response = _whole(wanted.answer(snapshot, budget), room)
+                response.query_id = wanted.name
+                return response
+
+            return _some(names, make, max_bytes)
 
         response = await self._backend.host.evaluate(read, tenant=tenant)
         self._backend.metrics.answered(sum(outcome.answer.rows for outcome in response.outcomes))
@@ -182,15 +197,15 @@ class Invocation:
 
     async def _wanted(self, request: Request, context: Context) -> _Wanted:
         """Read the request, and wait for `min_sequence`."""
-        backend = self._backend
-        query_id = backend.ids.read_query(request.query_id)
+        backend, tenant = self._backend, self._backend.tenant(context)
         window = other_window(request.window)
         as_of = await instant(backend, request)
+        query_id, name = backend.query_of(request.query_id, request.key, tenant)
         return _Wanted(
             backend.ids,
             query_id,
-            request.query_id,
-            backend.tenant(context),
+            name,
+            tenant,
             backend.now(),
             as_of,
             window,
@@ -252,6 +267,14 @@ async def in_pieces(
         budget.close()
         if pin is not None:
             backend.host.pins.release(pin)
+
+
+def _whole(answer: Answer, max_bytes: int) -> queries_pb2.InvokeResponse:
+    """The answer of a standing query in one message, with its key."""
+    response = answers.whole(answer, max_bytes, queries_pb2.InvokeResponse)
+    if answer.record.tags is not NO_TAG:
+        response.key = answer.record.key
+    return response
 
 
 def _some(

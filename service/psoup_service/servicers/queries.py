@@ -185,21 +185,21 @@ class QueryServicer(Invocation, CostCalls, queries_pb2_grpc.QueryServiceServicer
     async def Explain(self, request: queries_pb2.ExplainRequest, context: Context) -> queries_pb2.ExplainResponse:
         """Explain how the query is kept."""
         backend, tenant = self._backend, self._backend.tenant(context)
-        query_id = backend.ids.read_query(request.query_id)
         await backend.reflecting(request.min_sequence)
+        query_id, name = backend.query_of(request.query_id, request.key, tenant)
         now = backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.ExplainResponse:
             explanation = explain(snapshot, query_id, tenant=tenant, now=now, budget=budget)
             response = queries_pb2.ExplainResponse(
-                lines=explanation.lines(request.query_id), plan=map(convert.plan_step, explanation.plan)
+                lines=explanation.lines(name), plan=map(convert.plan_step, explanation.plan)
             )
-            details = {**explanation.to_dict(), "query_id": request.query_id}
+            details = {**explanation.to_dict(), "query_id": name}
             details["uncovered"] = details["uncovered"][:_MAX_SPANS]
-            response.details.update({name: _plain(value) for name, value in details.items()})
+            response.details.update({field: _plain(value) for field, value in details.items()})
             return response
 
-        with backend.ids.naming(request.query_id):
+        with backend.ids.naming(name):
             return await backend.host.evaluate(read, tenant=tenant)
 
     async def Matches(self, request: queries_pb2.MatchesRequest, context: Context) -> queries_pb2.MatchesResponse:
