@@ -126,18 +126,17 @@ class Delta:
 
     def view(self) -> PartView | RecentView:
         """The clauses for readers, as they are now. O(1)."""
-        return RecentView(self) if self._part is None else PartView(self._part)
+        if self._part is not None:
+            return self._part.view()
+        if self._twin is None:
+            self._twin = self._shared()
+        return RecentView(self._twin, len(self._slots), len(self._gone))
 
-    def shared(self) -> Delta:
+    def _shared(self) -> Delta:
         """The same rows, which are only ever appended to; without boundaries, and with no clause in its place.
 
         The same object until the rows of removed clauses are dropped: readers get a view with each publication.
         """
-        if self._twin is None:
-            self._twin = self._shared()
-        return self._twin
-
-    def _shared(self) -> Delta:
         twin = Delta(self._layout)
         twin._text, twin._slots, twin._gone = self._text, self._slots, self._gone
         twin._clause_ptr, twin._factor_ptr = self._clause_ptr, self._factor_ptr
@@ -274,8 +273,10 @@ class Delta:
 class RecentView:
     """The clauses of a delta as they were when it was made: of its rows and removals, so many. For readers."""
 
-    def __init__(self, delta: Delta) -> None:
-        self._rows, self._count, self._removed = delta.shared(), len(delta._slots), len(delta._gone)
+    __slots__ = "_count", "_known", "_removed", "_rows"
+
+    def __init__(self, rows: Delta, count: int, removed: int) -> None:
+        self._rows, self._count, self._removed = rows, count, removed
         self._known: Part | None = None
 
     def part(self) -> Part:

@@ -179,6 +179,14 @@ class Part:
     """What finds the texts that its clauses look for; see `psoup.clauses.searched`."""
     _reads: tuple[list[Read], list[Read]] | None = None
     """What `reads` lists, once it was asked."""
+    _view: PartView | None = None
+    """What `view` returned last."""
+
+    def view(self) -> PartView:
+        """The part as it is now, for readers; the same object until a clause is taken out. O(1)."""
+        if self._view is None or self._view.deaths != len(self.deaths):
+            self._view = PartView(self)
+        return self._view
 
     def reads(self, *, texts: bool) -> list[Read]:
         """The attributes whose keys are texts, or the others, in the order of the index; listed once."""

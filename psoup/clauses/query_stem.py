@@ -24,7 +24,7 @@ from psoup.clauses.bounds import distinct
 from psoup.clauses.column_block import column_part
 from psoup.clauses.combine import MergeResult, MergeTask, combine
 from psoup.clauses.costs import ClauseCosts
-from psoup.clauses.delta import Delta, RecentView
+from psoup.clauses.delta import Delta
 from psoup.clauses.describe import FactorDescription, clauses_to_arrow, describe_clause
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.posting_lists import STANDARD, Layout
@@ -56,14 +56,14 @@ class QuerySteM:
         self._scratch = Scratch()
         self.costs = ClauseCosts(self._parts)
         self._view: IndexView | None = None  # as the clauses are now
+        self._part_views: tuple[PartView, ...] | None = None  # of all parts but the delta, which changes most often
         self._routes = Routes()
         self.texts = QuerySteM(schema, config, LAYOUT, self) if within is None else None
         """The clauses that look for a text in a column."""
 
     def __len__(self) -> int:
-        return (
-            sum(part.live for part in self._parts) + len(self._delta) + (0 if self.texts is None else len(self.texts))
-        )
+        texts = 0 if self.texts is None else len(self.texts)
+        return sum(part.live for part in self._parts) + len(self._delta) + texts
 
     # Clauses ---------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class QuerySteM:
             raise corrupt(self, "a slot of the block holds a clause already; remove it first", slots=slots)
 
     def _append(self, part: Part) -> None:
-        self._view = None
+        self._view = self._part_views = None
         self._parts.append(part)
         if len(self._parts) > 2 * self._config.shape.most_parts:  # maintenance has not kept up
             task = self.merge_task()
@@ -153,7 +153,9 @@ class QuerySteM:
             self.texts.remove(slot)
         elif slot in self._delta:
             self._delta.remove(slot)
-        elif not any(part.kill(slot) for part in self._parts):
+        elif any(part.kill(slot) for part in self._parts):
+            self._part_views = None
+        else:
             raise corrupt(self, f"slot {slot} holds no clause that could be removed")
 
     def attributes_of(self, slot: int) -> Array:
@@ -193,7 +195,7 @@ class QuerySteM:
         O(intervals), and a step for each clause of the delta.
         """
         slots = np.concatenate([part.readers([attribute]) for part in self._own_parts()] or [np.zeros(0, np.int64)])
-        self._view = None
+        self._view = self._part_views = None
         for part in self._parts:
             part.kill_all(slots)
         for slot in [slot for slot in slots.tolist() if slot in self._delta]:
@@ -223,13 +225,12 @@ class QuerySteM:
     def view(self) -> IndexView:
         """All clauses for readers, as they are now; the same object while they are. O(parts)."""
         if self._view is None:
-            texts = [] if self.texts is None else self.texts._views()
-            self._view = IndexView(self._views(), self.attributes, self._config, texts)
+            if self._part_views is None:
+                self._part_views = tuple(part.view() for part in self._parts)
+            recent = self._delta.view() if len(self._delta) else None
+            texts = None if self.texts is None else self.texts.view()
+            self._view = IndexView(self._part_views, recent, self.attributes, self._config, texts)
         return self._view
-
-    def _views(self) -> list[PartView | RecentView]:
-        recent = [self._delta.view()] if len(self._delta) else []
-        return [*(PartView(part) for part in self._parts), *recent]
 
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as an index of their own.
@@ -265,9 +266,7 @@ class QuerySteM:
         return self._own_parts() if self.texts is None else [*self._own_parts(), *self.texts._own_parts()]
 
     def _own_parts(self) -> list[Part]:
-        if not len(self._delta):
-            return self._parts
-        return [*self._parts, self._delta.part()]
+        return [*self._parts, self._delta.part()] if len(self._delta) else self._parts
 
     # Maintenance -----------------------------------------------------------------------------------------
 
@@ -294,7 +293,7 @@ class QuerySteM:
             return replace(task, prepare=lambda part: with_plans([part], known, task.sources))
         if len(self._delta) and (len(self._parts) < self._config.shape.most_parts or everything):
             self._parts.append(self._delta.part())
-            self._delta = Delta(self._layout)
+            self._delta, self._part_views = Delta(self._layout), None
         first = 0 if everything or self._mostly_dead() else self._first_to_merge()
         sources = tuple(self._parts[first:])
         return MergeTask(sources, tuple(part.alive.copy() for part in sources), self._layout)
@@ -330,7 +329,7 @@ class QuerySteM:
         for source, before in zip(result.sources, result.alive, strict=True):
             for position in np.flatnonzero(before & ~source.alive & 1):
                 result.merged.kill(int(source.index.slots[position]))
-        self._view = None
+        self._view = self._part_views = None
         self.costs.leave(result.sources)
         self._parts[places[0] : places[-1] + 1] = [result.merged] if result.merged.live else []
         return self._within is not None or self._forget()
@@ -385,16 +384,17 @@ class QuerySteM:
         for part in self._all_parts():
             part.index.check()
             live = part.index.slots[np.flatnonzero(part.alive)].tolist()
-            ensure(
-                len(live) == part.live, self, "the live clauses of a part are miscounted", counted=part.live, found=live
-            )
+            right = len(live) == part.live
+            ensure(right, self, "the live clauses of a part are miscounted", counted=part.live, found=live)
             twice = sorted(seen & set(live))  # would be emitted twice
             ensure(not twice, self, "slots are alive in two parts", slots=twice)
             seen |= set(live)
             unknown = set(part.index.attributes.tolist()) - set(self.attributes)
             ensure(not unknown, self, "a part uses an unknown attribute", attributes=unknown)
-        self._delta.check()
-        if self.texts is not None:
-            self.texts._delta.check()
+        for own in (self,) if self.texts is None else (self, self.texts):
+            own._delta.check()
+            shown = [(id(view.seen), view.deaths) for view in own._part_views or ()]
+            current = own._part_views is None or shown == [(id(part), len(part.deaths)) for part in own._parts]
+            ensure(current, own, "readers see other parts than there are, or clauses that are gone", parts=own._parts)
         self.attributes.check()
         self.costs.check()

@@ -105,18 +105,23 @@ class IndexView:
 
     def __init__(
         self,
-        parts: Sequence[PartView | RecentView],
+        parts: Sequence[PartView],
+        recent: PartView | RecentView | None,
         attributes: Attributes,
         config: EngineConfig,
-        searched: Sequence[PartView | RecentView] = (),
+        texts: IndexView | None = None,
     ) -> None:
-        self._parts, self._config, self._searched = parts, config, searched
+        self._views, self._recent, self._config, self._texts = parts, recent, config, texts
         self._attributes, self._barred = attributes.share(), frozenset(attributes.barred)
 
     def subset(self, scratch: Scratch) -> Subset:
         """The clauses for one user, which lends the scratch. A byte is copied for each."""
-        parts, searched = [part.part() for part in self._parts], [part.part() for part in self._searched]
-        return Subset(parts, self._attributes, self._config, scratch, self._barred, searched)
+        searched = [] if self._texts is None else self._texts._parts()
+        return Subset(self._parts(), self._attributes, self._config, scratch, self._barred, searched)
+
+    def _parts(self) -> list[Part]:
+        parts = [view.part() for view in self._views]
+        return parts if self._recent is None else [*parts, self._recent.part()]
 
 
 def with_plans(

@@ -10,6 +10,7 @@ import pytest
 
 from psoup.clauses.describe import expr_text
 from psoup.clauses.query_stem import QuerySteM
+from psoup.clauses.scratch import Scratch
 from psoup.config import EngineConfig
 from psoup.errors import Internal
 from psoup.plan.factors import Factor, Interval, Term
@@ -29,6 +30,13 @@ def held(stem: QuerySteM, slot: int) -> Shape:
     return [{t.attribute: (t.intervals, t.nulls) for t in f.terms} for f in stem.describe(slot)]
 
 
+def shown(stem: QuerySteM) -> list[int]:
+    """The slots of the clauses that a reader joins with its rows, ascending."""
+    side = stem.view().subset(Scratch()).side(0)
+    parts = [*side.parts, *(part for part, _ in side.searched)]
+    return sorted(slot for part in parts for slot in part.index.slots[part.alive == 1].tolist())
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_every_clause_is_held_as_it_was_added(seed: int) -> None:
     rng = random.Random(seed)
@@ -46,6 +54,7 @@ def test_every_clause_is_held_as_it_was_added(seed: int) -> None:
             pending.append(stem.merge_task(everything=rng.random() < 0.3))
         elif pending:
             stem.install(pending.pop(rng.randrange(len(pending))).compute())
+        assert shown(stem) == sorted(clauses)
     for _ in range(2):
         stem.check()
         assert {slot: held(stem, slot) for slot in clauses} == {slot: shape_of(f) for slot, f in clauses.items()}
