@@ -42,11 +42,13 @@ Script = Callable[[Wire], Awaitable[Any]]
 
 async def session(store: Store, script: Script) -> Any:
     """One life of a service on `store`."""
-    async with running_service(Settings(port=0), store=store, clock=VirtualClock(10**9)) as service:
-        async with grpc.aio.insecure_channel(service.address) as channel:
-            done = await script(Wire(service, channel))
-        service.host._engine.check()
-        service.host._admission.check()
+    async with (
+        running_service(Settings(port=0), store=store, clock=VirtualClock(10**9)) as service,
+        grpc.aio.insecure_channel(service.address) as channel,
+    ):
+        done = await script(Wire(service, channel))
+    service.host._engine.check()  # once nothing of the service goes on
+    service.host._admission.check()
     return done
 
 
