@@ -212,11 +212,13 @@ class Binding:
         made = Preparation() if self._beside else None
         for step in bind_values(template, values, columnar=self._columnar, number=command.number):
             if isinstance(step, BoundBlock):
+                template.check_numbers(step.columns, command.number)
                 self._count(block_charge(step), len(step))
                 self.queries = step
                 return
             if step is not None:
                 row, query = step
+                template.check_row(row, command.number + len(queries))
                 taken.append(row)
                 queries.append(query)
                 self._count(text_charge(query), command.count)

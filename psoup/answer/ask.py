@@ -176,7 +176,8 @@ def _schemas(snapshot: Snapshot, tenant: str) -> Schemas:
 
 
 def _with_values(template: Template, values: Values) -> StandingQuery:
-    (query,), _ = gathered(bind_values(template, values, way="rows"))
+    (query,), rows = gathered(bind_values(template, values, way="rows"))
+    template.check_row(rows[0])
     return query
 
 

@@ -2,6 +2,7 @@
 
     RETENTION 5            seconds, and tuples would be gone after them: days or rows are as likely
     VARCHAR2(3)            a text of any length
+    DECIMAL                three digits after the point, here and in DuckDB; none in PostgreSQL's and Spark's sense
 
 Statements in a log are read as they were understood when they came.
 """
@@ -30,3 +31,6 @@ def refuse_vague(source: StatementText, node: exp.Expr) -> None:
         if kind.expressions and kind.this in exp.DataType.TEXT_TYPES:
             hint = "write TEXT, which takes texts of any length"
             raise source.error(f"the length of {source.written(kind)} would not be kept to", kind, hint=hint)
+        if kind.this is exp.DataType.Type.DECIMAL and not kind.expressions:
+            hint = "write DECIMAL(18, 2) or the like; without digits it would be DECIMAL(18, 3)"
+            raise source.error(f"{source.written(kind)} has no digits", kind, hint=hint)

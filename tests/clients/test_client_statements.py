@@ -103,6 +103,9 @@ def test_errors_point_into_the_statement(client: Client, make_stream: MakeStream
             call(f"SELECT a FROM {stream} WHERE '\ud800' = ''")
     with pytest.raises(InvalidStatement, match="a SELECT is needed here"):
         client.ask(f"DROP STREAM {stream}")
+    for call in (client.ask, client.register):
+        with pytest.raises(InvalidRequest, match=r"parameter 1.* is NaN, which pandas has for a missing"):
+            call(f"SELECT a FROM {stream} WHERE a < ?", [float("nan")])
 
 
 @pytest.mark.parametrize("wrong", [5, b"SELECT", None, ["SELECT"]])

@@ -158,6 +158,23 @@ def test_a_refused_block_leaves_no_trace(
     assert list(made.register_many(TEMPLATE, rows(1), "second")) == [4]
 
 
+@pytest.mark.parametrize("before", [0, 1, 400])
+@pytest.mark.parametrize("as_table", [False, True])
+def test_nan_is_no_value_of_a_parameter(before: int, as_table: bool) -> None:
+    made = LocalPSoup(SMALL)
+    made.execute("CREATE STREAM s (x DOUBLE)")
+    made.push("s", pa.table({"x": [0.5, None, float("nan")]}))
+    values = [1.0] * before + [None, float("nan"), float("nan")]
+    block = pa.table({"p": pa.array(values, from_pandas=False)}) if as_table else [(value,) for value in values]
+    message = f"parameter 1 of query {before + 2} is NaN, which pandas has for a missing value"
+    with pytest.raises(InvalidInput, match=message) as refused:
+        made.register_many("SELECT x FROM s WHERE x < ?", block)
+    assert refused.value.facts == {"parameter": "1", "query": str(before + 2)}
+    assert made.queries() == []
+    written = made.register("SELECT x FROM s WHERE x < CAST('nan' AS DOUBLE)")
+    assert made.invoke(written).to_table().column(0).to_pylist() == [0.5]
+
+
 def test_a_repeated_block_is_the_same_queries() -> None:
     made = soup()
     first = made.submit(RegisterMany([TEMPLATE], rows(5), "a"))

@@ -32,6 +32,12 @@ CREATE = "CREATE STREAM s (t TIMESTAMP, x TEXT) TIMESTAMP BY t"
             20,
             r"the length of VARCHAR2\(3\) would not be kept to\n.*\n.*\nhint: write TEXT",
         ),
+        (
+            "CREATE STREAM s (x DECIMAL NOT NULL)",
+            20,
+            r"DECIMAL has no digits\n.*\n.*\nhint: write DECIMAL\(18, 2\) or the like",
+        ),
+        ("CREATE STREAM s (y INT, x NUMERIC)", 27, "NUMERIC has no digits"),
         ("CREATE STREAM s (y INT, x char(1) NOT NULL)", 27, "the length of char"),
     ],
 )

@@ -51,6 +51,8 @@ _SHOWN = 64
 """Characters that a value takes in a text at most, beyond those of a text itself."""
 
 
+_NAN = "NaN, which pandas has for a missing value: give None for NULL, or write CAST('nan' AS DOUBLE) in the statement"
+
 Row = tuple[Parameter, ...]
 
 
@@ -137,6 +139,23 @@ class Template:
     def check_columns(self, titles: Sequence[str]) -> None:
         """Raise InvalidInput, PARAMETER_COUNT, that names columns which are not as many as the parameters."""
         check_columns(self._holes, titles)
+
+    def check_numbers(self, columns: Columns, number: int) -> None:
+        """Raise InvalidInput for the first NaN in the columns of values, whose first query has that number. O(values).
+
+        What is meant is nearly always a missing value, which pandas writes so. Binding takes NaN, as a log of earlier
+        releases may have it; what asks for new queries looks here.
+        """
+        for parameter, column in enumerate(columns):
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                row = pc.index(pc.is_nan(column), True).as_py()
+                raise self._wrong(parameter, Wrong(_NAN, reason="PARAMETER_TYPE"), number + row)
+
+    def check_row(self, row: Sequence[Parameter], query: int | None = None) -> None:
+        """Raise InvalidInput if one of a query's values is NaN, as `check_numbers`."""
+        for parameter, value in enumerate(row):
+            if value != value:
+                raise self._wrong(parameter, Wrong(_NAN, reason="PARAMETER_TYPE"), query)
 
     def order(self, names: Sequence[str]) -> list[int]:
         """The place of each parameter among values with these names. Raises InvalidInput for other names."""
