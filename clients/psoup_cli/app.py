@@ -77,14 +77,14 @@ def psoup(
     PSoup keeps the answers to standing SQL queries over streams ready, for clients that come and go.
 
     \b
-    Exit codes: 0 ok, 1 error, 2 usage, 3 unavailable, 4 not found, 5 conflict.
+    Exit codes: 0 ok, 1 error, 2 usage, 3 unavailable, 4 not found, 5 conflict, 6 some rows refused.
     """
 
 
 app.command("serve", short_help="Start a service.")(serve.serve)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
 app.add_typer(stream.app, name="stream", help="Create, list, describe and drop streams.")
-app.command("push", short_help="Push the rows of a file into a stream.")(push.push)
+app.command("push", short_help="Push the rows of files into a stream.")(push.push)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
 app.command("register", short_help="Register a standing query.")(register.register)
 app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)

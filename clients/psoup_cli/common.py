@@ -1,6 +1,6 @@
 """Options of every client command, and errors as exit codes.
 
-0 ok   1 error   2 usage   3 unavailable   4 not found   5 conflict   130 interrupted
+0 ok   1 error   2 usage   3 unavailable   4 not found   5 conflict   6 some rows refused   130 interrupted
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
     (PSoupError, 1),
 )
 """The first class that fits decides."""
+
+REFUSED = 6
+"""Some rows of a push were refused, and the others taken."""
 
 Address = Annotated[
     str | None,

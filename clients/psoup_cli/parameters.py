@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 
-from psoup_cli.csv_files import csv_pieces
-from psoup_cli.files import format_of, json_kind, json_of
+from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
+from psoup_cli.files.json_rows import json_kind, json_value
+from psoup_cli.files.opening import format_of
+from psoup_cli.files.options import FileOptions
+from psoup_cli.files.source import Source, Text
 from psoup_client import InvalidData, PSoupError
 
 
@@ -82,18 +84,15 @@ def read_parameters(path: str) -> ParameterFile:
 
 
 def _csv(path: str) -> ParameterFile:
-    def options(names: list[str]) -> pyarrow.csv.ConvertOptions:
-        return pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        )
-
+    delimiter = "\t" if path.lower().endswith((".tsv", ".tab")) else ","
     tables: list[pa.Table] = []
     lines: list[int] = []
     with open(path, "rb") as file:
-        for piece in csv_pieces(file.read, options):
+        for piece in csv_pieces(
+            Text(Source(file), None).read, CsvColumns(), FileOptions(delimiter=delimiter, quote='"')
+        ):
+            for number, reason in sorted(piece.refused.items()):
+                raise InvalidData(f"line {piece.records.lines()[number]}: {reason}")
             tables.append(piece.table)
             lines += piece.records.lines()
     if not tables:
@@ -102,7 +101,10 @@ def _csv(path: str) -> ParameterFile:
 
 
 def _json_values(line: str, number: int) -> Any:
-    row = json_of(line, number)
+    try:
+        row = json_value(line)
+    except InvalidData as problem:
+        raise InvalidData(f"line {number}: {problem.message}") from problem
     if not isinstance(row, dict | list):
-        raise InvalidData(f"line {number} is {json_kind(row)}; write an object or an array on each line")
+        raise InvalidData(f"line {number}: it is {json_kind(row)}; write an object or an array on each line")
     return row

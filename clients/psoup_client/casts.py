@@ -11,6 +11,7 @@ What cannot be converted raises an error of Arrow, or ValueError; `psoup_client.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,4 +249,23 @@ def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         if short.equals(text):
             raise
         return _parse_iso(short)
+    return found
+
+
+def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
+    """Find those of `count` values at which `attempt` raises, which it is called for from one place to another.
+
+    O(failing * log(count)) calls.
+    """
+    found, ranges = list[int](), [(0, count)] if count else []
+    while ranges:
+        low, high = ranges.pop()
+        try:
+            attempt(low, high)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            middle = (low + high) // 2
+            if high - low == 1:
+                found.append(low)
+            else:
+                ranges += [(middle, high), (low, middle)]
     return found

@@ -40,7 +40,7 @@ def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Tabl
     elif isinstance(data, Mapping):
         named = list(data.items())
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        named = _columns_of_rows(data)
+        named = columns_of_rows(data)
         if not named:
             return stream.schema.empty_table()
     else:
@@ -64,7 +64,8 @@ def is_pandas(data: Any) -> bool:
     return frame is not None and isinstance(data, frame)
 
 
-def _columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+    """Turn rows into columns by name; raises InvalidData for what is not a dict."""
     names: dict[str, None] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from psoup_cli import files
+from psoup_cli.files import records
 from psoup_client import Producer, ResourceExhausted, bulk
 from psoup_testing.command import ROWS, Psoup
 
@@ -16,7 +16,7 @@ def test_a_push_that_finds_no_room_says_what_was_taken(
     psoup: Psoup, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    monkeypatch.setattr(files, "BATCH_ROWS", 2)
+    monkeypatch.setattr(records, "PIECE_BYTES", 2 * len(json.dumps(ROWS[0])) + 2)
     push, pieces, taken = Producer.push, itertools.count(), list[int]()
 
     def full(producer: Producer, data: Any) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup_cli.csv_records import read_records
-from psoup_cli.files import format_of, open_rows
+from psoup_cli.files.opening import format_of, open_rows
+from psoup_cli.files.options import FileOptions
+from psoup_cli.files.records import read_records
 from psoup_client import Client, InvalidData, StreamInfo
 from psoup_testing.command import Psoup
 
@@ -24,7 +25,8 @@ def info(client: Client) -> StreamInfo:
 
 def rows(path: Path, format: str, info: StreamInfo, *nulls: str) -> list[dict[str, Any]]:
     found = []
-    for piece in open_rows(str(path), format, info, ("", *nulls)):
+    for piece in open_rows(str(path), format, info, FileOptions(nulls=nulls, ignore_extra=True)):
+        piece.check()
         found += piece.rows if isinstance(piece.rows, list) else piece.rows.to_pylist()
     return found
 
@@ -41,21 +43,26 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("Order ID,naïve\n1,x\n".encode("latin-1"), "not UTF-8"),
-        (b"Order ID,price\n1,NA\n", "line 2, column 'price', 'NA': The string 'NA'.*--null"),
+        (
+            "Order ID,naïve\n1,x\n".encode("latin-1"),
+            "line 1: byte ef is not utf-8; say .* with --encoding, latin-1 for",
+        ),
+        (b"Order ID,price\n1,NA\n", r"line 2, column 'price', 'NA': it is not a valid DECIMAL\(9,2\);.*--null"),
         (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, .*: it has more digits than DECIMAL.*; round it$"),
         (b'naive,price\n"a\nb",1\n"c\nd",12345678901\n', "line 4, column 'price', '12345678901': it has more digits"),
         (
             b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000,
             "line 30002, column 'Order ID', 'x7': it is not a valid BIGINT;",
         ),
-        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is not a valid DATE;"),
+        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is not a valid DATE;.*--date-format"),
         (b"Order ID,price\n1\n", "line 2: it has 1 value, and the first line 2 names; they are separated by commas$"),
         (
             b"Order ID;price\n1;2,5\n",
-            "line 2: it has 2 values, and the first line 1 name; they are separated by commas$",
+            "line 2, column 'price', '2,5': it is not a valid .*; write a point for the decimal",
         ),
         (b"Order ID,price,day\n1,2\n", "line 2: it has 2 values, and the first line 3 names$"),
+        (b"", "the file is empty: its first line has to name the columns, or say --no-header"),
+        (b"\n \n", "the file is empty"),
     ],
 )
 def test_csv_that_does_not_fit(info: StreamInfo, tmp_path: Path, content: bytes, message: str) -> None:
@@ -76,7 +83,7 @@ def test_what_is_not_a_file_of_a_known_format_is_named(tmp_path: Path) -> None:
         format_of(str(tmp_path / "trades.xls"), None)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"Order ID,price\n", b"Order ID,price"])
+@pytest.mark.parametrize("content", [b"Order ID,price\n", b"Order ID,price"])
 def test_csv_without_rows(info: StreamInfo, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "empty.csv"
     path.write_bytes(content)
@@ -87,14 +94,14 @@ def test_a_pipe_gives_what_has_come(info: StreamInfo, monkeypatch: pytest.Monkey
     out, into = os.pipe()
     with os.fdopen(into, "wb", buffering=0) as pipe, os.fdopen(out, "r") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        pieces = open_rows("-", "json", info, ())
+        pieces = open_rows("-", "json", info, FileOptions())
         pipe.write(b'{"Order ID": 1}\n\n{"Order ID": 2}\n{"Ord')
         assert next(pieces).rows == [{"Order ID": 1}, {"Order ID": 2}]
         pipe.write(b'er ID": 3}\n[4]')
         assert next(pieces).rows == [{"Order ID": 3}]
         pipe.close()
-        with pytest.raises(InvalidData, match="line 5 is an array; write one object"):
-            next(pieces)
+        with pytest.raises(InvalidData, match="line 5: it is an array; write one object"):
+            next(pieces).check()
 
 
 @pytest.mark.parametrize(
@@ -123,8 +130,8 @@ def test_a_quote_without_an_end_is_an_error(info: StreamInfo, tmp_path: Path, co
 
 def test_quotes_that_are_text_are_let_be(info: StreamInfo, tmp_path: Path) -> None:
     path = tmp_path / "inches.csv"
-    path.write_text('Order ID,naïve\n1,5" pipe\n2,"6"" pipe, long"\n3,""\n4,"a" b\n', newline="")
-    found = [row["naïve"] for row in rows(path, "csv", info)]
+    path.write_text('Order ID,"naïve, col"\n1,5" pipe\n2,"6"" pipe, long"\n3,""\n4,"a" b\n', newline="")
+    found = [row["naïve, col"] for row in rows(path, "csv", info)]
     assert found == ['5" pipe', '6" pipe, long', "", "a b"]
 
 
@@ -140,9 +147,9 @@ def test_records_are_whole_however_the_bytes_come() -> None:
 
 def test_pieces_are_cut_between_records(info: StreamInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of several lines at the edges of what is read at once, and a bad value far behind them."""
-    monkeypatch.setattr("psoup_cli.csv_records.PIECE_BYTES", 100)
+    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 100)
     path = tmp_path / "long.csv"
-    lines = ["Order ID,naïve", *(f'{n},"{n}\n{"x" * (n % 60)}\n"' for n in range(300))]
+    lines = ['Order ID,"naïve, col"', *(f'{n},"{n}\n{"x" * (n % 60)}\n"' for n in range(300))]
     path.write_text("\n".join(lines) + "\n")
     assert [row["Order ID"] for row in rows(path, "csv", info)] == list(range(300))
     path.write_text("\n".join([*lines, "\n", "bad,x"]) + "\n")
@@ -171,7 +178,7 @@ def test_a_row_that_does_not_fit_is_named_by_its_line(psoup: Psoup, stream: str,
 def test_a_row_that_the_service_refuses_is_named_by_its_line(
     psoup: Psoup, client: Client, make_stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("psoup_cli.csv_records.PIECE_BYTES", 2_000)
+    monkeypatch.setattr("psoup_cli.files.records.PIECE_BYTES", 2_000)
     stream = make_stream("(n BIGINT, t TIMESTAMP, x TEXT) TIMESTAMP BY t")
     lines = [f"{n},2024-05-01T00:{n // 60:02}:{n % 60:02}Z,x" for n in range(2_000)]
     lines[1_234] = "1234,,x"  # SDK lets NULL in a nullable column go; the service needs a time

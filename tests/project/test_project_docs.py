@@ -23,6 +23,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "benchmarks/README.md",
+    "docs/files.md",
     "docs/operations.md",
     "docs/saved-searches.md",
     "docs/spark.md",
@@ -76,8 +77,9 @@ def shell_steps(source: str) -> Iterator[tuple[str, str]]:
         yield "\n".join(lines[:length]), "\n".join(lines[length:]).rstrip()
 
 
-def test_shell_session_prints_what_the_readme_shows(address: str, tmp_path: Path) -> None:
-    steps = [step for block in blocks("README.md", "console") for step in shell_steps(block)]
+@pytest.mark.parametrize("document", ["README.md", "docs/files.md"])
+def test_shell_session_prints_what_the_document_shows(document: str, address: str, tmp_path: Path) -> None:
+    steps = [step for block in blocks(document, "console") for step in shell_steps(block)]
     assert len(steps) >= 6
     incarnation = ""
     for command, expected in steps:

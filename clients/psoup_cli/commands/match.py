@@ -8,9 +8,22 @@ import pyarrow.compute as pc
 import typer
 
 from psoup_cli.commands.matches import print_pairs
-from psoup_cli.commands.push import FileFormat, kind_of
 from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of, message
-from psoup_cli.files import open_rows
+from psoup_cli.file_flags import (
+    DateFormat,
+    Delimiter,
+    Encoding,
+    Format,
+    IgnoreExtra,
+    NoHeader,
+    Null,
+    Quote,
+    TimeUnit,
+    file_options,
+    files_of,
+)
+from psoup_cli.files.opening import open_rows
+from psoup_client.convert import to_table
 from psoup_client.wording import counted, verb
 
 
@@ -19,13 +32,15 @@ def match(
         str, typer.Argument(metavar="STREAM", help="The stream that could take the rows.", show_default=False)
     ],
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)],
-    format: Annotated[
-        FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not tell.")
-    ] = None,
-    null: Annotated[
-        list[str] | None,
-        typer.Option("--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too)."),
-    ] = None,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    null: Null = None,
+    no_header: NoHeader = False,
+    ignore_extra: IgnoreExtra = False,
+    date_format: DateFormat = None,
+    time_unit: TimeUnit = None,
     label: Labels = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
@@ -41,13 +56,25 @@ def match(
     from 0, the ID of a query, and its key, if it has one. Nothing is stored. Windows are not applied. Rows that a push
     would refuse as too late or too far ahead match nothing.
     """
-    kind, rows, refused = kind_of(file, format), 0, 0
+    ((path, kind),), rows, refused = files_of([file], format), 0, 0
+    options = file_options(
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        null=null,
+        no_header=no_header,
+        ignore_extra=ignore_extra,
+        date_format=date_format,
+        time_unit=time_unit,
+    )
     with connect(address, timeout) as client:
         info = client.describe(stream)
-        for piece in open_rows(file, kind, info, ("", *(null or ()))):
-            for page in client.match_pages(stream, piece.rows, labels=labels_of(label), wait_for=wait_for):
+        for piece in open_rows(path, kind, info, options):
+            piece.check()
+            table = to_table(piece.rows, info, options.times)
+            for page in client.match_pages(stream, table, labels=labels_of(label), wait_for=wait_for):
                 refused += page.late + page.ahead
                 print_pairs(page.pairs.set_column(0, "row", pc.add(page.pairs["row"], rows)), as_json)
-            rows += len(piece.rows)
+            rows += len(table)
     if refused:
         message(f"{counted(refused, 'row')} {verb(refused, 'is', 'are')} too late or too far ahead for a push.")

@@ -1,68 +1,72 @@
-"""psoup push: rows of a file into a stream."""
+"""psoup push: rows of files into a stream."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-import sys
-from collections import deque
-from collections.abc import Callable, Iterator
-from enum import StrEnum
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from psoup_cli.common import Address, AsJson, Since, Timeout, connect, message
-from psoup_cli.files import FilePiece, format_of, open_rows
-from psoup_cli.output import iso, print_json
-from psoup_client import (
-    Client,
-    FailedPrecondition,
-    InvalidData,
-    Producer,
-    PSoupError,
-    PushResult,
-    ResourceExhausted,
-    Stage,
-    StreamInfo,
+from psoup_cli.common import REFUSED, Address, AsJson, Since, Timeout, connect, message
+from psoup_cli.file_flags import (
+    DateFormat,
+    Delimiter,
+    Encoding,
+    Format,
+    IgnoreExtra,
+    NoHeader,
+    Null,
+    Quote,
+    TimeUnit,
+    file_options,
+    files_of,
 )
+from psoup_cli.output import iso, print_json
+from psoup_cli.pushing import PushedFiles, Rejects
+from psoup_client import Client, FailedPrecondition, InvalidData, Producer, PushResult, ResourceExhausted, Stage
+from psoup_client.convert import to_table
 from psoup_client.wording import counted, verb
-
-
-class FileFormat(StrEnum):
-    """Formats that can be read."""
-
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
-    arrow = "arrow"
 
 
 def push(
     stream: Annotated[
         str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
     ],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)],
-    format: Annotated[
-        FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not tell.")
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Files, patterns of names in quotes, or - for standard input.", show_default=False
+        ),
+    ],
+    format: Format = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    null: Null = None,
+    no_header: NoHeader = False,
+    ignore_extra: IgnoreExtra = False,
+    date_format: DateFormat = None,
+    time_unit: TimeUnit = None,
+    rejects: Annotated[
+        str | None,
+        typer.Option(
+            "--rejects", metavar="FILE", help="Take the rows that fit, and write the others here, each with its reason."
+        ),
     ] = None,
-    null: Annotated[
-        list[str] | None,
-        typer.Option("--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too)."),
-    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every row, and send none.", show_default=False)
+    ] = False,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Take the file as a whole or not at all, visible all at once.")
+        bool, typer.Option("--whole", help="Take the files as a whole or not at all, visible all at once.")
     ] = False,
     batch_id: Annotated[
         str | None,
         typer.Option(
             "--id",
             metavar="NAME",
-            help="With --whole: take a file of this name once, also if it is sent again (within a week).",
+            help="With --whole: take files of this name once, also if they are sent again (within a week).",
         ),
     ] = None,
     since: Since = None,
@@ -73,26 +77,46 @@ def push(
     """\b
     Examples:
       psoup push flights flights.parquet
-      psoup push flights flights.csv --null NA
+      psoup push flights flights.csv.gz --null NA --rejects refused.csv
+      psoup push flights 'export-*.csv' --encoding latin-1 --date-format '%d.%m.%Y %H:%M' --dry-run
       psoup push flights monday.parquet --whole --id monday
       tail -f events.jsonl | psoup push events - --format json
 
-    Push the rows of a CSV, JSON lines, Parquet or Arrow file. Columns are found by name; types come from the stream.
-    Lost connections are repaired on the way, and no row is taken twice. A batch that does not fit, or finds no room,
-    ends the push; the message says how many rows were taken before it, none with --whole.
+    Push the rows of CSV, JSON lines, Parquet or Arrow files, compressed by gzip, zstd, bz2 or lz4 or not. Columns are
+    found by name; types come from the stream. Lost connections are repaired on the way, and no row is taken twice. A
+    row that does not fit ends the push, unless --rejects takes such rows; the message says how many rows were taken
+    before it, none with --whole.
 
     Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken. The exit code
-    is 5 if rows were refused and none was taken.
+    is 0 if all rows were taken, 6 if some were refused or rejected, 5 if all were.
     """
     _check_name(batch_id, whole, since)
-    source = _PushedFile(file, kind_of(file, format), ("", *(null or ())))
-    with connect(address, timeout) as client:
-        if whole:
-            begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
-            result = _push_whole(source, client, stream, begin)
-        else:
-            result = _push_file(source, client, stream)
-    _tell(source, result, as_json)
+    options = file_options(
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        null=null,
+        no_header=no_header,
+        ignore_extra=ignore_extra,
+        date_format=date_format,
+        time_unit=time_unit,
+    )
+    found = files_of(files, format)
+    refused = Rejects(rejects, [path for path, _ in found]) if rejects or dry_run else None
+    source = PushedFiles(found, options, refused)
+    try:
+        with connect(address, timeout) as client:
+            if dry_run:
+                result = _check_rows(source, client, stream)
+            elif whole:
+                begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
+                result = _push_whole(source, client, stream, begin)
+            else:
+                result = _push_files(source, client, stream)
+    finally:
+        if refused is not None:
+            refused.close()
+    _tell(source, result, rejects, as_json, dry_run)
 
 
 def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
@@ -105,51 +129,69 @@ def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
         raise typer.BadParameter("--since is said of a name; give --whole and --id too")
 
 
-def kind_of(file: str, given: FileFormat | None) -> str:
-    """Find out the format of a file; raises BadParameter if that is unclear, or if the file is missing."""
-    try:
-        kind = format_of(file, given.value if given else None)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
-    if file != "-" and not Path(file).is_file():
-        raise typer.BadParameter(f"{file} is not a file")
-    return kind
-
-
-def _tell(source: _PushedFile, result: PushResult, as_json: bool) -> None:
-    """Tell the outcome for the rows; raises FailedPrecondition (reason ROWS_REFUSED) if all were refused."""
-    refused = result.late + result.ahead
+def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool) -> None:
+    """Tell the outcome for the rows; raises Exit if some were refused, FailedPrecondition (ROWS_REFUSED) if all."""
+    rejected = source.rejects.count if source.rejects else 0
+    refused = result.late + result.ahead + rejected
     if as_json:
-        print_json(dataclasses.asdict(result))
+        print_json({**dataclasses.asdict(result), "rejected": rejected, "dry_run": dry_run})
+    elif source.rejects is not None and rejects is None:
+        for line in source.rejects.first:
+            message(line)
     if refused and not result.accepted:
-        why = "too late" if not result.ahead else "too far ahead" if not result.late else "too late or too far ahead"
         raise FailedPrecondition(
-            f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {why}, and none was taken",
+            f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
+            f" and none {'would be' if dry_run else 'was'} taken",
             reason="ROWS_REFUSED",
         )
     if not as_json:
-        message(summary(result) if source.rows or result.accepted else f"{source.name} has no rows.")
+        written = f" ({rejects})" if rejects else ""
+        message(
+            summary(result, rejected, written, dry_run)
+            if source.rows or refused or result.accepted
+            else f"{source.name} has no rows."
+        )
+    if refused:
+        raise typer.Exit(REFUSED)
 
 
-def _push_file(source: _PushedFile, client: Client, stream: str) -> PushResult:
+def _why(result: PushResult, rejected: int) -> str:
+    why = [(result.late, "too late"), (result.ahead, "too far ahead"), (rejected, "rejected")]
+    return " or ".join(words for count, words in why if count)
+
+
+def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
+    """Read all rows as a push would; returns how many it would send."""
+    info, rows = client.describe(stream), 0
+    try:
+        for table in source.tables(info, PushResult):
+            rows += len(table)
+    except InvalidData as problem:
+        raise source.named(problem, "No row was sent.") from None
+    return PushResult(accepted=rows)
+
+
+def _push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
     info = client.describe(stream)
     with client.producer(stream) as producer:
         try:
-            for piece in source.pieces(info, lambda: producer.result):
-                producer.push(piece.rows)
-                if source.size is None:
-                    producer.flush()  # a user who types or tails wants the rows in now
+            for rows in source.tables(info, lambda: producer.result):
+                producer.push(to_table(rows, info, source.options.times))
+                if source.live:
+                    producer.flush()
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
             raise source.named(problem, _taken(producer)) from None
 
 
-def _push_whole(source: _PushedFile, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
+def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
     info = client.describe(stream)
     try:
         with begin() as stage:
-            for piece in () if stage.result else source.pieces(info, PushResult):
-                stage.add(piece.rows)
+            again = stage.result is not None  # what was rejected then is written down once more
+            for rows in () if again and source.rejects is None else source.tables(info, PushResult):
+                if not again:
+                    stage.add(to_table(rows, info, source.options.times))
     except (InvalidData, ResourceExhausted) as problem:
         raise source.named(problem, "No row was taken.") from None
     assert stage.result is not None
@@ -165,65 +207,14 @@ def _taken(producer: Producer) -> str:
     return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."
 
 
-class _PushedFile:
-    """A file of rows, with a bar while it is read; and where the rows are that were sent, and not replied to yet."""
-
-    def __init__(self, file: str, kind: str, nulls: tuple[str, ...]) -> None:
-        self._file, self._kind, self._nulls = file, kind, nulls
-        self._pieces: deque[tuple[int, Callable[[int], str]]] = deque()
-        self.name = "standard input" if file == "-" else file
-        self.size = Path(file).stat().st_size if file != "-" else None
-        """Bytes; None if that is not known."""
-        self.rows = 0
-        """Rows that were read so far."""
-
-    def pieces(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[FilePiece]:
-        """Give the rows of the file; the places of those that were `replied` to are forgotten."""
-        with _bar() as progress:
-            task = progress.add_task(f"{info.name}", total=self.size)
-            for piece in open_rows(self._file, self._kind, info, self._nulls):
-                self._add(piece, replied())
-                yield piece
-                progress.update(task, completed=piece.position)
-
-    def _add(self, piece: FilePiece, replied: PushResult) -> None:
-        done = replied.accepted + replied.late + replied.ahead
-        while len(self._pieces) > 1 and self._pieces[1][0] <= done:
-            self._pieces.popleft()
-        self._pieces.append((self.rows, piece.place))
-        self.rows += len(piece.rows)
-
-    def named(self, problem: PSoupError, outcome: str) -> PSoupError:
-        """Make the same problem with the place in the file instead of the row, and the outcome for the others."""
-        row, pushed = problem.facts.get("row", ""), problem.facts.get("pushed_row", "")
-        message = re.sub(r"^part '[^']*': ", "", problem.message)  # ours: the file knows nothing of parts
-        if row.isdigit() and self._pieces:
-            first, place = self._pieces[-1]
-            if pushed.isdigit():  # refused by the service: perhaps of an earlier piece
-                first, place = next(p for p in reversed(self._pieces) if p[0] <= int(pushed))
-            where = place(int(pushed) - first if pushed.isdigit() else int(row))
-            message, count = re.subn(rf"\brow {row}\b", where, message, count=1)
-            message = message if count else f"{where}: {message}"
-        return type(problem)(f"{self.name}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
-
-
-def summary(result: PushResult) -> str:
+def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False) -> str:
     """Write the outcome for the rows in a sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
+    refused += [f"{rejected:,} rejected{written}"] if rejected else []
+    said = f"; refused: {', '.join(refused)}" if refused else ""
+    if dry_run:
+        return f"{counted(result.accepted, 'row')} would be sent{said}; none was."
     if result.duplicates and result.duplicates == result.batches:
-        return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this name."
-    text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}"
-    text += f"; refused: {', '.join(refused)}" if refused else ""
+        return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this name{said}."
+    text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}{said}"
     return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )

@@ -15,38 +15,65 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 
+from psoup_cli.files.dialect import Dialect
 from psoup_client import InvalidData
 
 PIECE_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 4 * PIECE_BYTES
 """A record longer than this has lost its end: no message would hold it."""
 
-_QUOTE, _NEWLINE, _RETURN = 34, 10, 13
-_AROUND = np.zeros(256, bool)
-_AROUND[[_QUOTE, _NEWLINE, _RETURN, ord(",")]] = True
-"""What stands before a quote that begins a field, and after one that ends it; a quote, if it is one of a pair."""
-
-_QUOTED = re.compile(rb'(?:^|(?<=[,\r\n]))"[^"]*(?:""[^"]*)*("?)')
-_BOM = b"\xef\xbb\xbf"
+_NEWLINE, _RETURN = 10, 13
 
 Array = Any
 
 
+class _Marks:
+    """The bytes that matter of a dialect.
+
+    `around`: what stands before a quote that begins a field, and after one that ends it; a quote, if it is one of a
+    pair. `quoted`: fields in quotes.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.delimiter, self.quote = dialect.delimiter.encode(), dialect.quote.encode()
+        self.around = np.zeros(256, bool)
+        self.around[[*b"\r\n", *self.delimiter, *self.quote]] = True
+        q, before = re.escape(self.quote), re.escape(self.delimiter)
+        if not q:
+            return
+        self.quoted = re.compile(rb"(?:^|(?<=[%b\r\n]))%b[^%b]*(?:%b%b[^%b]*)*(%b?)" % (before, q, q, q, q, q, q))
+
+    def in_text(self, data: bytes) -> bool:
+        """Whether there are quotes to look at."""
+        return bool(self.quote) and self.quote in data
+
+
+_marks = lru_cache(_Marks)
+COMMAS = Dialect()
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Whole records of a file. `line`: that of the first byte, from 1; `offset`: where it is in the file."""
+    """Whole records of a file. `line`: that of the first byte, from 1."""
 
     data: bytes
     line: int
-    offset: int
+    dialect: Dialect = COMMAS
+
+    def texts(self) -> list[bytes]:
+        """Cut the bytes into records, blank lines left out. O(bytes)."""
+        bounds = [*map(int, self.starts()), len(self.data)]
+        return [self.data[low:high].strip(b"\r\n") for low, high in pairwise(bounds)]
 
     def starts(self) -> Array:
         """Find where each record begins, blank lines left out. O(bytes)."""
-        ends = _outside(self.data, *_quoted(self.data, self.line))
+        ends = _outside(self.data, *_quoted(self.data, self.line, _marks(self.dialect)))
         first = np.concatenate([[0], ends + 1])
         stop = np.concatenate([ends, [len(self.data)]])
         raw = np.frombuffer(self.data, np.uint8)
@@ -64,35 +91,44 @@ class Records:
         return self.lines()[row]
 
 
-def read_records(read: Callable[[int], bytes]) -> Iterator[Records]:
-    """The first record (the header), then pieces of whole records; `read` gives some bytes, and none at the end.
+def read_records(
+    read: Callable[[int], bytes], dialect: Dialect = COMMAS, *, header: bool = True, line: int = 1
+) -> Iterator[Records]:
+    """The first record, if that is the header, then pieces of whole records; `read` gives bytes, and none at the end.
 
-    Raises InvalidData for a quote without an end, which names the line where it opens.
+    `line`: that of the first byte. Raises InvalidData for a quote without an end, which names the line where it opens,
+    and for a line without an end. Memory: the longest line, at most 32 MiB.
     """
-    rest, line, offset, header = b"", 1, 0, True
+    parts: list[bytes] = []
+    marks, size = _marks(dialect), 0
     while True:
         block = read(PIECE_BYTES)
-        if not offset and not rest and block.startswith(_BOM):
-            block, offset = block[len(_BOM) :], len(_BOM)
-        rest += block
+        parts.append(block)
+        size += len(block)
+        if block and b"\n" not in block and size <= _MOST_BYTES:
+            continue  # a long line in small blocks is put together once
+        rest = b"".join(parts)
+        if len(rest) > _MOST_BYTES and b"\n" not in rest:
+            raise _too_long(line)
         while rest:
-            end = _end(rest, line, header, last=not block)
+            end = _end(rest, line, marks, header, last=not block)
             if not end:
                 break
-            yield Records(rest[:end], line, offset)
-            line, offset, rest = line + rest.count(b"\n", 0, end), offset + end, rest[end:]
+            yield Records(rest[:end], line, dialect)
+            line, rest = line + rest.count(b"\n", 0, end), rest[end:]
             if not header:
                 break
             header = False
         if not block:
             return
+        parts, size = [rest] if rest else [], len(rest)
 
 
-def _end(data: bytes, line: int, header: bool, *, last: bool) -> int:
+def _end(data: bytes, line: int, marks: _Marks, header: bool, *, last: bool) -> int:
     """Find where the last whole record of `data` ends, or the first one, if that is the header; 0 if none does."""
-    if not header and b'"' not in data and (last or b"\n" in data):
+    if not header and not marks.in_text(data) and (last or b"\n" in data):
         return len(data) if last else data.rindex(b"\n") + 1
-    starts, stops = _quoted(data, line)
+    starts, stops = _quoted(data, line, marks)
     if len(starts) and stops[-1] > len(data) and (last or len(data) - starts[-1] > _MOST_BYTES):
         _refuse_open(data, line, starts, stops, last)
     ends = _outside(data, starts, stops)
@@ -101,36 +137,45 @@ def _end(data: bytes, line: int, header: bool, *, last: bool) -> int:
     if last and not (header and len(ends)):
         return len(data)
     if not len(ends) and len(data) > _MOST_BYTES:
-        raise InvalidData(f"line {line}: it has more than {_MOST_BYTES:,} bytes; a line has to end with a line feed")
+        raise _too_long(line)
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _quoted(data: bytes, line: int) -> tuple[Array, Array]:
+def _too_long(line: int) -> InvalidData:
+    return InvalidData(
+        f"line {line}: it has more than {_MOST_BYTES:,} bytes; a line has to end with a line feed",
+        reason="LINE_TOO_LONG",
+        facts={"line": str(line)},
+    )
+
+
+def _quoted(data: bytes, line: int, marks: _Marks) -> tuple[Array, Array]:
     """Find where quoted fields begin and stop; one that is open stops after the end of `data`."""
-    if b'"' not in data:
+    if not marks.in_text(data):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     raw = np.frombuffer(data, np.uint8)
-    quotes = np.flatnonzero(raw == _QUOTE)
+    quotes = np.flatnonzero(raw == marks.quote[0])
     begin, end = quotes[::2], quotes[1::2]
     before = np.where(begin == 0, _NEWLINE, raw[begin - 1])
     after = np.where(end == len(data) - 1, _NEWLINE, raw[np.minimum(end + 1, len(data) - 1)])
-    if _AROUND[before].all() and _AROUND[after].all():
+    if marks.around[before].all() and marks.around[after].all():
         return begin, np.concatenate([end + 1, [len(data) + 1] * (len(begin) - len(end))])
-    fields = list(_QUOTED.finditer(data))  # quotes within fields: rare
+    fields = list(marks.quoted.finditer(data))  # quotes within fields: rare
     for match in fields:
-        _check_closed(data, line, match)
+        _check_closed(data, line, match, marks)
     stops = [match.end() if match[1] else len(data) + 1 for match in fields]
     return np.array([match.start() for match in fields], np.int64), np.array(stops, np.int64)
 
 
-def _check_closed(data: bytes, line: int, match: re.Match[bytes]) -> None:
+def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _Marks) -> None:
     """A field of several lines whose quote is followed by text has lost its own, and ends with that of another."""
-    if match[1] and match.end() < len(data) and data[match.end()] not in b",\r\n" and b"\n" in match[0]:
+    follows = data[match.end() : match.end() + 1]
+    if match[1] and follows and follows not in (marks.delimiter, b"\r", b"\n") and b"\n" in match[0]:
         opened = line + data.count(b"\n", 0, match.start())
         closed = line + data.count(b"\n", 0, match.end())
         raise InvalidData(
             f"line {opened}: the quote that opens here is closed on line {closed}, where text follows it; close it on"
-            ' its own line, or double a quote that is text: ""',
+            " its own line, double a quote that is text, or say what quotes are with --quote",
             reason="UNCLOSED_QUOTE",
             facts={"line": str(opened)},
         )
@@ -143,8 +188,8 @@ def _refuse_open(data: bytes, line: int, starts: Array, stops: Array, last: bool
     opened = line + data.count(b"\n", 0, int(starts[at]))
     raise InvalidData(
         f"line {opened}: the quote that opens here is not closed"
-        f" {'before the end of the file' if last else f'within {_MOST_BYTES:,} bytes'}; close it, or double a quote"
-        ' that is text: ""',
+        f" {'before the end of the file' if last else f'within {_MOST_BYTES:,} bytes'}; close it, double a quote"
+        " that is text, or say what quotes are with --quote",
         reason="UNCLOSED_QUOTE",
         facts={"line": str(opened)},
     )

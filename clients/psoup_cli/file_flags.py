@@ -1,0 +1,102 @@
+"""Options of the commands that read files of rows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psoup_cli.files.opening import format_of, paths_of
+from psoup_cli.files.options import FileOptions
+from psoup_client.casts import TimeOptions
+
+
+class FileFormat(StrEnum):
+    """Formats that can be read."""
+
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+    arrow = "arrow"
+
+
+Format = Annotated[FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not tell.")]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter", metavar="CHAR", help="CSV: what separates fields, \\t for a tab; it is found out by default."
+    ),
+]
+Quote = Annotated[
+    str | None,
+    typer.Option(
+        "--quote", metavar="CHAR", help="CSV: what quotes fields, none for nothing; it is found out by default."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="NAME", help="Encoding of a text: latin-1, cp1252, utf-16 … UTF-8 by default."),
+]
+Null = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too); repeatable."
+    ),
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="CSV: the first line is a row; fields are the stream's columns in order.")
+]
+IgnoreExtra = Annotated[bool, typer.Option("--ignore-extra", help="Leave out columns that the stream does not have.")]
+DateFormat = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--date-format",
+        metavar="FORMAT",
+        help="How dates and times are written, as in %d.%m.%Y %H:%M; repeatable. ISO 8601 is always read.",
+    ),
+]
+TimeUnit = Annotated[
+    str | None,
+    typer.Option("--time-unit", metavar="s|ms|us|ns", help="What numbers count since 1970 where a time is wanted."),
+]
+
+
+def file_options(
+    *,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    null: list[str] | None = None,
+    no_header: bool = False,
+    ignore_extra: bool = False,
+    date_format: list[str] | None = None,
+    time_unit: str | None = None,
+) -> FileOptions:
+    """Put the options together; raises BadParameter."""
+    try:
+        return FileOptions(
+            nulls=tuple(null or ()),
+            delimiter="\t" if delimiter == "\\t" else delimiter,
+            quote="" if quote == "none" else quote,
+            encoding=encoding,
+            header=not no_header,
+            ignore_extra=ignore_extra,
+            times=TimeOptions(time_unit or None, tuple(date_format or ())),
+        )
+    except ValueError as problem:
+        said = str(problem).replace("time_unit is", "--time-unit")
+        raise typer.BadParameter(said if said.startswith("--") else f"--date-format {said}") from None
+
+
+def files_of(given: list[str], format: FileFormat | None) -> list[tuple[str, str]]:
+    """Find the files that are named, each with its format; raises BadParameter if one is missing or unclear."""
+    try:
+        files = [(path, format_of(path, format.value if format else None)) for path in paths_of(given)]
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+    for path, _ in files:
+        if path != "-" and Path(path).is_dir():
+            raise typer.BadParameter(f"{path} is not a file")
+    return files

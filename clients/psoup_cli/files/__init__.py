@@ -1,0 +1,7 @@
+"""Files of rows as people have them: CSV of any dialect, JSON lines, Parquet, Arrow, compressed or not.
+
+    path ──source──> bytes, decompressed, in UTF-8 ──records──> whole records ──csv_rows, json_rows──> pieces
+              Parquet and Arrow ──────────────────────────────────────────────────arrow_rows──┘
+
+`opening` puts these together; `dialect` and `header` say what a CSV's first lines mean.
+"""

@@ -1,0 +1,266 @@
+"""CSV as tables, and what is wrong with the rows that cannot be read.
+
+    records ──Arrow, typed──> table                       a piece at a time
+       └── it fails: Arrow, all text ──> column by column, the different values halved ──> table of the good rows, and
+                                                                                           a reason for each other row
+
+Times stay text: the SDK reads them. Lines are those of the file, as `records` counts them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from psoup_cli.files import records
+from psoup_cli.files.dialect import SAMPLE_BYTES, Dialect, fields_of, find_dialect
+from psoup_cli.files.options import FileOptions
+from psoup_cli.files.records import Records, read_records
+from psoup_cli.files.source import not_in
+from psoup_client import InvalidData
+from psoup_client.casts import failing
+from psoup_client.wording import counted
+
+_TRUE, _FALSE = ["true", "TRUE", "True", "t", "1"], ["false", "FALSE", "False", "f", "0"]
+
+_SEPARATOR = re.compile(rb"sep=([\x01-\x7f])\r?\n")
+
+Read = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvField:
+    """A field of a CSV: the column that it goes into, the type that Arrow reads, and the type's name in SQL."""
+
+    name: str
+    arrow: pa.DataType
+    sql: str
+
+
+class CsvColumns:
+    """What the reader of a CSV has to know of the columns that are wanted; here of all, as text."""
+
+    def known(self, fields: Sequence[str]) -> int:
+        """Count the fields that are wanted."""
+        return 0
+
+    def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
+        """Return what each field of the header becomes, None for one that is left out; raises InvalidData."""
+        return [CsvField(name, pa.string(), "TEXT") for name in fields]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvPiece:
+    """Rows of a CSV. `numbers`: those of the records that they come from; None if every record is a row.
+
+    `refused`: the reason for each other record, by its number.
+    """
+
+    table: pa.Table
+    records: Records
+    numbers: Any = None
+    refused: dict[int, str] = field(default_factory=dict)
+
+    def line_of(self, row: int) -> int:
+        """The line of one row of the table."""
+        return self.records.line_of(row if self.numbers is None else int(self.numbers[row]))
+
+
+def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterator[CsvPiece]:
+    """The tables of a CSV. Raises InvalidData that names the line where it cannot go on; an empty file is one."""
+    sample, read = _sampled(read)
+    said = _SEPARATOR.match(sample)  # a line of Excel's
+    given = said[1].decode("latin-1") if said and options.delimiter is None else options.delimiter
+    dialect = find_dialect(sample[said.end() :] if said else sample, given, options.quote, columns.known)
+    skipped = said.end() if said else 0
+    pieces = read_records(_after(read, skipped), dialect, header=options.header, line=2 if said else 1)
+    shape: _Shape | None = None
+    if options.header:
+        head = next(pieces, None)
+        if head is None or not head.data.strip():
+            raise InvalidData("the file is empty: its first line has to name the columns, or say --no-header")
+        shape = _Shape(columns, head, dialect, options)
+    for part in pieces:
+        if part.data.strip():
+            shape = shape or _Shape(columns, part, dialect, options)
+            yield shape.piece(part)
+
+
+def _after(read: Read, skipped: int) -> Read:
+    """Leave out the first bytes, which come with the first block."""
+    left = [skipped]
+
+    def later(size: int) -> bytes:
+        return read(size)[left.pop() :] if left else read(size)
+
+    return later
+
+
+def _sampled(read: Read) -> tuple[bytes, Read]:
+    """Read what tells the dialect; returns it, and what reads from the beginning."""
+    sample = block = read(records.PIECE_BYTES)
+    while block and b"\n" not in sample.lstrip(b"\r\n") and len(sample) < SAMPLE_BYTES:
+        block = read(records.PIECE_BYTES)
+        sample += block
+    given = [sample]
+    returns = b"\r" in sample and b"\n" not in sample  # lines of an old Macintosh
+
+    def again(size: int) -> bytes:
+        block = given.pop() if given else read(size)
+        return block.replace(b"\r", b"\n") if returns else block
+
+    return sample.replace(b"\r", b"\n") if returns else sample, again
+
+
+class _Shape:
+    """How the records of a CSV are read as rows."""
+
+    def __init__(self, columns: CsvColumns, first: Records, dialect: Dialect, options: FileOptions) -> None:
+        self._dialect, self._nulls, self._header = dialect, ["", *options.nulls], options.header
+        line = first.line_of(0)
+        self._fields = columns.choose(_fields_of(first.texts()[0], dialect, line), line)
+        self._names = [own.name if own else f"\0{at}" for at, own in enumerate(self._fields)]
+        self._wanted = [own for own in self._fields if own]
+
+    def piece(self, records: Records) -> CsvPiece:
+        try:
+            return CsvPiece(self._read(records.data, {own.name: own.arrow for own in self._wanted}), records)
+        except pa.ArrowInvalid as problem:
+            piece = self._sifted(records)
+            if not piece.refused:
+                raise InvalidData(f"line {records.line_of(0)} and those after it: {problem}") from problem
+            return piece
+
+    def _read(self, data: bytes, types: dict[str, pa.DataType], ragged: Callable[[Any], str] | None = None) -> pa.Table:
+        return pyarrow.csv.read_csv(
+            io.BytesIO(data),
+            pyarrow.csv.ReadOptions(column_names=self._names, block_size=len(data) + 1, use_threads=ragged is None),
+            pyarrow.csv.ParseOptions(
+                delimiter=self._dialect.delimiter,
+                quote_char=self._dialect.quote or False,
+                newlines_in_values=bool(self._dialect.quote),
+                invalid_row_handler=ragged,
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=[own.name for own in self._wanted],
+                null_values=self._nulls,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                true_values=_TRUE,
+                false_values=_FALSE,
+            ),
+        )
+
+    def _sifted(self, records: Records) -> CsvPiece:
+        """Read the records that can be read, and say what is wrong with the others."""
+        refused = dict[int, str]()
+
+        def ragged(row: Any) -> str:
+            refused[row.number - 1] = self._counts(row.actual_columns, row.expected_columns)
+            return "skip"
+
+        texts = self._read(records.data, {own.name: pa.binary() for own in self._wanted}, ragged)
+        numbers = np.delete(np.arange(len(texts) + len(refused)), list(refused))
+        arrays, good = [], np.ones(len(texts), bool)
+        for own, column in zip(self._wanted, texts.columns, strict=True):
+            array, reasons = _typed(column.combine_chunks(), own)
+            arrays.append(array)
+            for row, reason in reasons.items():
+                good[row] = False
+                refused.setdefault(int(numbers[row]), reason)
+        table = pa.Table.from_arrays(arrays, [own.name for own in self._wanted]).filter(pa.array(good))
+        return CsvPiece(table, records, numbers[good], refused)
+
+    def _counts(self, there: int, wanted: int) -> str:
+        first = f"the first line {counted(wanted, 'name' if self._header else 'value')}"
+        hint = f"; they are separated by {self._dialect.delimiter_name}" if wanted == 1 or there == 1 else ""
+        return f"it has {counted(there, 'value')}, and {first}{hint}"
+
+
+def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
+    """Take the first record apart."""
+    try:
+        text = record.decode()
+    except UnicodeDecodeError as problem:
+        raise not_in("utf-8", line, f"byte {record[problem.start : problem.end].hex(' ')}") from problem
+    try:
+        fields = next(fields_of(text, dialect))
+    except csv.Error as problem:
+        raise InvalidData(f"line {line}: this is not a line of a CSV: {problem}", facts={"line": str(line)}) from None
+    if any("\0" in name for name in fields):
+        raise InvalidData(
+            f"line {line}: it has NUL bytes; if the file is UTF-16, say --encoding utf-16-le or utf-16-be",
+            facts={"line": str(line)},
+        )
+    return fields
+
+
+def _typed(texts: pa.BinaryArray, own: CsvField) -> tuple[pa.Array, dict[int, str]]:
+    """Read texts as values of a column; those that cannot be read are NULL, and have a reason by their row."""
+    different = texts.dictionary_encode()
+    values = different.dictionary
+    bad = failing(len(values), lambda low, high: _converted(values.slice(low, high - low), own.arrow))
+    if not bad:
+        return _converted(values, own.arrow).take(different.indices), {}
+    mask = pa.array(np.isin(np.arange(len(values)), bad))
+    reasons = {at: _reason(values[at].as_py(), own) for at in bad}
+    import pyarrow.compute as pc
+
+    array = _converted(pc.if_else(mask, pa.scalar(None, pa.binary()), values), own.arrow).take(different.indices)
+    codes = pc.fill_null(different.indices, -1).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(codes, bad))
+    return array, {int(row): reasons[int(codes[row])] for row in rows}
+
+
+def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Read texts as Arrow's reader of CSV reads them; raises ArrowInvalid."""
+    import pyarrow.compute as pc
+
+    text = values.cast(pa.string())
+    if pa.types.is_string(arrow):
+        return text
+    text = pc.utf8_trim(text, " \t")
+    if not pa.types.is_boolean(arrow):
+        return text.cast(arrow)
+    true, false = pc.is_in(text, pa.array(_TRUE)), pc.is_in(text, pa.array(_FALSE))
+    if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text))).as_py():
+        raise pa.ArrowInvalid("neither true nor false")
+    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
+
+
+def _reason(value: bytes, own: CsvField) -> str:
+    """Say what is wrong with a value, and what helps."""
+    shown = repr(value[:100].decode(errors="backslashreplace")) + ("…" if len(value) > 100 else "")
+    place = f"column {own.name!r}, {shown}"
+    try:
+        text = value.decode().strip()
+    except UnicodeDecodeError as problem:
+        byte = value[problem.start : problem.end].hex(" ")
+        return f"{place}: byte {byte} is not utf-8; say what the file is in with --encoding, latin-1 for instance"
+    if pa.types.is_decimal(own.arrow) and _is_number(text):
+        return f"{place}: it has more digits than {own.sql} holds; round it"
+    if pa.types.is_int64(own.arrow) and text.lstrip("+-").isdigit():
+        hint = "leave its sign out" if text.startswith("+") else "it is out of the range of 64 bits"
+        return f"{place}: it is not a valid {own.sql}; {hint}"
+    if "," in text and _is_number(text.replace(",", "")) and own.sql not in ("DATE", "BOOLEAN"):
+        return f"{place}: it is not a valid {own.sql}; write a point for the decimal comma, and no thousands"
+    if own.sql == "DATE" and any(letter.isdigit() for letter in text):
+        return f"{place}: it is not a valid DATE; name its form with --date-format, %d.%m.%Y for instance"
+    return f"{place}: it is not a valid {own.sql}; if that stands for NULL, name it with --null"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,75 @@
+"""The dialect of a CSV: what stands between its fields, and around them.
+
+    id;note;price            by ","  1 field   names none of the stream's columns
+    1;'a;b';2,5              by ";"  3 fields  names all three   ──> ";", and "'" as then all lines have 3 fields
+
+The stream's columns tell more than the text does: the dialect in which the first line names most of them is taken, of
+equals that in which most lines have as many fields as the first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+DELIMITERS = (",", ";", "\t", "|")
+QUOTES = ('"', "'")
+SAMPLE_BYTES = 65_536
+"""What is looked at."""
+
+_RECORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What stands between fields, and around those that hold it; `quote` is "" if nothing does."""
+
+    delimiter: str = ","
+    quote: str = '"'
+
+    @property
+    def delimiter_name(self) -> str:
+        """The delimiter in a sentence: commas."""
+        names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+        return names.get(self.delimiter, repr(self.delimiter))
+
+
+def find_dialect(
+    sample: bytes, delimiter: str | None, quote: str | None, known: Callable[[Sequence[str]], int]
+) -> Dialect:
+    """Find the dialect of a text that begins so, where it is not given; `known`: how many columns a record names."""
+    text = sample[:SAMPLE_BYTES].decode("utf-8", errors="replace").lstrip("\r\n")
+    if len(sample) > SAMPLE_BYTES or "\n" in text:  # the last line may be a part of one
+        text = text[: text.rfind("\n") + 1] or text
+    quotes = QUOTES if '"' not in text else QUOTES[:1]  # a text with both has apostrophes
+    candidates = [
+        Dialect(one, other)
+        for other in (quotes if quote is None else (quote,))
+        for one in (DELIMITERS if delimiter is None else (delimiter,))
+        if one != other
+    ]
+    best = max(range(len(candidates)), key=lambda at: (*_score(text, candidates[at], known), -at))
+    return candidates[best]
+
+
+def fields_of(text: str, dialect: Dialect) -> Iterator[list[str]]:
+    """Take the records of a text apart."""
+    lines = io.StringIO(text, newline="")
+    if dialect.quote:
+        return csv.reader(lines, delimiter=dialect.delimiter, quotechar=dialect.quote)
+    return csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
+
+
+def _score(text: str, dialect: Dialect, known: Callable[[Sequence[str]], int]) -> tuple[float, float, int]:
+    reader = fields_of(text, dialect)
+    try:
+        records = [record for record, _ in zip(reader, range(_RECORDS), strict=False) if record]
+    except csv.Error:  # a field of more than 128 KiB
+        return 0, 0.0, 0
+    if not records:
+        return 0, 0.0, 0
+    first = records[0]
+    alike = sum(len(record) == len(first) for record in records) / len(records)
+    return known(first), alike if len(first) > 1 else 0.0, len(first)

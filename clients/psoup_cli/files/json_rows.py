@@ -1,0 +1,69 @@
+"""JSON lines as rows: an object on each line, whose names are columns of the stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from psoup_cli.files.dialect import Dialect
+from psoup_cli.files.header import Names
+from psoup_cli.files.records import Records, read_records
+from psoup_client import InvalidData
+
+_LINES = Dialect(",", "")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPiece:
+    """Rows of JSON lines. `numbers`: those of the records that they come from; `refused`: a reason for each other."""
+
+    records: Records
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def json_pieces(read: Callable[[int], bytes], names: Names) -> Iterator[JsonPiece]:
+    """The rows of JSON lines, those of a block or of what has come at a time; blank lines are left out."""
+    for records in read_records(read, _LINES, header=False):
+        piece = JsonPiece(records)
+        for number, line in enumerate(records.texts()):
+            if not line.strip():
+                continue
+            try:
+                piece.rows.append(names.of_row(_row(line)))
+                piece.numbers.append(number)
+            except InvalidData as problem:
+                piece.refused[number] = problem.message
+        yield piece
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    row = json_value(line)
+    if not isinstance(row, dict):
+        raise InvalidData(f"it is {json_kind(row)}; write one object on each line")
+    return row
+
+
+def json_kind(value: Any) -> str:
+    """Name the kind of a JSON value."""
+    kinds = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a number"}
+    return kinds.get(type(value), f"`{json.dumps(value)}`")
+
+
+def json_value(line: bytes | str) -> Any:
+    """Read the JSON value on a line of a file; raises InvalidData that names the column of the fault."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as problem:
+        what = f"{problem.msg} at column {problem.colno}"
+    except UnicodeDecodeError as problem:
+        what = f"byte {problem.object[problem.start : problem.end].hex(' ')} is not utf-8"
+        raise InvalidData(f"{what}; say what the file is in with --encoding, latin-1 for instance") from None
+    except RecursionError:
+        what = "it is nested too deeply"
+    except ValueError as problem:
+        what = str(problem)
+    raise InvalidData(f"it is not valid JSON: {what}; write one object on each line")

@@ -1,0 +1,216 @@
+"""Files of rows, read piece by piece; also from standard input.
+
+    open_rows(path, format, stream, options)  ->  pieces: rows for `Client.push`, the bytes that were read so far,
+                                                  where a row is, and what was refused
+
+The stream's schema says how text is read: in CSV every value is text, in JSON times, dates and decimals are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from psoup_cli.files.arrow_rows import ArrowPiece, arrow_pieces, parquet_pieces
+from psoup_cli.files.csv_rows import CsvColumns, CsvField, CsvPiece, csv_pieces
+from psoup_cli.files.header import Names, columns_in_order, columns_of, known_columns
+from psoup_cli.files.json_rows import JsonPiece, json_pieces
+from psoup_cli.files.options import FileOptions
+from psoup_cli.files.source import COMPRESSIONS, Source, Text
+from psoup_client import InvalidData, StreamInfo
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+"""Formats by the end of a file's name, without that of its compression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that was refused: where it is in the file, why, and as it is written there."""
+
+    place: str
+    reason: str
+    row: str
+
+    def __str__(self) -> str:
+        return f"{self.place}{', ' if self.reason.startswith('column ') else ': '}{self.reason}"
+
+    @property
+    def number(self) -> int:
+        """The number of the line, or of the row."""
+        return int(re.sub(r"\D", "", self.place))
+
+
+@dataclass(frozen=True, slots=True)
+class FilePiece:
+    """Rows as `Client.push` takes them, how many bytes were read so far, and where a row (from 0) is in the file.
+
+    Of a text that is the line, from 1, of other files the row, from 1. `written`: a row as it is in the file.
+    """
+
+    rows: Any
+    position: int
+    place: Callable[[int], str]
+    written: Callable[[int], str]
+    refused: list[Refused] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise InvalidData for the first row that was refused."""
+        if self.refused:
+            first = self.refused[0]
+            raise InvalidData(str(first), facts={"line": str(first.number)})
+
+
+def format_of(path: str, asked: str | None) -> str:
+    """The format that was asked for, or the one that the name says; raises ValueError."""
+    if asked:
+        return asked
+    if path == "-":
+        raise ValueError("say what comes on standard input: --format csv, json, parquet or arrow")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a directory; name a file")
+    name = Path(path)
+    name = name.with_suffix("") if name.suffix.lower() in COMPRESSIONS else name
+    suffix = name.suffix.lower()
+    if suffix not in FORMATS:
+        shown = repr(suffix) if suffix else "a name without a suffix"
+        raise ValueError(f"{path}: cannot tell the format from {shown}; add --format")
+    return FORMATS[suffix]
+
+
+def paths_of(given: Sequence[str]) -> list[str]:
+    """The files of names and patterns ("2024-*.csv"), those of a pattern in order; raises ValueError."""
+    paths = list[str]()
+    for name in given:
+        found = [name] if name == "-" or Path(name).exists() else sorted(glob.glob(name, recursive=True))
+        if not found:
+            kind = "no file fits this pattern" if glob.has_magic(name) else "there is no such file"
+            raise ValueError(f"{name}: {kind}")
+        paths += found
+    if paths.count("-") > 1:
+        raise ValueError("- is standard input, which can be read once")
+    return paths
+
+
+def open_rows(path: str, format: str, stream: StreamInfo, options: FileOptions) -> Iterator[FilePiece]:
+    """The rows of a file ("-": standard input), in pieces; raises InvalidData that names the place, or OSError."""
+    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
+        try:
+            yield from _pieces(file, format, stream, options)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+            raise InvalidData(f"this cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
+
+
+def _pieces(file: BinaryIO, format: str, stream: StreamInfo, options: FileOptions) -> Iterator[FilePiece]:
+    names = Names(stream, options.ignore_extra)
+    if format == "parquet":
+        yield from (_of_arrow(piece) for piece in parquet_pieces(file, names, _size(file)))
+        return
+    source = Source(file)
+    if format == "arrow":
+        yield from (_of_arrow(piece) for piece in arrow_pieces(source, names))
+        return
+    text = Text(source, options.encoding)
+    if format == "csv":
+        for csv_piece in csv_pieces(text.read, _StreamColumns(stream, options), options):
+            yield _of_csv(csv_piece, source.position)
+    else:
+        for json_piece in json_pieces(text.read, names):
+            yield _of_json(json_piece, source.position)
+
+
+class _StreamColumns(CsvColumns):
+    """The columns of a stream, as Arrow reads them from a CSV."""
+
+    def __init__(self, stream: StreamInfo, options: FileOptions) -> None:
+        self._stream, self._options = stream, options
+        self._fields = {own.name: CsvField(own.name, self._type(own.arrow), own.type) for own in stream.columns}
+
+    def _type(self, arrow: pa.DataType) -> pa.DataType:
+        """Times stay text, and dates that have a format: the SDK reads them."""
+        text = pa.types.is_timestamp(arrow) or (pa.types.is_date(arrow) and self._options.times.formats)
+        return pa.string() if text else arrow
+
+    def known(self, fields: Sequence[str]) -> int:
+        return known_columns(fields, self._stream, self._options.header)
+
+    def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
+        if self._options.header:
+            names = columns_of(fields, self._stream, self._options.ignore_extra, line)
+        else:
+            names = columns_in_order(len(fields), self._stream, line)
+        return [None if name is None else self._fields[name] for name in names]
+
+
+def _of_csv(piece: CsvPiece, position: int) -> FilePiece:
+    def number(row: int) -> int:
+        return row if piece.numbers is None else int(piece.numbers[row])
+
+    def written(row: int) -> str:
+        return _decoded(piece.records.texts()[number(row)])
+
+    refused = list[Refused]()
+    if piece.refused:
+        lines, texts = piece.records.lines(), piece.records.texts()
+        refused = [Refused(f"line {lines[n]}", why, _decoded(texts[n])) for n, why in sorted(piece.refused.items())]
+    return FilePiece(piece.table, position, lambda row: f"line {piece.line_of(row)}", written, refused)
+
+
+def _of_json(piece: JsonPiece, position: int) -> FilePiece:
+    records, numbers = piece.records, piece.numbers
+    refused = list[Refused]()
+    if piece.refused:
+        lines, texts = records.lines(), records.texts()
+        refused = [Refused(f"line {lines[n]}", why, _decoded(texts[n])) for n, why in piece.refused.items()]
+    return FilePiece(
+        piece.rows,
+        position,
+        lambda row: f"line {records.line_of(numbers[row])}",
+        lambda row: _decoded(records.texts()[numbers[row]]),
+        refused,
+    )
+
+
+def _of_arrow(piece: ArrowPiece) -> FilePiece:
+    return FilePiece(piece.table, piece.position, partial(_row, piece.before), partial(_as_json, piece.table))
+
+
+def _row(before: int, row: int) -> str:
+    return f"row {before + row + 1:,}"
+
+
+def _as_json(table: pa.Table, row: int) -> str:
+    return json.dumps({name: str(column[row]) for name, column in zip(table.column_names, table.columns, strict=True)})
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
+
+
+def _size(file: BinaryIO) -> int:
+    if not file.seekable():
+        return 0
+    position = file.tell()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(position)
+    return size

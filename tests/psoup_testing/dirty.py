@@ -1,0 +1,247 @@
+"""Files as they come: fifty that are wrong in some way, or only look so, each with what `psoup push` says of it.
+
+The stream has the columns of `COLUMNS`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+COLUMNS = {
+    "id": "BIGINT",
+    "name": "TEXT",
+    "price": "DECIMAL(9,2)",
+    "unit price": "DOUBLE",
+    "day": "DATE",
+    "at": "TIMESTAMP",
+    "ok": "BOOLEAN",
+}
+"""Names and types of the stream's columns; id is NOT NULL."""
+
+
+@dataclass(frozen=True)
+class Dirty:
+    """A file: its name and bytes, what is said of it, how many of its rows fit, and how it is read (`file_options`)."""
+
+    name: str
+    content: bytes
+    said: str = ""
+    rows: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _text(name: str, text: str, said: str = "", rows: int = 0, *, written: str = "utf-8", **options: Any) -> Dirty:
+    return Dirty(name, text.encode(written), said, rows, options)
+
+
+def _gzip(text: bytes) -> bytes:
+    return gzip.compress(text, mtime=0)
+
+
+def _arrow(codec: str, text: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, codec) as file:
+        file.write(text)
+    return sink.getvalue().to_pybytes()
+
+
+def _parquet(**columns: pa.Array) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def _dialects() -> list[Dirty]:
+    return [
+        _text("semicolons.csv", "id;name;price\n1;a,b;1.5\n2;c;2\n", rows=2),
+        _text("tabs.tsv", "id\tname\n1\ta,b\n2\tc;d\n", rows=2),
+        _text("bars.csv", "id|name\n1|a\n", rows=1),
+        _text("apostrophes.csv", "id,name\n1,'a,b'\n2,'it''s'\n", rows=2),
+        _text("odd.csv", "id^name\n1^~a^b~\n", "", 1, delimiter="^", quote="~"),
+        _text("no_quotes.csv", 'id,name\n1,"a\n2,b\n', "", 2, quote="none"),
+        _text("excel.csv", "sep=;\r\nid;name\r\n1;x\r\n", rows=1),
+        _text("macintosh.csv", "id,name\r1,x\r2,y\r", rows=2),
+        _text("blank_lines.csv", "\n\nid,name\n\n1,x\n\n\n2,y\n\n", rows=2),
+        _text(
+            "wrong_delimiter.csv",
+            "id;name\n1;x\n",
+            "line 1: 'id;name' names none of the columns",
+            0,
+            delimiter=",",
+        ),
+        _text(
+            "comma.csv", "id;price\n1;2,50\n", "line 2, column 'price', '2,50': it is not a valid DECIMAL(9,2); write a"
+        ),
+    ]
+
+
+def _headers() -> list[Dirty]:
+    return [
+        _text("shouting.csv", " ID ,NAME, Unit-Price\n1,x,2.5\n", rows=1),
+        _text("no_header.csv", "1,x,1.5,2,2026-07-01,2026-07-01,true\n", rows=1, no_header=True),
+        _text("headless.csv", "1,x\n2,y\n", "line 1: '1, x' names none of the columns of stream"),
+        _text(
+            "short.csv",
+            "1,x\n",
+            "line 1: it has 2 values, and stream 's' 7 columns; without a header",
+            0,
+            no_header=True,
+        ),
+        _text(
+            "twice.csv", "id,name,Name\n1,x,y\n", "line 1: fields 2 and 3, 'name' and 'Name', are both column 'name'"
+        ),
+        _text(
+            "nameless.csv", "id,name,\n1,x,\n", "line 1: field 3 has no name; name it, or leave it out with --ignore"
+        ),
+        _text("nameless_too.csv", "id,name,\n1,x,\n", "", 1, ignore_extra=True),
+        _text("extra.csv", "id,nmae\n1,x\n", "line 1: stream 's' has no column 'nmae'; did you mean 'name'?"),
+        _text("extra_too.csv", "id,other,other\n1,x,\xff\n", "", 1, ignore_extra=True, written="latin-1"),
+        _text("missing.csv", "name\nx\n", "column 'id' is missing, and stream 's' says NOT NULL"),
+        _text("empty.csv", "", "the file is empty: its first line has to name the columns, or say --no-header"),
+        _text("blank.csv", "\n\r\n  \n", "the file is empty"),
+        _text("only_header.csv", "id,name\n"),
+    ]
+
+
+def _encodings() -> list[Dirty]:
+    return [
+        _text("mark.csv", "\ufeffid,name\n1,x\n", rows=1),
+        _text("utf16.csv", "id,name\n1,Zürich\n", rows=1, written="utf-16"),
+        _text(
+            "latin.csv",
+            "id,name\n1,x\n2,Zürich\n",
+            "line 3, column 'name', 'Z\\\\xfcrich': byte fc is not utf-8; say what the file is in with --encoding",
+            written="latin-1",
+        ),
+        _text("latin_too.csv", "id,name\n1,Zürich\n", "", 1, encoding="latin-1", written="latin-1"),
+        _text(
+            "utf16_unmarked.csv",
+            "id,name\n1,x\n",
+            "line 1: it has NUL bytes; if the file is UTF-16",
+            written="utf-16-le",
+        ),
+        Dirty(
+            "cp1252.csv",
+            b"id,name\n1,x\n2,\x81\n",
+            "line 3: byte 81 is not cp1252; say what the file is in with --encoding",
+            0,
+            {"encoding": "cp1252"},
+        ),
+        Dirty("half.csv", "id,name\n1,é".encode("utf-16")[:-1], "line 2: byte e9 is not utf-16"),
+        Dirty("nul.csv", b"id,name\n1,a\0b\n", "", 1),
+        Dirty("nul_number.csv", b"id,name\n1\x00,a\n", r"line 2, column 'id', '1\x00': it is not a valid BIGINT"),
+    ]
+
+
+def _values() -> list[Dirty]:
+    return [
+        _text(
+            "ragged.csv",
+            "id,name\n1,x\n2\n",
+            "line 3: it has 1 value, and the first line 2 names; they are separated by",
+        ),
+        _text("wide.csv", "id,name\n1,x,y,z\n", "line 2: it has 4 values, and the first line 2 names"),
+        _text(
+            "null_text.csv",
+            "id,price\n1,NA\n",
+            "line 2, column 'price', 'NA': it is not a valid DECIMAL(9,2); if that "
+            "stands for NULL, name it with --null",
+        ),
+        _text("null_texts.csv", "id,price,name\n1,NA,\n2,-,\n", "", 2, null=["NA", "-"]),
+        _text("plus.csv", "id\n+1\n", "line 2, column 'id', '+1': it is not a valid BIGINT; leave its sign out"),
+        _text(
+            "large.csv",
+            "id\n9223372036854775808\n",
+            "line 2, column 'id', '9223372036854775808': it is not a valid BIG",
+        ),
+        _text(
+            "cents.csv",
+            "id,price\n1,1.005\n",
+            "line 2, column 'price', '1.005': it has more digits than DECIMAL(9,2) h",
+        ),
+    ]
+
+
+def _times() -> list[Dirty]:
+    return [
+        _text(
+            "german.csv", "id,day\n1,30.06.2026\n", "line 2, column 'day', '30.06.2026': it is not a valid DATE; name"
+        ),
+        _text(
+            "german_too.csv",
+            "id,day,at\n1,30.06.2026,1.7.26 12:00\n",
+            "",
+            1,
+            date_format=["%d.%m.%Y", "%d.%m.%y %H:%M"],
+        ),
+        _text(
+            "february.csv",
+            "id,day\n1,30.02.2026\n",
+            "line 2: '30.02.2026' in column 'day' is not a valid DATE",
+            0,
+            date_format=["%d.%m.%Y"],
+        ),
+        _text("epoch.csv", "id,at\n1,1782907200000\n", "", 1, time_unit="ms"),
+        _text(
+            "epoch_without.csv",
+            "id,at\n1,1782907200000\n",
+            "line 2: '1782907200000' in column 'at' is not a valid TIME",
+        ),
+        _text("not_null.csv", "id,name\n,x\n", "line 2: 'id' is NULL, but the stream says NOT NULL"),
+        _text(
+            "open.csv", 'id,name\n1,"x\n2,y\n', "line 2: the quote that opens here is not closed before the end of the"
+        ),
+    ]
+
+
+def _others() -> list[Dirty]:
+    rows = b"id,name\n1,x\n2,y\n"
+    return [
+        Dirty("rows.csv.gz", _gzip(rows), rows=2),
+        Dirty("members.csv.gz", _gzip(rows) + _gzip(b"3,z\n"), rows=3),
+        Dirty("rows.csv.zst", _arrow("zstd", rows), rows=2),
+        Dirty("rows.csv.lz4", _arrow("lz4", rows), rows=2),
+        Dirty("misnamed.csv", bz2.compress(rows), rows=2),
+        Dirty("cut.csv.gz", _gzip(rows)[:-9], "it cannot be decompressed as gzip: Truncated compressed stream"),
+        Dirty("crushed.csv.gz", _gzip(rows)[:10] + b"\xff" * 9, "it cannot be decompressed as gzip: "),
+        _text(
+            "rows.jsonl",
+            '{"id": 1}\n{"id": 2, "price": 0.30000000000000004}\n',
+            "line 2: 0.30000000000000004 in column "
+            "'price' does not fit DECIMAL(9,2) without loss; round it to 2 digits",
+        ),
+        _text("cut.jsonl", '{"id": 1}\n{"id": 2', "line 2: it is not valid JSON: Expecting ',' delimiter at column 9"),
+        _text(
+            "deep.jsonl", '{"id": 1, "name": ' + "[" * 100_000 + "\n", "line 1: it is not valid JSON: it is nested too"
+        ),
+        Dirty("nanoseconds.parquet", _parquet(id=pa.array([1]), at=pa.array([1_000], pa.timestamp("ns"))), rows=1),
+        Dirty(
+            "finer.parquet",
+            _parquet(id=pa.array([1]), at=pa.array([1], pa.timestamp("ns"))),
+            "row 1: Timestamp('1970-01-01 00:00:00.000000001') in column 'at' does not fit TIMESTAMP without loss",
+        ),
+        Dirty("no.parquet", rows, "this cannot be read as parquet: Parquet magic bytes not found"),
+    ]
+
+
+CORPUS: Sequence[Dirty] = [*_dialects(), *_headers(), *_encodings(), *_values(), *_times(), *_others()]
+
+
+def endless(line: bytes) -> tuple[Callable[[int], bytes], list[int]]:
+    """Return what reads a gigabyte of one repeated text, a block at a time, and how much was read."""
+    done = [0]
+
+    def read(size: int) -> bytes:
+        block = (line * (size // len(line) + 1))[: min(size, 2**30 - done[0])]
+        done[0] += len(block)
+        return block
+
+    return read, done
