@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
+import typer
 
+from psoup_cli.common import unreadable
 from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
 from psoup_cli.files.json_rows import json_kind, json_value
 from psoup_cli.files.opening import format_of
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.source import Source, Text
 from psoup_client import InvalidData, PSoupError
+
+_NAMED = re.compile(r"\$[A-Za-z_]")
+
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="VALUE", help="Value of the next ? or $1; NAME=VALUE for $name; repeatable."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,44 @@ def _numbered(path: str) -> list[tuple[str, int]]:
         return [(line.strip(), number) for number, line in enumerate(file, 1) if line.strip()]
 
 
+def values_of(sql: str, given: Sequence[str] | None) -> list[str] | dict[str, str] | None:
+    """Read the values of --param: in the order of ? and $1, or as NAME=VALUE for a statement with $name.
+
+    Raises BadParameter.
+    """
+    if not given or not _NAMED.search(sql):
+        return [*given] if given else None
+    values: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or name in values:
+            why = "is given twice" if equals else "is not NAME=VALUE"
+            raise typer.BadParameter(f"--param {text!r} {why}: the statement has parameters with names, $name")
+        values[name] = value
+    return values
+
+
+def rows_of_values(sql: str, path: str) -> list[Any]:
+    """Read the values for a statement that is asked once for each row of a file; raises BadParameter."""
+    try:
+        rows = read_parameters(path).rows
+    except (OSError, ValueError) as problem:
+        raise typer.BadParameter(unreadable(problem)) from None
+    if not isinstance(rows, pa.Table):
+        return list(rows)
+    named = rows.to_pylist()
+    return named if _NAMED.search(sql) else [list(row.values()) for row in named]
+
+
 def read_parameters(path: str) -> ParameterFile:
     """Rows of parameters: a table, or of JSON lines a list of objects or arrays. Text of a CSV stays text.
 
     Raises ValueError that names the place.
     """
-    format = format_of(path, None)
+    try:
+        format = format_of(path, None)
+    except ValueError:
+        raise ValueError(f"--params {path}: name a file that ends in .csv, .json, .parquet or .arrow") from None
     try:
         if format == "json":
             with open(path, encoding="utf-8") as lines:

@@ -29,6 +29,8 @@ PART_QUERIES = 8_192
 _PART_BYTES = 1024 * 1024
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
+_SHOWN = 60
+"""Characters of a value in a message."""
 _NAMED = re.compile(r"\$[A-Za-z_]")
 
 Progress = Callable[[int, int], None]
@@ -41,6 +43,15 @@ class ParameterTable:
 
     table: pa.Table
     by_name: bool
+
+
+def parameters_of_one(sql: str, params: Any) -> ParameterTable | None:
+    """Make a table of the values for one statement, if there are any; raises as `parameters_of`."""
+    if params is None:
+        return None
+    if isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping):
+        raise TypeError(f"params is {_shown(params)}: give a list of values for ? and $1, or a dict for $name")
+    return parameters_of(sql, [params]) if params else None
 
 
 def parameters_of(sql: str, rows: Any) -> ParameterTable:
@@ -64,7 +75,7 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
     try:
         rows = list(rows)
     except TypeError as problem:
-        raise TypeError(f"a {type(rows).__name__} has no rows; {_ROWS}") from problem
+        raise TypeError(f"rows is {_shown(rows)}, which has no rows; {_ROWS}") from problem
     if rows and isinstance(rows[0], Mapping):
         return ParameterTable(_table(_by_name(rows)), True)
     return ParameterTable(_table(_in_order(rows)), False)
@@ -112,7 +123,7 @@ def _in_order(rows: Sequence[Any]) -> dict[str, list[Any]]:
     for number, row in enumerate(rows, 1):
         if isinstance(row, str | bytes | Mapping) or not isinstance(row, Sequence):
             raise InvalidData(
-                f"row {number} is a {type(row).__name__}; a row of parameters is a tuple, a list or a dict, as all are",
+                f"row {number} is {_shown(row)}; a row of parameters is a tuple, a list or a dict, as all are",
                 facts={"row": str(number)},
             )
         width = len(row) if width is None else width
@@ -192,7 +203,7 @@ def requests_of(
     base = request_id or uuid.uuid4().hex
     if rows is None:
         tagging.check(())
-        statements = [sql] if isinstance(sql, str) else list(sql)
+        statements = _statements(sql)
         return len(statements), _of_statements(statements, base)
     if not isinstance(sql, str):
         raise TypeError("rows of parameters belong to one statement")
@@ -201,6 +212,24 @@ def requests_of(
         raise InvalidData("the rows are empty; for a statement without parameters leave them out")
     tagging.check(parameters.table.column_names)
     return len(parameters.table), _of_rows(sql, parameters, base, tagging)
+
+
+def _statements(sql: str | Sequence[str]) -> list[str]:
+    """Return the statements, if they are texts."""
+    if isinstance(sql, str):
+        return [sql]
+    if not isinstance(sql, Iterable) or isinstance(sql, bytes | Mapping):
+        raise TypeError(f"sql is {_shown(sql)}: give a statement, or a list of statements")
+    statements = list(sql)
+    for number, statement in enumerate(statements, 1):
+        if not isinstance(statement, str):
+            raise TypeError(f"statement {number} is {_shown(statement)}: give texts")
+    return statements
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _of_rows(

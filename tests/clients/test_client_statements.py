@@ -210,6 +210,21 @@ def test_places_in_a_file() -> None:
     assert (statement.word, first_word("/* a */ -- b\n drop stream"), first_word("'x'")) == ("SELECT", "DROP", "")
 
 
+@pytest.mark.parametrize("wrong", [5, 0, "JFK", {5}])
+def test_params_that_are_not_values_are_refused_by_name(client: Client, stream: str, wrong: Any) -> None:
+    sql = f"SELECT a FROM {stream} WHERE a > ?"
+    for call in (client.ask, client.ask_stream, client.register):
+        with pytest.raises(TypeError, match=re.escape(f"params is {wrong!r}: give a list of values for ? and $1")):
+            call(sql, wrong)
+
+
+def test_statements_that_are_not_texts_are_refused_by_name(client: Client) -> None:
+    with pytest.raises(TypeError, match="statement 2 is 5: give texts"):
+        client.register_many(["SELECT a FROM s", 5])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="sql is 5: give a statement, or a list of statements"):
+        client.register_many(5)  # type: ignore[arg-type]
+
+
 # The shell -----------------------------------------------------------------------------------------------
 
 
@@ -245,6 +260,31 @@ def test_psoup_sql_carries_out_a_file(psoup: Psoup, tmp_path: Path) -> None:
     both = psoup("sql", "-", "--if-not-exists", stdin=b"CREATE STREAM scripted (a BIGINT, t TEXT, b BIGINT);")
     assert both.code == 0
     assert psoup("sql", stdin="\ufeffDROP STREAM scripted".encode()).code == 0
+
+
+def test_psoup_sql_takes_values_for_its_select(psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    """As do ask and register: in order, or by name; from a file an answer for each row."""
+    ordered, named = (
+        f"SELECT id FROM {filled} WHERE id = ?".encode(),
+        f"SELECT id FROM {filled} WHERE id = $id".encode(),
+    )
+    assert psoup("sql", "--param", "3", stdin=ordered).out == '"id"\n3\n'
+    assert psoup("sql", "--param", "id=2", stdin=named).out == psoup("ask", "-", "--param", "id=2", stdin=named).out
+    assert psoup("register", "-", "--param", "id=2", stdin=named).code == 0
+    (tmp_path / "ids.csv").write_text("id\n3\n1\n")
+    (tmp_path / "ids.jsonl").write_text("[3]\n[1]\n")
+    for file, sql in (("ids.csv", named), ("ids.csv", ordered), ("ids.jsonl", ordered)):
+        assert psoup("sql", "--params", file, "--json", stdin=sql).rows == [{"id": 3}, {"id": 1}]
+    for values, sql, said in (
+        (("--param", "2"), named, "--param '2' is not NAME=VALUE"),
+        (("--param", "id=1", "--param", "id=2"), named, "'id=2' is given twice"),
+        (("--param", "1", "--params", "ids.csv"), ordered, "give --param or --params, not both"),
+        (("--param", "1"), ordered + b";" + ordered, "for one SELECT, and here are 2"),
+        (("--params", "ids.sql"), ordered, "--params ids.sql: name a file that ends in .csv"),
+        (("--params", "gone.csv"), ordered, "gone.csv cannot be read"),
+    ):
+        ran = psoup("sql", *values, stdin=sql)
+        assert (ran.code, said in " ".join(ran.err.split())) == (2, True), ran.err
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,12 @@ from psoup_cli.commands.invoke import (
     print_answer,
 )
 from psoup_cli.common import Address, Timeout, WaitFor, connect
+from psoup_cli.parameters import Param, values_of
 
 
 def ask(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT ..., or - for standard input.", show_default=False)],
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="VALUE", help="Value of the next ? or $1, $2 ...; repeatable."),
-    ] = None,
+    param: Param = None,
     as_of: AsOf = None,
     window: Window = "",
     accept_truncation: AcceptTruncation = False,
@@ -51,12 +49,12 @@ def ask(
     """
     form = chosen_form(True, format, as_json)
     text = sys.stdin.read() if sql == "-" else sql
-    instant = instant_of(as_of)
+    values, instant = values_of(text, param), instant_of(as_of)
     with (
         connect(address, timeout) as client,
         client.ask_stream(
             text,
-            param or None,
+            values,
             as_of=instant,
             window=window,
             accept_truncation=accept_truncation,

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from psoup_cli.commands.queries import facts
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
 from psoup_cli.output import print_json
-from psoup_cli.parameters import ParameterFile, read_parameters, read_statements
+from psoup_cli.parameters import Param, ParameterFile, read_parameters, read_statements, values_of
 from psoup_client import Client, PSoupError
 from psoup_client.wording import counted, verb
 
@@ -40,10 +40,7 @@ def register(
     sql: Annotated[
         str | None, typer.Argument(metavar="[SQL]", help="SELECT ..., or - for standard input.", show_default=False)
     ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="VALUE", help="Value of the next ? or $1, $2 ...; repeatable."),
-    ] = None,
+    param: Param = None,
     params: Params = None,
     file: Annotated[
         str | None,
@@ -89,7 +86,7 @@ def register(
     text = sys.stdin.read() if sql == "-" else str(sql)
     with connect(address, timeout) as client:
         query = client.register(
-            text, param or None, key=key, labels=labels_of(label), replace=replace, request_id=request_id
+            text, values_of(text, param), key=key, labels=labels_of(label), replace=replace, request_id=request_id
         )
     if as_json:
         print_json(facts(query))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from psoup_cli.commands.invoke import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form, print_answer
 from psoup_cli.common import Address, Timeout, connect, message, unreadable
+from psoup_cli.parameters import Param, rows_of_values, values_of
 from psoup_client import Answer, Client, PSoupError
 from psoup_client.statements import Statement, statements_of
 from psoup_client.wording import counted, verb
@@ -24,6 +25,11 @@ def sql(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Statements; - or nothing: standard input.", show_default=False)
     ] = "-",
+    param: Param = None,
+    params: Annotated[
+        str | None,
+        typer.Option("--params", metavar="FILE", help="Ask for each row of a CSV, JSON lines or Parquet file."),
+    ] = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Accept equal streams of the names that CREATE STREAM gives.")
     ] = False,
@@ -40,27 +46,50 @@ def sql(
       psoup sql setup.sql
       psoup sql setup.sql --if-not-exists
       echo "CREATE STREAM s (a BIGINT); SELECT * FROM s" | psoup sql
+      psoup sql late.sql --param JFK
+      psoup sql late.sql --params airports.csv
 
     Carry out statements in their order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS],
     and SELECT, which is asked once (to have it stand: psoup register). The first error ends it, and says where it is.
+    Values of parameters are those of the only SELECT; with --params it is asked once for each row, as psoup register
+    takes them.
     """
     form = chosen_form(True, format, as_json)
     name = "standard input" if file == "-" else file
     statements = list(statements_of(_read(file)))
     selects = sum(statement.word == "SELECT" for statement in statements)
-    if selects > 1 and form is Format.arrow:
-        raise typer.BadParameter("several answers go with --format table, csv or json")
     if not statements:
         raise typer.BadParameter(f"{name} holds no statements")
+    values = _values(statements, param, params)
+    if selects * len(values) > 1 and form is Format.arrow:
+        raise typer.BadParameter("several answers go with --format table, csv or json")
     answers = 0
     with connect(address, timeout) as client:
         for statement in statements:
-            if statement.word == "SELECT" and answers and form is not Format.json:
-                print()
             try:
-                answers += _carry_out(client, statement, if_not_exists, form, rows)
+                if statement.word != "SELECT":
+                    _carry_out(client, statement, if_not_exists)
+                    continue
+                for own in values:
+                    if answers and form is not Format.json:
+                        print()
+                    with client.ask_stream(statement.text, own) as answer:
+                        print_answer(answer, form, rows)
+                    answers += 1
             except PSoupError as problem:
                 raise _placed(problem, statement, name) from None
+
+
+def _values(statements: list[Statement], param: list[str] | None, params: str | None) -> list[Any]:
+    """Return the values of the only SELECT, once for each time that it is asked; None if there are none."""
+    if not param and params is None:
+        return [None]
+    if param and params is not None:
+        raise typer.BadParameter("give --param or --params, not both")
+    selects = [statement.text for statement in statements if statement.word == "SELECT"]
+    if len(selects) != 1:
+        raise typer.BadParameter(f"values of parameters are for one SELECT, and here are {len(selects)}")
+    return [values_of(selects[0], param)] if params is None else rows_of_values(selects[0], params)
 
 
 def _read(file: str) -> str:
@@ -75,19 +104,14 @@ def _read(file: str) -> str:
         raise typer.BadParameter(f"{file}: {unreadable(problem)}") from None
 
 
-def _carry_out(client: Client, statement: Statement, if_not_exists: bool, form: Format, rows: int) -> bool:
-    """Carry out one statement; return whether it was a question."""
-    if statement.word == "SELECT":
-        with client.ask_stream(statement.text) as answer:
-            print_answer(answer, form, rows)
-        return True
+def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> None:
+    """Carry out one statement that is not a question."""
     done = client.execute(statement.text, if_not_exists=if_not_exists)
     if done is None:
         message(f"Done: {_name(statement)}.")
     elif not isinstance(done, Answer):
         way = "Created stream" if statement.word == "CREATE" else "Altered stream"
         message(f"{way} {done.name} with {counted(len(done.columns), 'column')}.")
-    return False
 
 
 def _placed(problem: PSoupError, statement: Statement, file: str) -> PSoupError:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.bulk import Progress, Tagging, check_replace, parameters_of, requests_of
+from psoup_client.bulk import Progress, Tagging, check_replace, parameters_of_one, requests_of
 from psoup_client.connection import naming
 from psoup_client.costs import ORDERS, QueryCost
 from psoup_client.html import Listing
@@ -54,8 +54,8 @@ class QueryCalls(Session):
         request = queries_pb2.RegisterRequest(
             statement=sql, request_id=request_id or uuid.uuid4().hex, key=key or "", labels=labels, replace=replace
         )
-        if params:
-            values = parameters_of(sql, [params])
+        values = parameters_of_one(sql, params)
+        if values is not None:
             request.parameters = next(split(values.table)).data
             request.by_name = values.by_name
         reply = self.connection.call(self.connection.queries.Register, request)

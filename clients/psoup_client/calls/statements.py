@@ -13,7 +13,7 @@ from typing import Any
 
 from psoup_client.answer import Answer, AnswerStream
 from psoup_client.arguments import checking_arguments
-from psoup_client.bulk import parameters_of
+from psoup_client.bulk import parameters_of_one
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.payload import split
 from psoup_client.query import ONE_MESSAGE_BYTES, answer_of
@@ -125,7 +125,7 @@ def _fill(
     """Write the values and the time of a question into its request."""
     if as_of is not None:
         request.as_of.CopyFrom(to_proto(as_of))
-    if params:
-        values = parameters_of(request.statement, [params])
+    values = parameters_of_one(request.statement, params)
+    if values is not None:
         request.parameters = next(split(values.table)).data
         request.by_name = values.by_name
