@@ -31,12 +31,16 @@ from psoup.plan.nodes import Distinct, Limit, Node, OrderKey, Project, Sort, Sou
 from psoup.reading import ReadBudget
 
 
-def groups(matches: Sequence[Matches], max_rows: int, limit: int | None = None) -> Iterator[Group]:
-    """The matches in order, in groups of at most `max_rows`, `limit` in all."""
+def groups(matches: Sequence[Matches], max_rows: int, limit: int | None = None, skip: int = 0) -> Iterator[Group]:
+    """The matches in order but for the first `skip`, in groups of at most `max_rows`, `limit` in all."""
     group: Group = []
     room, left = max_rows, limit
     for match in matches:
-        offsets = match.offsets if left is None else match.offsets[:left]
+        if skip >= match.count:
+            skip -= match.count
+            continue
+        offsets = match.offsets[skip:] if left is None else match.offsets[skip:][:left]
+        skip = 0
         left = None if left is None else left - len(offsets)
         while len(offsets):
             group.append((match.data, offsets[:room]))
@@ -118,7 +122,7 @@ def _sort(node: Sort, reading: Reading) -> Rows:
 
 def _limit(node: Limit, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    rows.cut(node.rows)
+    rows.cut(node.rows, node.skip)
     return rows
 
 
@@ -161,19 +165,20 @@ class Reading:
 
 @dataclass(slots=True)
 class Arrivals:
-    """The matches of one source; `limit`: only the first of them."""
+    """The matches of one source; `limit`: only the first of them after `skip`."""
 
     reading: Reading
     matches: Sequence[Matches]
     limit: int | None = None
+    skip: int = 0
 
-    def cut(self, rows: int) -> None:
-        """Leave only the first rows. O(1)."""
-        self.limit = rows if self.limit is None else min(rows, self.limit)
+    def cut(self, rows: int | None, skip: int) -> None:
+        """Leave only the first rows after `skip`; once. O(1)."""
+        self.limit, self.skip = rows, skip
 
     def groups(self, most: int) -> Iterator[Group]:
         """The tuples in groups, at most so many in each."""
-        return groups(self.matches, most, self.limit)
+        return groups(self.matches, most, self.limit, self.skip)
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most so many rows at a time."""
@@ -184,7 +189,7 @@ class Arrivals:
 
 @dataclass(slots=True)
 class Arranged:
-    """Rows of `rows` that differ in `distinct` (all rows if that is empty), sorted by `order`, the first `limit`.
+    """Rows of `rows` that differ in `distinct` (all if that is empty), sorted by `order`, the first `limit` but `skip`.
 
     The IDs of all rows are held while it is read, and each piece is gathered when it is asked for.
     """
@@ -193,10 +198,11 @@ class Arranged:
     distinct: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: int | None = None
+    skip: int = 0
 
-    def cut(self, rows: int) -> None:
-        """Leave only the first rows. O(1): rows that cannot be among them are dropped while the keys are read."""
-        self.limit = rows if self.limit is None else min(rows, self.limit)
+    def cut(self, rows: int | None, skip: int) -> None:
+        """Leave only the first rows after `skip`; once. O(1): others are dropped while the keys are read."""
+        self.limit, self.skip = None if rows is None else skip + rows, skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order. Raises ResourceExhausted if too many would have to be sorted."""
@@ -210,7 +216,7 @@ class Arranged:
             for group in self.rows.groups(_MAX_ROWS):
                 reading.budget.check()
                 sorting.add_all(ids_of(group), self._keys(sorting.wanted, outputs, group))
-            ids = sorting.order()
+            ids = sorting.order()[self.skip :]
             if any(not chunk.in_memory for chunk in chunks):
                 most = max(most, _DISK_ROWS)
             for start in range(0, len(ids), most):

@@ -101,6 +101,20 @@ def _against_double(whole: Array, real: Array) -> Array:
     return np.where(above, -1, np.where(below, 1, sign))
 
 
+def is_distinct(call: Call, frame: Frame) -> Column:
+    """Whether two values differ, NULL being a value like any other."""
+    equal, nulls = compare(Call(BOOLEAN, "eq", call.args), frame), np.zeros((2, frame.rows), np.bool_)
+    for side, arg in enumerate(call.args):
+        column = frame.column(arg)
+        if column.valid is not None:
+            nulls[side] = ~column.valid
+    one, both = nulls[0] ^ nulls[1], nulls[0] & nulls[1]
+    distinct = one | ~(equal.values | both)
+    if equal.error is None or not equal.error.any():
+        return Column(BOOLEAN, distinct)
+    return Column(BOOLEAN, distinct & ~equal.error, ~equal.error, None, equal.error)
+
+
 def membership(call: Call, frame: Frame) -> Column:
     """Compute x IN (items): TRUE on a match, else UNKNOWN if x or an item is NULL, else FALSE.
 
@@ -152,7 +166,7 @@ def _in_constants(column: Column, items: list[Literal]) -> Array:
 
 
 def _evaluators() -> dict[str, Evaluator]:
-    return {**dict.fromkeys(_ORDERS, compare), "in": membership}
+    return {**dict.fromkeys(_ORDERS, compare), "is_distinct": is_distinct, "in": membership}
 
 
 EVALUATORS: dict[str, Evaluator] = _evaluators()

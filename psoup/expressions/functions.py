@@ -5,6 +5,7 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     and or            n conditions                eq ne lt le gt ge      two values
     not               one condition               in                     x, item, item, ...
     is_null is_not_null   anything                like                   x, pattern [, escape constant]
+    is_distinct           two values
     add sub mul div intdiv mod   two numbers      neg                    a number
     case              condition, value, ..., else     concat_op          a || b
     difference        two BIGINT, DECIMAL of one scale, DATE or TIMESTAMP: left - right in steps of their order keys,
@@ -14,7 +15,8 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
 substr trim ltrim rtrim concat starts_with contains replace; regexp_matches regexp_full_match regexp_extract
-regexp_replace; extract(part, x) and date_trunc(part, x) have a TEXT constant in front. `docs/sql.md` shows them all.
+regexp_replace; extract(part, x) and date_trunc(part, x) have a TEXT constant in front; dayname
+monthname last_day epoch_ms epoch_us. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -57,6 +59,7 @@ from psoup.expressions import rules, rules_texts, rules_times
 from psoup.expressions.conversion import cast
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.render import render
+from psoup.expressions.sugar import SUGAR, Sugar
 from psoup.expressions.tree import Expr
 
 __all__ = [
@@ -94,6 +97,7 @@ FUNCTIONS: dict[str, Function] = {
     **_operators(rules.connective, 1, MANY, "and", "or"),
     **_operators(rules.connective, 1, 1, "not"),
     **_operators(rules.comparison, 2, 2, "eq", "ne", "lt", "le", "gt", "ge"),
+    **_operators(rules.comparison, 2, 2, "is_distinct"),
     **_operators(rules.membership, 2, MANY, "in"),
     **_operators(rules.null_test, 1, 1, "is_null", "is_not_null"),
     **_operators(rules_texts.like, 2, 3, "like"),
@@ -133,6 +137,11 @@ FUNCTIONS: dict[str, Function] = {
     "regexp_replace": Function(3, 4, rules_texts.replacing),
     "extract": Function(2, 2, rules_times.extraction),
     "date_trunc": Function(2, 2, rules_times.truncation),
+    "dayname": Function(1, 1, rules_times.naming),
+    "monthname": Function(1, 1, rules_times.naming),
+    "last_day": Function(1, 1, rules_times.last_day),
+    "epoch_ms": Function(1, 1, rules_times.counting),
+    "epoch_us": Function(1, 1, rules_times.counting),
 }
 
 ALIASES = {
@@ -155,7 +164,8 @@ ALIASES = {
 
 def names() -> tuple[str, ...]:
     """The names that a user may call like a function, aliases included, sorted."""
-    return tuple(sorted([name for name, function in FUNCTIONS.items() if not function.operator] + list(ALIASES)))
+    named = [name for name, function in FUNCTIONS.items() if not function.operator]
+    return tuple(sorted([*named, *ALIASES, *SUGAR]))
 
 
 def resolve(name: str, args: Sequence[Expr]) -> Expr:
@@ -165,15 +175,17 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
     that does not convert).
     """
     canonical = ALIASES.get(name, name)
-    function = FUNCTIONS.get(canonical)
+    function = SUGAR.get(canonical) or FUNCTIONS.get(canonical)
     if function is None:
         raise InvalidInput(f"there is no function {name}", reason="UNKNOWN_FUNCTION", function=name)
     if not function.least <= len(args) <= function.most:
         raise InvalidInput(f"{name} takes {_arity(function)}, not {len(args)}", reason="WRONG_ARGUMENTS", function=name)
+    if isinstance(function, Sugar):
+        return function.made(resolve, args)
     return function.rule(canonical, args)
 
 
-def _arity(function: Function) -> str:
+def _arity(function: Function | Sugar) -> str:
     if function.least == function.most:
         return f"{function.least} argument{'s' if function.least > 1 else ''}"
     if function.most == MANY:

@@ -35,6 +35,7 @@ _INFIX = {
     "intdiv": "//",
     "mod": "%",
     "concat_op": "||",
+    "is_distinct": "IS DISTINCT FROM",
     "and": "AND",
     "or": "OR",
 }

@@ -30,6 +30,23 @@ def truncation(name: str, args: Sequence[Expr]) -> Expr:
     return Call(TIMESTAMP, name, (Literal(TEXT, part), cast(_time(args[1], name), TIMESTAMP)))
 
 
+def naming(name: str, args: Sequence[Expr]) -> Expr:
+    """dayname, monthname: English names."""
+    return Call(TEXT, name, (_time(args[0], name),))
+
+
+def last_day(name: str, args: Sequence[Expr]) -> Expr:
+    """last_day: of the month."""
+    return Call(DATE, name, (_time(args[0], name),))
+
+
+def counting(name: str, args: Sequence[Expr]) -> Expr:
+    """epoch_ms, epoch_us: BIGINT since 1970; epoch_ms of a BIGINT is the TIMESTAMP."""
+    if name == "epoch_ms" and args[0].type == BIGINT and not is_null_literal(args[0]):
+        return Call(TIMESTAMP, name, tuple(args))
+    return Call(BIGINT, name, (cast(_time(args[0], name), TIMESTAMP),))
+
+
 def shifting(name: str, args: Sequence[Expr]) -> Expr:
     """add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
     if not all(isinstance(arg, Literal) and arg.type == BIGINT and arg.value is not None for arg in args[1:]):

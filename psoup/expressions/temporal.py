@@ -5,24 +5,31 @@ Only integer arithmetic on arrays; a result outside int64 microseconds is an err
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 
 from psoup.columns import Array, Column
 from psoup.expressions.civil import (
     DAY_MICROS,
     FIRST_MICRO,
+    LAST_DAY,
     LAST_MICRO,
     civil_from_days,
     days_from_civil,
     days_in_month,
     iso_week,
 )
-from psoup.expressions.frame import Evaluator, Frame, finish
+from psoup.expressions.frame import Evaluator, Frame, finish, finish_text
 from psoup.expressions.numeric import add_int64, mul_int64
+from psoup.expressions.rounding import scale_down
 from psoup.expressions.tree import Call, Literal
 from psoup.model import DOUBLE, TIMESTAMP, Kind
+
+_NAME = 9
+"""Bytes of the longest name of a day or a month."""
 
 Part = Callable[[Array, Array], Array]
 """(days since 1970, microseconds of the day) -> the part, int64[n] unless said."""
@@ -157,4 +164,51 @@ def _constant(call: Call, position: int) -> int:
     return int(arg.value)
 
 
-EVALUATORS: dict[str, Evaluator] = {"extract": extract, "date_trunc": truncate, "add_interval": add_interval}
+_DAYS = pa.array([calendar.day_name[(day - 1) % 7] for day in range(7)], pa.large_string())
+"""From Sunday on."""
+_MONTHS = pa.array(list(calendar.month_name)[1:], pa.large_string())
+
+
+def _named(names: pa.Array, place: Part) -> Evaluator:
+    def evaluator(call: Call, frame: Frame) -> Column:
+        column = frame.column(call.args[0])
+        frame.sizes.borrow(_NAME * frame.rows)
+        return finish_text(names.take(pa.array(place(*split(column)))), [column])
+
+    return evaluator
+
+
+def last_day(call: Call, frame: Frame) -> Column:
+    """The last day of the month; an error in the last month of all."""
+    column = frame.column(call.args[0])
+    year, month, _ = civil_from_days(split(column)[0])
+    days = days_from_civil(year + month // 12, month % 12 + 1, np.ones_like(year)) - 1
+    failed = days >= LAST_DAY
+    return finish(call.type, np.where(failed, 0, days), [column], failed)
+
+
+def epoch_ms(call: Call, frame: Frame) -> Column:
+    """Milliseconds since 1970, the nearest, halves away from zero; or the TIMESTAMP of so many."""
+    column = frame.column(call.args[0])
+    if call.type == TIMESTAMP:
+        values, overflow = mul_int64(column.values, np.full(frame.rows, 1_000))
+        return finish(TIMESTAMP, values, [column], overflow)
+    return finish(call.type, scale_down(column.values, 3), [column])
+
+
+def epoch_us(call: Call, frame: Frame) -> Column:
+    """Microseconds since 1970: what a TIMESTAMP is."""
+    column = frame.column(call.args[0])
+    return finish(call.type, column.values, [column])
+
+
+EVALUATORS: dict[str, Evaluator] = {
+    "extract": extract,
+    "date_trunc": truncate,
+    "add_interval": add_interval,
+    "dayname": _named(_DAYS, PARTS["dow"]),
+    "monthname": _named(_MONTHS, lambda days, micros: _month(days, micros) - 1),
+    "last_day": last_day,
+    "epoch_ms": epoch_ms,
+    "epoch_us": epoch_us,
+}

@@ -25,7 +25,9 @@ LEAST_ROWS = 256
 """Tuples from which on it is worth looking where an expression decides: that takes some 100 us."""
 WORTH = 4
 """An expression is evaluated only where it decides if that is at most 1 in so many tuples."""
-_TESTS = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "in", "is_null", "is_not_null", "length"})
+_TESTS = frozenset(
+    {"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "in", "is_null", "is_not_null", "is_distinct", "length"}
+)
 _SAME_SIZE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 """Functions of text whose result is at most twice as long as the text."""
 _SEARCHES = frozenset({"contains", "starts_with", "regexp_matches", "regexp_full_match"})

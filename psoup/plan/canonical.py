@@ -76,6 +76,7 @@ _OPERATORS = {
     "and": "AND",
     "or": "OR",
     "like": "LIKE",
+    "is_distinct": "IS DISTINCT FROM",
 }
 
 

@@ -208,10 +208,12 @@ class Sort(_Above):
 
 @dataclass(frozen=True, slots=True)
 class Limit(_Above):
-    """The first rows of the input. If rows come in order of arrival, no later row pushes one of them out."""
+    """The first rows of the input after `skip`, all if `rows` is None. If rows come in order of arrival, no later row
+    pushes one of them out."""
 
     input: Node
-    rows: int
+    rows: int | None
+    skip: int = 0
 
     @property
     def keeps_rows(self) -> bool:
@@ -226,7 +228,9 @@ class Limit(_Above):
     @property
     def label(self) -> str:
         """The node as text, without its inputs."""
-        return f"Limit {self.rows}"
+        if self.rows is None:
+            return f"Offset {self.skip}"
+        return f"Limit {self.rows}{f' Offset {self.skip}' if self.skip else ''}"
 
 
 Node = Source | Project | Distinct | Sort | Limit

@@ -22,6 +22,7 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Exp
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
 from psoup.sql.source import Place, StatementText, nearest
+from psoup.sql.spelled import SPELLED
 from psoup.sql.types import data_type, interval, number
 
 MAX_LIST = 10_000
@@ -61,7 +62,7 @@ class Binder:
     ) -> None:
         self._parameters = parameters or {}
         self._text_left = _MOST_FOLDED
-        self._source = source
+        self.source = source
         self._spec = spec
         self._alias = alias
         self._in_where = False
@@ -72,7 +73,7 @@ class Binder:
         self._in_where = True
         try:
             bound = self.bind(node)
-            with self._source.placed(node):
+            with self.source.placed(node):
                 return truth(bound, "WHERE")
         finally:
             self._in_where = False
@@ -84,6 +85,13 @@ class Binder:
             return self.bind(node)
         finally:
             self._in_where = False
+
+    def constant(self, node: exp.Expr) -> Literal | None:
+        """Bind a constant; None if it is not one."""
+        if node.find(exp.Column, exp.Placeholder) is not None:
+            return None
+        bound = self.bind(node)
+        return bound if isinstance(bound, Literal) else None
 
     def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
         """Bind an ORDER BY expression: `outputs` are the SELECT list's names (lower case), which precede attributes."""
@@ -103,9 +111,9 @@ class Binder:
         """Refuse `x.name` where x is not the stream."""
         table = node.args.get("table")
         if node.args.get("db") is not None:
-            raise self._source.error("a name has at most two parts: stream.column", node)
+            raise self.source.error("a name has at most two parts: stream.column", node)
         if table is not None and table.name.lower() != self._alias.lower():
-            raise self._source.error(
+            raise self.source.error(
                 f"{table.name!r} is not in FROM; the stream is called {self._alias!r} here",
                 table,
                 hint=nearest(table.name, [self._alias]),
@@ -119,7 +127,7 @@ class Binder:
             return self._binary(name, node)
         rule = _RULES.get(type(node))
         if rule is None:
-            raise refuse_node(self._source, node)
+            raise refuse_node(self.source, node)
         return rule(self, node)
 
     # Leaves ------------------------------------------------------------------------------------------------
@@ -127,7 +135,7 @@ class Binder:
     def _column(self, node: exp.Expr) -> Expr:
         self.check_qualifier(node)
         if isinstance(node.this, exp.Star):
-            raise self._source.error("* can only be an item of the SELECT list", node)
+            raise self.source.error("* can only be an item of the SELECT list", node)
         name, folded, at = node.name, node.name.lower(), node
         position = self._spec.schema.index(name)
         if position is not None:
@@ -137,7 +145,7 @@ class Binder:
             return _reference(TIMESTAMP, TIME_INDEX, TIME_COLUMN)
         if folded == ID_COLUMN:
             if self._in_where:
-                raise self._source.unsupported("_id in WHERE", at, hint="select it, or use _time in WHERE")
+                raise self.source.unsupported("_id in WHERE", at, hint="select it, or use _time in WHERE")
             return _reference(BIGINT, ID_INDEX, ID_COLUMN)
         if folded in self._outputs:
             return self._outputs[folded]
@@ -153,30 +161,30 @@ class Binder:
         if not hint:
             shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             hint = f"its columns are {shown}"
-        return self._source.error(
+        return self.source.error(
             f"stream {self._spec.name!r} has no column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN"
         )
 
     def _now(self, node: exp.Expr) -> Expr:
         if self._in_where:
-            raise self._source.unsupported("NOW in WHERE", node, hint="bound the time with BEGIN (NOW - ...) END (NOW)")
+            raise self.source.unsupported("NOW in WHERE", node, hint="bound the time with BEGIN (NOW - ...) END (NOW)")
         return Now(TIMESTAMP)
 
     def _literal(self, node: exp.Expr) -> Expr:
         if node.args.get("is_string"):
             return Literal(TEXT, str(node.this))
-        return number(self._source, str(node.this), node)
+        return number(self.source, str(node.this), node)
 
     def _parameter(self, node: exp.Expr) -> Expr:
         if not self._in_where:
-            raise self._source.unsupported("a parameter outside WHERE", node, hint="write the constant itself")
+            raise self.source.unsupported("a parameter outside WHERE", node, hint="write the constant itself")
         return self._parameters[int(node.meta["start"])]
 
     def _negative(self, node: exp.Expr) -> Expr:
         inner = node.this
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            return number(self._source, "-" + str(inner.this), node)
-        return self._call("neg", node, [self.bind(inner)])
+            return number(self.source, "-" + str(inner.this), node)
+        return self.call("neg", node, [self.bind(inner)])
 
     # Operators ---------------------------------------------------------------------------------------------
 
@@ -186,21 +194,21 @@ class Binder:
             for shift, other in ((node.expression, node.this), (node.this, node.expression)):
                 if isinstance(shift, exp.Interval) and (shift is node.expression or isinstance(node, exp.Add)):
                     return self._shift(node, other, shift)
-        return self._call(name, node, [self.bind(node.this), self.bind(node.expression)])
+        return self.call(name, node, [self.bind(node.this), self.bind(node.expression)])
 
     def _refuse_bare(self, *operands: exp.Expr | None) -> None:
         """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them or binds them in another way than sqlglot."""
         for operand in operands:
             if isinstance(operand, PREDICATES):
-                raise self._source.error(
+                raise self.source.error(
                     "it is not clear what belongs together here", operand, hint="put parentheses around a condition"
                 )
 
     def _shift(self, node: exp.Expr, time: exp.Expr, shift: exp.Expr) -> Expr:
-        months, micros = interval(self._source, shift)
+        months, micros = interval(self.source, shift)
         sign = -1 if isinstance(node, exp.Sub) else 1
         args = [self.bind(time), Literal(BIGINT, sign * months), Literal(BIGINT, sign * micros)]
-        return self._call("add_interval", node, args)
+        return self.call("add_interval", node, args)
 
     def _connective(self, node: exp.Expr) -> Expr:
         """Bind AND or OR: sqlglot's chains lean to the left and may be long, so they are walked, not recursed into."""
@@ -210,125 +218,111 @@ class Binder:
             parts.append(at.expression)
             at = at.this
         parts.append(at)
-        return self._call("and" if kind is exp.And else "or", node, [self.bind(part) for part in reversed(parts)])
+        return self.call("and" if kind is exp.And else "or", node, [self.bind(part) for part in reversed(parts)])
 
     def _not(self, node: exp.Expr) -> Expr:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
             self._refuse_bare(node.this.this)
-            return self._call("is_not_null", node, [self.bind(node.this.this)])
-        return self._call("not", node, [self.bind(node.this)])
+            return self.call("is_not_null", node, [self.bind(node.this.this)])
+        return self.call("not", node, [self.bind(node.this)])
+
+    def _distinct(self, node: exp.Expr) -> Expr:
+        self._refuse_bare(node.this, node.expression)
+        distinct = self.call("is_distinct", node, [self.bind(node.this), self.bind(node.expression)])
+        return distinct if isinstance(node, exp.NullSafeNEQ) else self.call("not", node, [distinct])
 
     def _is(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this)
         right = node.expression
         if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
-            return self._call("is_not_null", node, [self.bind(node.this)])
+            return self.call("is_not_null", node, [self.bind(node.this)])
+        if isinstance(right, exp.Boolean):
+            with self.source.placed(node):
+                condition = truth(self.bind(node.this), "IS")
+            distinct = self.call("is_distinct", node, [condition, Literal(BOOLEAN, bool(right.this))])
+            return self.call("not", node, [distinct])
         if not isinstance(right, exp.Null):
-            raise self._source.unsupported(f"IS {self._source.written(right)}", node, hint="use =, or IS [NOT] NULL")
-        return self._call("is_null", node, [self.bind(node.this)])
+            raise self.source.unsupported(f"IS {self.source.written(right)}", node, hint="use =, or IS [NOT] NULL")
+        return self.call("is_null", node, [self.bind(node.this)])
 
     def _between(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this)
         value = self.bind(node.this)
-        low = self._call("ge", node, [value, self.bind(node.args["low"])])
-        high = self._call("le", node, [value, self.bind(node.args["high"])])
-        return self._call("and", node, [low, high])
+        low = self.call("ge", node, [value, self.bind(node.args["low"])])
+        high = self.call("le", node, [value, self.bind(node.args["high"])])
+        return self.call("and", node, [low, high])
 
     def _in(self, node: exp.Expr) -> Expr:
         items = node.expressions
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
-            raise self._source.unsupported("IN (SELECT ...)", node, hint="list the values")
+            raise self.source.unsupported("IN (SELECT ...)", node, hint="list the values")
         if not items or node.args.get("field") is not None:
-            raise self._source.error("IN needs a list of values in parentheses", node)
+            raise self.source.error("IN needs a list of values in parentheses", node)
         if len(items) > MAX_LIST:
-            raise self._source.error(f"IN lists at most {MAX_LIST:,} values, not {len(items):,}", node)
+            raise self.source.error(f"IN lists at most {MAX_LIST:,} values, not {len(items):,}", node)
         self._refuse_bare(node.this)
         value = self.bind(node.this)
         bound = [self.bind(item) for item in items]
         if all(isinstance(item, Literal) for item in bound):
-            return self._call("in", node, [value, *bound])
-        equals = [self._call("eq", part, [value, item]) for part, item in zip(items, bound, strict=True)]
-        return self._call("or", node, equals)
+            return self.call("in", node, [value, *bound])
+        equals = [self.call("eq", part, [value, item]) for part, item in zip(items, bound, strict=True)]
+        return self.call("or", node, equals)
 
     def _like(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this, node.expression)
         like = self._like_call(node, node, [node.this, node.expression])
-        return self._call("not", node, [like]) if node.args.get("negate") else like
+        return self.call("not", node, [like]) if node.args.get("negate") else like
 
     def _like_call(self, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
         """LIKE, or ILIKE: that of the small letters."""
         bound = [self.bind(part) for part in parts]
         if isinstance(like, exp.ILike):
-            bound = [self._call("lower", node, [part]) for part in bound]
-        return self._call("like", node, bound)
+            bound = [self.call("lower", node, [part]) for part in bound]
+        return self.call("like", node, bound)
 
     def _regex(self, node: exp.Expr) -> Expr:
         self._refuse_bare(node.this, node.expression)
         name = "regexp_full_match" if isinstance(node, exp.SimilarTo) else "regexp_matches"
         options = [Literal(TEXT, "i")] if isinstance(node, exp.RegexpILike) else []
-        return self._call(name, node, [self.bind(node.this), self.bind(node.expression), *options])
+        return self.call(name, node, [self.bind(node.this), self.bind(node.expression), *options])
 
     def _escape(self, node: exp.Expr) -> Expr:
         inner = node.this
         if isinstance(inner, exp.Not):
-            return self._call("not", node, [self._escaped(inner.this, node)])
+            return self.call("not", node, [self._escaped(inner.this, node)])
         return self._escaped(inner, node)
 
     def _escaped(self, like: exp.Expr, node: exp.Expr) -> Expr:
         if not isinstance(like, exp.Like | exp.ILike):
-            raise self._source.error("ESCAPE belongs to LIKE and ILIKE", node)
+            raise self.source.error("ESCAPE belongs to LIKE and ILIKE", node)
         self._refuse_bare(like.this, like.expression)
         call = self._like_call(like, node, [like.this, like.expression, node.expression])
-        return self._call("not", node, [call]) if like.args.get("negate") else call
+        return self.call("not", node, [call]) if like.args.get("negate") else call
 
     # Functions ---------------------------------------------------------------------------------------------
 
     def _cast(self, node: exp.Expr) -> Expr:
-        target = data_type(self._source, node.args["to"])
+        target = data_type(self.source, node.args["to"])
         for option in ("format", "action", "default"):
             if node.args.get(option) is not None:
-                raise self._source.unsupported(f"CAST with {option.upper()}", node)
+                raise self.source.unsupported(f"CAST with {option.upper()}", node)
         value = self.bind(node.this)
-        with self._source.placed(node):
+        with self.source.placed(node):
             return functions.cast(value, target, isinstance(node, exp.TryCast))
-
-    def _case(self, node: exp.Expr) -> Expr:
-        subject = None if node.this is None else self.bind(node.this)
-        args: list[Expr] = []
-        for branch in node.args["ifs"]:
-            test = self.bind(branch.this)
-            args.append(test if subject is None else self._call("eq", branch, [subject, test]))
-            args.append(self.bind(branch.args["true"]))
-        default = node.args.get("default")
-        args.append(Literal(BIGINT, None) if default is None else self.bind(default))
-        return self._call("case", node, args)
-
-    def _extract(self, node: exp.Expr) -> Expr:
-        return self._call("extract", node, [Literal(TEXT, node.this.name.lower()), self.bind(node.expression)])
-
-    def _trim(self, node: exp.Expr) -> Expr:
-        if node.args.get("collation") is not None:
-            raise self._source.unsupported("COLLATE", node)
-        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "", "trim")
-        return self._call(name, node, [self.bind(part) for part in (node.this, node.expression) if part is not None])
-
-    def _substring(self, node: exp.Expr) -> Expr:
-        parts = (node.this, node.args.get("start"), node.args.get("length"))
-        return self._call("substr", node, [self.bind(part) for part in parts if part is not None])
 
     def _function(self, node: exp.Expr) -> Expr:
         written = node.this if isinstance(node.this, str) else node.this.name
         name = written.lower()
         if name in _CLOCKS:
             if node.expressions:
-                raise self._source.error(f"{written} takes no arguments", node)
+                raise self.source.error(f"{written} takes no arguments", node)
             return self._now(node)
-        refuse_function(self._source, name, node)
-        return self._call(name, node, [self.bind(arg) for arg in node.expressions])
+        refuse_function(self.source, name, node)
+        return self.call(name, node, [self.bind(arg) for arg in node.expressions])
 
-    def _call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
+    def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
         """Apply `resolve`, with the place in its errors, folded where nothing varies."""
-        with self._source.placed(node):
+        with self.source.placed(node):
             call = functions.resolve(name, args)
         if isinstance(call, Call) and all(isinstance(arg, Literal) for arg in call.args):
             try:
@@ -363,6 +357,8 @@ _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.Or: Binder._connective,
     exp.Not: Binder._not,
     exp.Is: Binder._is,
+    exp.NullSafeEQ: Binder._distinct,
+    exp.NullSafeNEQ: Binder._distinct,
     exp.Between: Binder._between,
     exp.In: Binder._in,
     exp.Like: Binder._like,
@@ -373,10 +369,7 @@ _RULES: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.Escape: Binder._escape,
     exp.Cast: Binder._cast,
     exp.TryCast: Binder._cast,
-    exp.Case: Binder._case,
-    exp.Extract: Binder._extract,
-    exp.Trim: Binder._trim,
-    exp.Substring: Binder._substring,
     exp.Anonymous: Binder._function,
     exp.CurrentTimestamp: Binder._now,
+    **SPELLED,
 }

@@ -125,6 +125,8 @@ class PSoupParser(parser.Parser):
         items = [] if first is None else [first]
         while self._match(sep):
             item = parse_method()
+            if item is None and items and self._curr and self._curr.token_type in _AFTER_LISTS:
+                break  # a comma at the end of a list is one too many, and says nothing
             if item is None or not items:
                 self.refuse("an item of the list is missing here", self._curr if items else self._prev)
             items.append(item)
@@ -146,6 +148,12 @@ class PSoupParser(parser.Parser):
         node = super()._parse_types(*args, **options)
         if isinstance(node, exp.DataType) and first and self._prev:
             node.meta["span"] = (first.start, self._prev.end + 1)
+        return node
+
+    def _parse_limit(self, *args: Any, **options: Any) -> Any:
+        node = super()._parse_limit(*args, **options)
+        if isinstance(node, exp.Limit) and node.args.get("offset") is not None:
+            self.refuse("LIMIT takes one number", self._prev, "write LIMIT n OFFSET m")
         return node
 
     def _parse_between(self, this: Any) -> Any:
@@ -334,6 +342,7 @@ class PSoupParser(parser.Parser):
         return name
 
 
+_AFTER_LISTS = frozenset({TokenType.FROM, TokenType.R_PAREN})
 _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 _AFTER_DURATION = frozenset(
     {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}

@@ -29,6 +29,8 @@ PREDICATES = (
     exp.GT,
     exp.GTE,
     exp.Is,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
     exp.In,
     exp.Between,
     exp.Like,
@@ -55,7 +57,6 @@ _CLAUSES = {
     "having": "HAVING",
     "qualify": "QUALIFY",
     "windows": "WINDOW",
-    "offset": "OFFSET",
     "into": "SELECT INTO",
     "sample": "TABLESAMPLE",
     "pivots": "PIVOT",
@@ -64,7 +65,7 @@ _CLAUSES = {
     "connect": "CONNECT BY",
     "hint": "a hint",
 }
-_TAKEN = frozenset({"expressions", "from_", "where", "order", "limit", "distinct", "begin", "end"})
+_TAKEN = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "distinct", "begin", "end"})
 _T = TokenType
 _SPEAKING = (
     *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.GROUP_BY, _T.HAVING, _T.QUALIFY, _T.FETCH, _T.LATERAL, _T.VALUES),
@@ -86,12 +87,13 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
     **dict.fromkeys((exp.From, exp.TableAlias, exp.Where, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), _PAIR),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Extract), _PAIR),
     exp.Table: frozenset({"this", "alias"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Order: frozenset({"expressions"}),
     exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
-    exp.Limit: frozenset({"expression"}),
+    **dict.fromkeys((exp.Limit, exp.Offset), frozenset({"expression"})),
     exp.Distinct: frozenset({"expressions", "on"}),
     exp.Star: frozenset({"except_", "replace", "rename"}),
     exp.Column: frozenset({"this", "table", "db", "catalog"}),
@@ -156,8 +158,6 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.PropertyEQ: "an argument by name",
     exp.Dot: "a name of several parts",
     exp.Glob: "GLOB",
-    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
-    exp.NullSafeNEQ: "IS DISTINCT FROM",
     exp.BitwiseAnd: "the operator &",
     exp.BitwiseOr: "the operator |",
     exp.BitwiseXor: "the operator ^ (use power)",
@@ -177,7 +177,6 @@ _NODES: dict[type[exp.Expr], str] = {
 _PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Order, "this"): "ORDER BY in a function",
     (exp.Limit, "limit_options"): "LIMIT with PERCENT or WITH TIES",
-    (exp.Limit, "offset"): "OFFSET",
     (exp.Limit, "expressions"): "LIMIT BY",
     (exp.Cast, "format"): "FORMAT in a CAST",
     (exp.TryCast, "format"): "FORMAT in a CAST",

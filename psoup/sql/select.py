@@ -48,23 +48,24 @@ def bind_select(
     factors = factors_of(None if where is None else binder.condition(where.this))
     outputs = _outputs(source, select, binder)
     keys = _order(source, select, binder, outputs, distinct)
-    limit = _limit(source, select.args.get("limit"))
+    limit = _limit(source, binder, select.args.get("limit"))
+    skip = _count(source, binder, select.args.get("offset"), "OFFSET") or 0
     origin = Source(0, spec, window(source, select.args.get("begin"), select.args.get("end")))
     clause = clause_text(spec.name, [factor_text(factor) for factor in factors])
-    plan = _plan(origin, outputs, distinct, keys, limit)
+    plan = _plan(origin, outputs, distinct, keys)
+    if limit is not None or skip:
+        plan = Limit(plan, limit, skip)
     return StandingQuery(source.text, (Selection(origin, clause, factors),), plan)
 
 
-def _plan(
-    origin: Source, outputs: tuple[Output, ...], distinct: bool, keys: tuple[OrderKey, ...], limit: int | None
-) -> Node:
-    """The plan for the tuples that satisfy WHERE, from the leaf up."""
+def _plan(origin: Source, outputs: tuple[Output, ...], distinct: bool, keys: tuple[OrderKey, ...]) -> Node:
+    """The plan for the tuples that satisfy WHERE, from the leaf up, before it is cut."""
     plan: Node = Project(origin, outputs)
     if distinct:
         plan = Distinct(plan)
     if keys:
         plan = Sort(plan, keys)
-    return plan if limit is None else Limit(plan, limit)
+    return plan
 
 
 def clause_text(stream: str, factors: Sequence[str]) -> str:
@@ -127,10 +128,8 @@ def _outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple
 def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]:
     star = item.this if isinstance(item, exp.Column) else item
     if isinstance(star, exp.Star):
-        if any(star.args.values()):
-            raise source.unsupported("* with EXCEPT, REPLACE or RENAME", item, hint="list the columns")
         binder.check_qualifier(item)
-        return [Output(attribute.name, attribute) for attribute in binder.all_attributes()]
+        return _star(source, star, binder)
     if isinstance(item, exp.Alias):
         name, expr = item.alias, binder.bind(item.this)
         if not name.strip():
@@ -141,6 +140,36 @@ def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]
     if name.lower() in RESERVED_NAMES and not (isinstance(expr, AttributeRef) and expr.name == name.lower()):
         raise source.error(f"{name!r} is reserved", item, hint="use another name")
     return [Output(name, expr)]
+
+
+def _star(source: StatementText, star: exp.Star, binder: Binder) -> list[Output]:
+    """The columns of `*`, without those of EXCLUDE, and with the expressions of REPLACE in place of others."""
+    if star.args.get("rename"):
+        raise source.unsupported("* with RENAME", star, hint="list the columns, with AS")
+    attributes = binder.all_attributes()
+    known, taken = {attribute.name.lower() for attribute in attributes}, set[str]()
+    excluded = {_named(source, node, node.name, "EXCLUDE", known, taken) for node in star.args.get("except_") or ()}
+    replaced = {
+        _named(source, node, node.alias, "REPLACE", known, taken): binder.bind(node.this)
+        for node in star.args.get("replace") or ()
+        if isinstance(node, exp.Alias)
+    }
+    left = [attribute for attribute in attributes if attribute.name.lower() not in excluded]
+    if not left:
+        raise source.error("nothing is left of *", star, hint="leave out fewer columns")
+    return [Output(attribute.name, replaced.get(attribute.name.lower(), attribute)) for attribute in left]
+
+
+def _named(source: StatementText, node: exp.Expr, name: str, word: str, known: set[str], taken: set[str]) -> str:
+    """A column that EXCLUDE or REPLACE names, in small letters."""
+    folded = name.lower()
+    if folded not in known:
+        hint = nearest(name, known)
+        raise source.error(f"* has no column {name[:128]!r} for {word}", node, hint=hint, reason="UNKNOWN_COLUMN")
+    if folded in taken:
+        raise source.error(f"{name[:128]!r} is named twice after *", node)
+    taken.add(folded)
+    return folded
 
 
 def _text_of(source: StatementText, item: exp.Expr) -> str:
@@ -168,13 +197,21 @@ def _order(
             raise refuse_node(source, item)
         if item.args.get("with_fill") is not None:
             raise source.unsupported("WITH FILL", item)
+        descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
+        if _is_all(item.this) and len(order.expressions) == 1:
+            return tuple(OrderKey(output.expr, descending, nulls_first) for output in outputs)
         expr = _order_expr(source, item.this, binder, by_name, outputs)
         if distinct and expr not in by_name.values():
             raise source.error(
                 "SELECT DISTINCT can only be ordered by what it selects", item, hint="add the expression to the list"
             )
-        keys.append(OrderKey(expr, bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
+        keys.append(OrderKey(expr, descending, nulls_first))
     return tuple(keys)
+
+
+def _is_all(node: exp.Expr) -> bool:
+    """Whether it is the word ALL: every column of the SELECT list."""
+    return isinstance(node, exp.Column) and node.name.upper() == "ALL" and not node.this.quoted and not node.table
 
 
 def _order_expr(
@@ -190,16 +227,24 @@ def _order_expr(
     return outputs[expr.value - 1].expr
 
 
-def _limit(source: StatementText, node: exp.Expr | None) -> int | None:
+def _limit(source: StatementText, binder: Binder, node: exp.Expr | None) -> int | None:
+    if node is not None and (not isinstance(node, exp.Limit) or node.expressions):
+        raise source.unsupported("FETCH", node, hint="use LIMIT n")
+    return _count(source, binder, node, "LIMIT")
+
+
+def _count(source: StatementText, binder: Binder, node: exp.Expr | None, word: str) -> int | None:
+    """The number of rows that LIMIT or OFFSET says, a constant; None for none, and for NULL."""
     if node is None:
         return None
-    if not isinstance(node, exp.Limit) or node.expressions:
-        raise source.unsupported("FETCH", node, hint="use LIMIT n")
-    if node.args.get("offset") is not None:
-        raise source.unsupported("OFFSET", node)
     value = node.expression
-    if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdecimal():
-        raise source.error("LIMIT needs a whole number", node, hint="write LIMIT 10")
-    if len(value.this) > 18:
-        raise source.error(f"LIMIT {value.this[:24]} is out of range", node)
-    return int(value.this)
+    if not isinstance(value, exp.Expr):
+        raise source.error(f"{word} needs a whole number", node, hint=f"write {word} 10")
+    count = binder.constant(value)
+    if count is None or (count.type != BIGINT and count.value is not None):
+        raise source.error(f"{word} needs a whole number of at most 19 digits", node, hint=f"write {word} 10")
+    if count.value is None:
+        return None
+    if int(count.value) < 0:
+        raise source.error(f"{word} must not be negative", node, hint=f"write {word} 10")
+    return int(count.value)

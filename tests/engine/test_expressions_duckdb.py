@@ -14,7 +14,7 @@ from psoup.expressions.functions import cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup_testing.expression_oracle import Oracle
+from psoup_testing.expression_oracle import SAMPLES, Oracle
 
 LITERALS: list[Expr] = [
     Literal(BIGINT, 3),
@@ -71,6 +71,30 @@ def test_arithmetic(oracle: Oracle, name: str) -> None:
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_comparisons(oracle: Oracle, name: str) -> None:
     oracle.compare([e for e in resolved(name, [pool(oracle)] * 2) if not inexact(e) and not rewritten(e)])
+
+
+def test_is_distinct_from(oracle: Oracle) -> None:
+    exprs = [e for e in resolved("is_distinct", [pool(oracle)] * 2) if not inexact(e) and not rewritten(e)]
+    oracle.compare([*exprs, *(resolve("not", [e]) for e in exprs[::7])])
+
+
+@pytest.mark.parametrize("name", ["dayname", "monthname", "last_day", "epoch_us"])
+def test_names_and_counts_of_times(oracle: Oracle, name: str) -> None:
+    exprs = list(resolved(name, [[oracle.ref(c) for c in ("s", "s2", "y", "y2", "b")]]))
+    assert len(exprs) == 4
+    oracle.compare(exprs)
+
+
+def test_milliseconds_since_1970() -> None:
+    """DuckDB looks at the least and greatest time of a column, and fails for the last of all."""
+    near = [time for time in SAMPLES["s"][1] if isinstance(time, int) and abs(time) < 1 << 62]
+    some = Oracle(
+        {
+            "s": (TIMESTAMP, [*near, 500, -500, 499, 1_500, -1_501, None]),
+            "b": (BIGINT, [*range(-3, 4), 10**15, 2**63 - 1, -(2**62), *[None] * 40][: len(near) + 6]),
+        }
+    )
+    some.compare(list(resolved("epoch_ms", [[some.ref("s"), some.ref("b")]])))
 
 
 @pytest.mark.parametrize("name", ["greatest", "least", "coalesce", "nullif", "concat", "concat_op"])

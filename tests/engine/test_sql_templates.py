@@ -68,6 +68,8 @@ def conditions(draw: st.DrawFn) -> tuple[str, list[object]]:
         return draw(st.sampled_from(["qty > 0", "sym < 'b'", "(qty = 1 OR price > 2)", "amount IS NULL", "ok"])), []
     if form == 4 and column in ("qty", "price"):
         return f"{column} * 2 - ? {operator} -?", [draw(st.integers(-3, 3)), draw(st.integers(-3, 3))]
+    if form == 5:
+        return f"year({draw(st.sampled_from(['at', 'day']))}) {operator} ?", [draw(st.integers(1960, 2030))]
     return f"{column} {operator} ?", [draw(value)]
 
 

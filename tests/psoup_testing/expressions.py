@@ -206,6 +206,10 @@ GENERAL = (
 PATTERNS = ("a", "^a", "b$", "[ab]+", "(a|b).*", "\\d+", ".", "", "(?i)B", "^[^a]*$", "(é|日).", "a|\\pL")
 """Regular expressions."""
 _PARTS = ("year", "month", "day", "hour", "minute", "second", "dow", "doy", "week", "quarter")
+NAMED_PARTS = (
+    *("YEAR", "MONTH", "DAY", "QUARTER", "WEEK", "HOUR", "MINUTE", "SECOND", "ISODOW", "MILLISECOND", "MICROSECOND"),
+    *("ISOYEAR", "DECADE", "CENTURY", "MILLENNIUM", "DAYOFMONTH", "DAYOFWEEK", "WEEKDAY", "DAYOFYEAR", "WEEKOFYEAR"),
+)
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _STEPS = ("DAY", "HOUR", "MINUTE", "SECOND", "MONTH", "YEAR")
 
@@ -214,6 +218,15 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} @ {1})", (BIGINT, BIGINT), COMPARISONS),
         Form("STARTS_WITH({0}, {1})", (TEXT, "text")),
         Form("CONTAINS({0}, {1})", (TEXT, "text")),
+        Form("({0} IS DISTINCT FROM {1})", (BIGINT, "small")),
+        Form("({0} IS NOT DISTINCT FROM {1})", (TEXT, "text")),
+        Form("({0} IS NOT DISTINCT FROM {1})", (BIGINT, BIGINT)),
+        Form("({0} IS DISTINCT FROM {1})", (DOUBLE, DOUBLE)),
+        Form("({0} IS @)", (BOOLEAN,), ("TRUE", "NOT TRUE", "FALSE", "NOT FALSE")),
+        Form("(({0} > {1}) IS @)", (BIGINT, "small"), ("TRUE", "NOT TRUE", "NOT FALSE")),
+        Form("(YEAR({0}) @ 2019)", (TIMESTAMP,), COMPARISONS),
+        Form("(YEAR({0}) @ 2020)", (DATE,), COMPARISONS),
+        Form("(CAST({0} AS DATE) @ DATE '2020-01-01')", (TIMESTAMP,), COMPARISONS),
         Form("({0} ILIKE {1})", (TEXT, "text")),
         Form("({0} ~ {1})", (TEXT, "pattern")),
         Form("({0} SIMILAR TO {1})", (TEXT, "pattern")),
@@ -235,6 +248,11 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("EXTRACT(@ FROM {0})", (TIMESTAMP,), _PARTS),
         Form("EXTRACT(@ FROM {0})", (DATE,), _PARTS),
         Form("({0} - {1})", (DATE, DATE)),
+        Form("@({0})", (TIMESTAMP,), NAMED_PARTS),
+        Form("@({0})", (DATE,), NAMED_PARTS),
+        Form("EPOCH_MS({0})", (TIMESTAMP,)),
+        Form("EPOCH_US({0})", (TIMESTAMP,)),
+        Form("IF({0}, {1}, {2})", ("condition", BIGINT, BIGINT)),
     ),
     Kind.DOUBLE: (
         Form("({0} @ {1})", (DOUBLE, DOUBLE), ("+", "-", "*", "/", "%")),
@@ -243,6 +261,8 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("@({0})", (DOUBLE,), ("ABS", "FLOOR", "CEIL", "ROUND", "SQRT")),
         Form("POWER({0}, {1})", (DOUBLE, "square")),
         Form("CAST({0} AS DOUBLE)", (BIGINT,)),
+        Form("EPOCH({0})", (TIMESTAMP,)),
+        Form("JULIAN({0})", (DATE,)),
         Form("TRY_CAST({0} AS DOUBLE)", (TEXT,)),
     ),
     Kind.DECIMAL: (Form("(- {0})", ("same",)), Form("ABS({0})", ("same",))),
@@ -253,6 +273,7 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("CONCAT({0}, {1})", (TEXT, TEXT)),
         Form("({0} || {1})", (TEXT, TEXT)),
         Form("REPLACE({0}, {1}, {2})", (TEXT, "text", "text")),
+        Form("@({0})", (TIMESTAMP,), ("DAYNAME", "MONTHNAME")),
         Form("REGEXP_EXTRACT({0}, {1})", (TEXT, "pattern")),
         Form("REGEXP_EXTRACT({0}, {1}, 1)", (TEXT, "pattern")),
         Form("REGEXP_REPLACE({0}, {1}, '-\\0')", (TEXT, "pattern")),
@@ -267,8 +288,14 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
         Form("({0} + INTERVAL '#' @)", (TIMESTAMP,), _STEPS),
         Form("({0} - INTERVAL '#' @)", (TIMESTAMP,), _STEPS),
         Form("CAST({0} AS TIMESTAMP)", (DATE,)),
+        Form("EPOCH_MS({0})", (BIGINT,)),
     ),
-    Kind.DATE: (Form("CAST({0} AS DATE)", (TIMESTAMP,)), Form("TRY_CAST({0} AS DATE)", (TEXT,))),
+    Kind.DATE: (
+        Form("CAST({0} AS DATE)", (TIMESTAMP,)),
+        Form("TRY_CAST({0} AS DATE)", (TEXT,)),
+        Form("LAST_DAY({0})", (TIMESTAMP,)),
+        Form("LAST_DAY({0})", (DATE,)),
+    ),
 }
 """Functions by the kind they return; every type also has `GENERAL`."""
 

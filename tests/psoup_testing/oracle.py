@@ -69,7 +69,7 @@ class Oracle:
         for i, key in enumerate(query.order):
             order.append(f"k{i} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}")
         leaving = ", ".join(_leaving(name, e.type) for name, e in zip(names, query.selected, strict=True))
-        limit = "" if query.limit is None else f" LIMIT {query.limit}"
+        limit = ("" if query.limit is None else f" LIMIT {query.limit}") + f" OFFSET {query.skip}"
         sql = f"SELECT {leaving} FROM ({inner}) ORDER BY {', '.join([*order, '_pos'])}{limit}"
         return self._connection.execute(sql).fetchall()
 

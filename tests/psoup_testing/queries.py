@@ -40,6 +40,7 @@ class Query:
     distinct: bool = False
     order: tuple[Key, ...] = ()
     limit: int | None = None
+    skip: int = 0
     window: Window = Window()  # noqa: RUF009 - it is frozen
 
     @property
@@ -59,6 +60,8 @@ class Query:
             text += " ORDER BY " + ", ".join(key.expression.psoup_sql() + key.suffix() for key in self.order)
         if self.limit is not None:
             text += f" LIMIT {self.limit}"
+        if self.skip:
+            text += f" OFFSET {self.skip}"
         window = self.window.sql()
         return f"{text} {window}" if window else text
 
@@ -70,7 +73,7 @@ class Query:
 
     def identified(self) -> Query:
         """The same tuples, but their IDs: for finding which tuples an answer is made of."""
-        return replace(self, outputs=(ID,), distinct=False, order=(), limit=None)
+        return replace(self, outputs=(ID,), distinct=False, order=(), limit=None, skip=0)
 
 
 def draw_outputs(make: Maker) -> tuple[Expression, ...] | None:
@@ -109,7 +112,7 @@ def draw_query(make: Maker, stream: str, base: int, span: int, window_kind: str 
     if make.number(0, 2) == 2:
         query = replace(query, order=draw_order(make, query))
     if make.number(0, 3) == 3:
-        query = replace(query, limit=make.number(0, 40))
+        query = replace(query, limit=make.number(0, 40), skip=make.pick((0, 0, 1, 7)))
     return query
 
 

@@ -42,8 +42,8 @@ _COMPARISON = re.compile(
 )
 """A comparison of a column with a constant, or with two, and the AND behind it."""
 
-_AFTER = re.compile(r"\b(?:BEGIN|END|ORDER|LIMIT)\b", re.IGNORECASE)
-_NEXT = re.compile(r"\s+(?:BEGIN|END|ORDER|LIMIT)\b|\s*$", re.IGNORECASE)
+_AFTER = re.compile(r"\b(?:BEGIN|END|ORDER|LIMIT|OFFSET)\b", re.IGNORECASE)
+_NEXT = re.compile(r"\s+(?:BEGIN|END|ORDER|LIMIT|OFFSET)\b|\s*$", re.IGNORECASE)
 _ODD = re.compile(r"['\"]")
 _SPACE = re.compile(r"\s*")
 _CONSTANT = re.compile(

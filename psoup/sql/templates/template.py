@@ -34,6 +34,7 @@ from psoup.sql.templates.holes import Holes, Wrong, check_columns, in_order, lit
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups
 from psoup.sql.where.factors import factors_of
+from psoup.sql.where.growing import grows
 from psoup.sql.where.intervals import FLIPPED
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -317,7 +318,7 @@ class _Shape:
         if self._open(attribute):
             return None
         compared = self._binder.operand(attribute)
-        if is_null_literal(compared):
+        if is_null_literal(compared) or grows(compared):
             return None
         bound: list[int | Literal] = []
         for node in operands:

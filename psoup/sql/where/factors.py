@@ -28,6 +28,7 @@ from psoup.sql.where.formula import (
     negation,
     opaque,
 )
+from psoup.sql.where.growing import followed_back
 from psoup.sql.where.intervals import (
     EVERYTHING,
     FLIPPED,
@@ -168,6 +169,8 @@ def formula(expr: Expr, negated: bool = False) -> Formula:
     if expr.name in ("is_null", "is_not_null"):
         null = (expr.name == "is_null") != negated
         return leaf(expr.args[0], NOTHING if null else EVERYTHING, null)
+    if expr.name == "is_distinct":
+        return _distinct(expr, negated)
     if expr.name == "in":
         return _membership(expr, negated)
     if expr.name == "like":
@@ -195,9 +198,25 @@ def _comparison(expr: Call, negated: bool) -> Formula:
 def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
     """The key of `attribute` is in (negated: not in) `intervals`; a condition compared with TRUE is that condition."""
     keys = complement(intervals) if negated else intervals
+    followed = followed_back(attribute, keys)
+    if followed is not None:
+        return _within(*followed, False)
     if attribute.type == BOOLEAN and isinstance(attribute, Call) and len(keys) == 1 and keys != EVERYTHING:
         return formula(attribute, negated=keys[0].low is None)
     return leaf(attribute, keys)
+
+
+def _distinct(expr: Call, negated: bool) -> Formula:
+    """IS DISTINCT FROM a constant: the other keys, and NULL; negated the constant's key, or NULL if that is one."""
+    left, right = expr.args
+    if isinstance(left, Literal):
+        left, right = right, left
+    if not isinstance(right, Literal) or isinstance(left, Literal):
+        return opaque(expr, negated)
+    if right.value is None:
+        return leaf(left, NOTHING if negated else EVERYTHING, negated)
+    keys = compared("eq", left.type, right)
+    return _within(left, keys, False) if negated else leaf(left, complement(keys), True)
 
 
 def _membership(expr: Call, negated: bool) -> Formula:
