@@ -22,7 +22,7 @@ ROWS = """
     tags.register tags.queries
     invoke.w128.f4 invoke.w4096.f4 invoke.w32768.f1 invoke.w32768.f4 invoke.w32768.f8 invoke.w65536.f4 invoke.w1m.f4
     ask.w32768.f4 ask.w1m.f4
-    push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far
+    push.grpc.q1024 push.grpc.q4096 push.grpc.q1024.durable push.far push.csv
     push.durable.1x1024 push.durable.20x50 push.durable.50x1 recovery.first recovery.covered recovery.memory
     invoke.grpc invoke.grpc.many invoke.grpc.one invoke.grpc.service invoke.grpc.many.service
     archive.q.w1m archive.zone.w1m archive.q.w100m archive.zone.w100m

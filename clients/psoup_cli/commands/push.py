@@ -112,7 +112,7 @@ def push(
                 begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
                 result = _push_whole(source, client, stream, begin)
             else:
-                result = _push_files(source, client, stream)
+                result = push_files(source, client, stream)
     finally:
         if refused is not None:
             refused.close()
@@ -171,7 +171,8 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
     return PushResult(accepted=rows)
 
 
-def _push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
+def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
+    """Push the rows of files with a producer; raises what ended it, with the place in the file."""
     info = client.describe(stream)
     with client.producer(stream) as producer:
         try:
