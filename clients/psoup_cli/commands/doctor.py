@@ -54,6 +54,8 @@ def doctor(
     With --replay, what is sound is replayed and covered as by a start, without changing anything. If that does not come
     to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way out.
 
+    Leftovers of a crash are named, and nothing is wrong with them: the next start removes them, as --repair does.
+
     Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
     lost to answers; the service starts.
     """
@@ -92,10 +94,12 @@ def _print(report: Report) -> None:
         print(_lines(finding))
     figures = ", ".join(_figure(what, count) for what, count in report.figures.items())
     print(f"Examined {report.path}: {figures}.")
-    wrong = sum(finding.severity != "note" and not finding.repaired for finding in report.findings)
     if not report.well:
+        wrong = len(report.wrong)
         print(f"{counted(wrong, 'thing')} {verb(wrong, 'is', 'are')} wrong.")
         return
+    if report.left:
+        print(f"{counted(report.left, 'leftover')} of a crash or a backup that was cut off: harmless.")
     for lost in report.lost:
         print(f"Set aside: {lost}")
     earlier = any(finding.place == "set-aside" for finding in report.findings)

@@ -14,7 +14,7 @@ class Severity(StrEnum):
     REPLAY = "replay"
     """Nothing is lost, but a start would not come to its end, or not with this memory."""
     LEFTOVER = "leftover"
-    """A thing that is not needed, or that follows from the rest: repair removes or rebuilds it."""
+    """A thing that a crash left and nothing needs: nothing is wrong, and the next start removes it, as repair does."""
     NOTE = "note"
     """Good to know; nothing is wrong."""
 
@@ -44,7 +44,17 @@ class Report:
     @property
     def well(self) -> bool:
         """Whether nothing is wrong (any more)."""
-        return all(finding.severity is Severity.NOTE or finding.repaired for finding in self.findings)
+        return not self.wrong
+
+    @property
+    def wrong(self) -> list[Finding]:
+        """The findings of what is wrong (still)."""
+        return [f for f in self.findings if f.severity in (Severity.DAMAGE, Severity.REPLAY) and not f.repaired]
+
+    @property
+    def left(self) -> int:
+        """How many things are there that nothing needs (still)."""
+        return sum(finding.severity is Severity.LEFTOVER and not finding.repaired for finding in self.findings)
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a figure."""
