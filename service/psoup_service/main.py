@@ -121,7 +121,9 @@ def _announce(service: Service) -> None:
     """Print the addresses and the place of the data on standard error."""
     print(f"psoup listens on {service.address}", file=sys.stderr)
     if service.metrics_address:
-        print(f"metrics are at http://{service.metrics_address}/metrics", file=sys.stderr)
+        print(
+            f"metrics are at http://{service.metrics_address}/metrics, probes at /healthz and /readyz", file=sys.stderr
+        )
     if service.store.durable:
         print(f"data is kept in {service.settings.data_dir}", file=sys.stderr)
     else:

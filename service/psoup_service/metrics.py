@@ -1,24 +1,57 @@
 """Metrics for the operator: counters, latencies and gauges, in a registry of the service's own.
 
-    GET http://127.0.0.1:PORT/metrics      Prometheus text; its own port and thread, loopback only
+    calls, batches, answers, stalls    counted here as they end
+    FIGURES of host and snapshot       read at each scrape; nothing is counted twice
 
-Labels are names of calls and of codes: never a stream, a query or a tenant, whose number has no bound. Gauges are read
-from the host and the snapshot at each scrape; nothing is counted twice.
+Labels are names of calls and of codes: never a stream, a query or a tenant, whose number has no bound. `probes` shows
+them over HTTP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from threading import Thread
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from psoup.events.acknowledgements import PushAcknowledgement
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+FIGURES = {
+    "applied": "Sequence of the last event that readers see",
+    "archive_bytes": "Memory of archived chunks, whose tuples are on disk",
+    "archived_tuples": "Tuples that are on disk only",
+    "clauses": "Different FROM-WHERE parts of standing queries",
+    "clauses_left_index": "Clauses that left the index since the start, as they could not be evaluated",
+    "events": "Events logged since the start",
+    "groups": "Groups of events logged since the start, each with one write to the disk",
+    "installed": "Pieces of maintenance installed since the start",
+    "pending": "Tuples that wait for the watermark",
+    "pending_commands": "Commands accepted and not answered yet",
+    "pending_reads": "Reads accepted and not answered yet",
+    "pinned_bytes": "Memory of chunks that only slow readers of answers in pieces still hold",
+    "pinning_streams": "Answers in pieces that hold chunks",
+    "producer_bytes": "Memory of what is remembered of producers, so that no batch is taken twice",
+    "queries": "Standing queries",
+    "queued_bytes": "Bytes of commands accepted and not applied yet",
+    "queued_events": "Events logged and not applied yet",
+    "reads_aside": "Long reads that have stepped aside for short ones",
+    "receiving_bytes": "Bytes charged for requests on their way in",
+    "reserved_bytes": "Bytes of tuples accepted and not given back by retention",
+    "results_bytes": "Memory of the results of all queries",
+    "runs": "Runs of events applied since the start, each published once",
+    "sequence": "Sequence of the last event that was accepted",
+    "sort_bytes": "Memory of answers that are being sorted",
+    "store_bytes": "Bytes of the data directory",
+    "streams": "Streams",
+    "streams_behind": "Answers in pieces that were ended since the start, as their client did not read them",
+    "tuples": "Tuples in streams, archived ones among them",
+    "tuples_bytes": "Memory of tuples",
+    "watermark_jumps": "Watermarks that got a minute past the clock since the start",
+}
+"""What each figure of the host and the snapshot means; `psoup_` goes before the names."""
 
 
 class _Gauges(Collector):
@@ -29,7 +62,7 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for name, value in sorted(self._read().items()):
-            yield GaugeMetricFamily(f"psoup_{name}", f"{name.replace('_', ' ')}, now", value=value)
+            yield GaugeMetricFamily(f"psoup_{name}", FIGURES[name], value=value)
 
 
 class Metrics:
@@ -38,16 +71,29 @@ class Metrics:
     def __init__(self, figures: Callable[[], Mapping[str, int]] = dict) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Gauges(figures))
-        self._calls = Counter("psoup_calls", "Calls that ended", ["method", "code"], registry=self.registry)
+        self._calls = Counter(
+            "psoup_calls", "Calls that ended, by method and status code", ["method", "code"], registry=self.registry
+        )
         self._seconds = Histogram(
-            "psoup_call_seconds", "Duration of unary calls", ["method"], buckets=_SECONDS, registry=self.registry
+            "psoup_call_seconds",
+            "Seconds from the arrival of a unary call to its reply",
+            ["method"],
+            buckets=_SECONDS,
+            registry=self.registry,
         )
         self.open = Gauge("psoup_open_calls", "Calls under way", registry=self.registry)
-        self._batches = Counter("psoup_pushed_batches", "Batches taken", registry=self.registry)
-        self._tuples = Counter("psoup_pushed_tuples", "Tuples taken", registry=self.registry)
+        self._batches = Counter(
+            "psoup_pushed_batches", "Batches of tuples that were taken, each once", registry=self.registry
+        )
+        self._tuples = Counter("psoup_pushed_tuples", "Tuples that were taken, each once", registry=self.registry)
         self._bytes = Counter("psoup_pushed_bytes", "Bytes of Arrow IPC of batches taken", registry=self.registry)
-        self._refused = Counter("psoup_refused_tuples", "Tuples refused one by one", ["why"], registry=self.registry)
-        self._rows = Counter("psoup_answered_rows", "Rows of answers", registry=self.registry)
+        self._refused = Counter(
+            "psoup_refused_tuples",
+            "Tuples refused, as they came too late or from too far ahead of the clock",
+            ["why"],
+            registry=self.registry,
+        )
+        self._rows = Counter("psoup_answered_rows", "Rows of all answers that were given", registry=self.registry)
         self._stalls = Counter(
             "psoup_loop_stalls",
             "Turns of the event loop that used over 50 ms of processor time",
@@ -99,19 +145,3 @@ class Metrics:
     def answered(self, rows: int) -> None:
         """Count the rows of an answer, or of a piece of one."""
         self._rows.inc(rows)
-
-
-class MetricsServer:
-    """`/metrics` over HTTP, on a free port for 0; `port`: the port."""
-
-    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
-        self._server: WSGIServer
-        self._thread: Thread
-        self._server, self._thread = start_http_server(port, host, registry=metrics.registry)
-        self.port: int = self._server.server_port
-
-    def close(self) -> None:
-        """Stop answering, and end the thread."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

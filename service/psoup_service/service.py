@@ -42,7 +42,8 @@ from psoup_service.host.runner import TaskPool
 from psoup_service.host.threads import Threads, on
 from psoup_service.ids import Ids
 from psoup_service.listening import listen_on_port, listen_on_socket
-from psoup_service.metrics import Metrics, MetricsServer
+from psoup_service.metrics import Metrics
+from psoup_service.probes import Probes
 from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.servicers.backup import BackupServicer
@@ -103,7 +104,7 @@ class Service:
         self._decoders = Decoders()
         self._backend = self._make_backend(clock.now())
         self.watchdog = Watchdog(self._metrics)
-        self._metrics_server: MetricsServer | None = None
+        self._probes: Probes | None = None
         self._health = health.aio.HealthServicer()
         self._services: list[str] = []
         self._watch: asyncio.Task[None] | None = None
@@ -163,7 +164,7 @@ class Service:
             server, self._calls = self._make_server()
             self._server = server
             self.address = self._listen()
-            self._start_metrics()
+            self._start_probes()
             await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
             await self._server.start()
             await on(self._threads.life, self.host.start)
@@ -227,19 +228,20 @@ class Service:
             return listen_on_socket(self._server, settings.socket, int(settings.socket_mode, 8))
         return listen_on_port(self._server, settings.host, settings.port)
 
-    def _start_metrics(self) -> None:
+    def _start_probes(self) -> None:
         if self.settings.metrics_port < 0:
             return
         host = self.settings.host.strip("[]")
         try:
-            self._metrics_server = MetricsServer(self._metrics, host, self.settings.metrics_port)
+            state = lambda: (self.host.state, self.host.failure)  # noqa: E731
+            self._probes = Probes(self._metrics, state, host, self.settings.metrics_port)
         except OSError as problem:
             raise InvalidInput(
                 f"{host}:{self.settings.metrics_port} cannot be listened on for /metrics ({problem.strerror}); choose"
                 " another --metrics-port, 0 for a free one, or -1 for none",
                 reason="ADDRESS_IN_USE",
             ) from problem
-        self.metrics_address = f"{host}:{self._metrics_server.port}"
+        self.metrics_address = f"{host}:{self._probes.port}"
 
     def _figures(self) -> dict[str, int]:
         structures = {} if self.host.state == "starting" else bill(self.host.snapshot())
@@ -260,8 +262,8 @@ class Service:
         self.watchdog.stop()
         if self._watch is not None:
             self._watch.cancel()
-        if self._metrics_server is not None:
-            await on(self._threads.life, self._metrics_server.close)
+        if self._probes is not None:
+            await on(self._threads.life, self._probes.close)
         await on(self._threads.life, self.host.close)
         self._decoders.close()
         self._pool.close()

@@ -60,7 +60,7 @@ class Settings(BaseModel):
     """permissions of that socket, octal; 0660 lets its group in"""
 
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
-    """port for /metrics; 0 takes a free one, -1 is off"""
+    """port for /metrics, /healthz and /readyz; 0 takes a free one, -1 is off"""
 
     data_dir: str = Field(default="psoup-data", min_length=1)
     """directory for data, made if it is not there; :memory: keeps everything in memory only"""

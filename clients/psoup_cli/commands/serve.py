@@ -9,7 +9,10 @@ import typer
 from psoup_cli.service import load_settings
 
 MetricsPort = Annotated[
-    int | None, typer.Option("--metrics-port", metavar="N", min=-1, max=65_535, help="For /metrics; -1 is off.")
+    int | None,
+    typer.Option(
+        "--metrics-port", metavar="N", min=-1, max=65_535, help="For /metrics, /healthz and /readyz; -1 is off."
+    ),
 ]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 VerifyLevel = Annotated[

@@ -1,0 +1,86 @@
+"""Probes over HTTP, on a port and threads of their own: metrics, and whether the service lives and is ready.
+
+    GET /metrics    Prometheus text
+    GET /healthz    200 while the process does its work, 503 once it has failed: start it anew
+    GET /readyz     200 while it takes calls, 503 while it starts, drains or has failed: send clients elsewhere
+
+The same as gRPC's health service says, for those that ask over HTTP. A body is the state as a word, and why it failed.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable
+from threading import Thread
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from psoup_service.metrics import Metrics
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+State = Callable[[], tuple[str, str]]
+"""The state of the host, and why it failed; asked on a thread of the server's."""
+
+
+class Probes:
+    """An HTTP server of the probes, on a free port for 0; `port`: the port. Raises OSError if it cannot listen."""
+
+    def __init__(self, metrics: Metrics, state: State, host: str, port: int) -> None:
+        self._metrics = make_wsgi_app(metrics.registry)
+        self._state = state
+        self._server = make_server(host, port, self._reply, _Server6 if ":" in host else _Server, _Handler)
+        self.port: int = self._server.server_port
+        self._thread = Thread(target=self._server.serve_forever, name="psoup-probes", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering, and end the thread."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _reply(self, request: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = request["PATH_INFO"]
+        if path == "/metrics":
+            return self._metrics(request, start)
+        state, failure = self._state()
+        if path == "/healthz":
+            good = state != "failed"
+        elif path == "/readyz":
+            good = state == "serving"
+        else:
+            return _text(start, "404 Not Found", "here are /metrics, /healthz and /readyz")
+        return _text(
+            start, "200 OK" if good else "503 Service Unavailable", f"{state}: {failure}" if failure else state
+        )
+
+
+class _Server(ThreadingWSGIServer):
+    """A thread a request, so that a slow scrape does not hold up a probe."""
+
+    daemon_threads = True
+
+
+class _Server6(_Server):
+    """The same on an address of IPv6."""
+
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    """Gives up on a client that sends nothing, and logs no requests."""
+
+    timeout = 10.0
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Do nothing: the log is of what is out of the ordinary."""
+
+
+def _text(start: StartResponse, status: str, text: str) -> list[bytes]:
+    start(status, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+    return [f"{text}\n".encode()]

@@ -1,0 +1,70 @@
+"""Probes over HTTP: a service that starts is alive and not ready; one that has failed is neither."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from psoup_service.metrics import FIGURES, Metrics
+from psoup_service.probes import Probes
+from psoup_service.service import running_service
+from psoup_service.settings import Settings
+
+
+def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as problem:
+        with problem:
+            return problem.code, problem.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("state", "failure", "alive", "ready"),
+    [
+        ("starting", "", 200, 503),
+        ("serving", "", 200, 200),
+        ("draining", "", 200, 503),
+        ("stopped", "", 200, 503),
+        ("failed", "the disk is full", 503, 503),
+    ],
+)
+def test_what_each_state_means(state: str, failure: str, alive: int, ready: int) -> None:
+    probes = Probes(Metrics(), lambda: (state, failure), "127.0.0.1", 0)
+    try:
+        said = f"{state}: {failure}\n" if failure else f"{state}\n"
+        assert _get(probes.port, "/healthz") == (alive, said)
+        assert _get(probes.port, "/readyz") == (ready, said)
+        assert _get(probes.port, "/metric") == (404, "here are /metrics, /healthz and /readyz\n")
+    finally:
+        probes.close()
+
+
+def test_it_listens_on_ipv6() -> None:
+    probes = Probes(Metrics(), lambda: ("serving", ""), "::1", 0)
+    try:
+        assert _get(probes.port, "/readyz", "[::1]") == (200, "serving\n")
+    finally:
+        probes.close()
+
+
+def test_every_figure_says_what_it_means() -> None:
+    async def main() -> str:
+        async with running_service(Settings(port=0, metrics_port=0)) as service:
+            assert service._figures().keys() == FIGURES.keys()
+            port = int(service.metrics_address.rpartition(":")[2])
+            assert await asyncio.to_thread(_get, port, "/readyz") == (200, "serving\n")
+            return (await asyncio.to_thread(_get, port, "/metrics"))[1]
+
+    families = list(text_string_to_metric_families(asyncio.run(main())))
+    assert len(families) > len(FIGURES)
+    for family in families:
+        words = re.sub(r"^psoup_|_(total|created)$", "", family.name).replace("_", " ")
+        assert family.documentation.lower() != words or words == "streams", family.name
+        assert not family.documentation.endswith("now"), family.name
