@@ -21,9 +21,9 @@ class Completeness:
     stream that were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`:
     those whose time lies in the window, so that they are missing here; None if that is not known any more. `pending`:
     tuples of the stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: the
-    window begins before the oldest tuple that is kept. `errors`: values in WHERE that could not be computed and count
-    as false, in all tuples of the chunks that the window touches: a tuple counts for each expression that failed, also
-    where another one decides. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
+    window begins before the oldest tuple that is kept. `errors`: tuples that are missing because a value in WHERE
+    could not be computed, in the chunks that the window touches: a tuple counts once, and only where nothing else in
+    WHERE keeps it out. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
     computed and are NULL; an answer in pieces knows it when all are read.
     """
 
@@ -75,8 +75,8 @@ class Completeness:
         if self.truncated:
             parts.append("it begins at the oldest tuple kept, later than was asked for")
         if self.errors:
-            values = f"{counted(self.errors, 'value')} of WHERE could not be computed"
-            parts.append(f"{values} in the chunks that the window touches, false instead")
+            missing = f"{counted(self.errors, 'tuple')} of the chunks that the window touches left out"
+            parts.append(f"{missing}, as a value of WHERE could not be computed")
         if self.select_errors:
             values = counted(self.select_errors, "value")
             parts.append(f"{values} of the SELECT list could not be computed, NULL instead")

@@ -43,7 +43,7 @@ class Part(NamedTuple):
 class Completeness(NamedTuple):
     """Completeness of an answer: all events up to `sequence`; for each source, in the order of FROM, a part.
 
-    `errors`: values in WHERE that could not be computed, in the chunks of the windows.
+    `errors`: tuples that are missing because a value in WHERE could not be computed, in the chunks of the windows.
     """
 
     sequence: int

@@ -27,6 +27,7 @@ from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ChunkResults
+from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.runner import Runner, Task, serial, threads_of
 
@@ -83,8 +84,8 @@ _AHEAD = 32
 class ChunkMatches:
     """Rows of one chunk that a clause matched: ascending int64 offsets.
 
-    `errors`: values that could not be computed, each expression's; of the whole chunk where covered, else of the part
-    tested.
+    `errors`: tuples that a value which could not be computed kept out; of the whole chunk where covered, else of the
+    part tested.
     """
 
     entry: ChunkEntry
@@ -190,7 +191,11 @@ def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> li
 
 def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
     """Errors in a whole chunk: they are not kept by row, so a part that has some must be evaluated again."""
-    return sum(results.errors.get(a, 0) for a in clause.attributes) if results.errors else 0
+    if not results.errors and results.failures is NO_FAILURES:
+        return 0
+    if not is_lone(clause.factors):
+        return results.failures.of(clause.sqc_id)
+    return sum(results.errors.get(attribute, 0) for attribute in clause.attributes)
 
 
 def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
@@ -199,7 +204,7 @@ def _known(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Ch
     if not clause.factors:
         return ChunkMatches(entry, np.arange(start, stop, dtype=np.int64), 0, True)
     upto = results.covered_to(clause.sqc_id)
-    errors = _errors(results, clause) if results.errors else 0
+    errors = _errors(results, clause)
     if stop > upto or (errors and upto < WHOLE):
         return _kept(entry, clause, start, stop)
     offsets = results.offsets(clause.sqc_id, clause.slot, start, stop)

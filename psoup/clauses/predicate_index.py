@@ -29,6 +29,7 @@ from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
 
 if TYPE_CHECKING:
+    from psoup.clauses.hopeful import Hopeful
     from psoup.clauses.searched import Searched
     from psoup.clauses.stripped import Stripped
 
@@ -173,6 +174,8 @@ class Part:
     """int64, how often each cell was tested; see `psoup.clauses.costs`."""
     stripped: tuple[Array, Stripped] | None = None
     """For which attributes, bool[A], and what was made of the clauses that read them; see `psoup.clauses.stripped`."""
+    hopeful: Hopeful | None = None
+    """Its clauses that may fail; see `psoup.clauses.hopeful`."""
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
     searched: Searched | None = None
@@ -201,6 +204,7 @@ class Part:
     def nbytes(self) -> int:
         """Bytes of the index and of what was made of it."""
         made = 0 if self.stripped is None else self.stripped[1].part.index.nbytes
+        made += 0 if self.hopeful is None else self.hopeful.nbytes
         return (
             self.index.nbytes
             + self.alive.nbytes

@@ -182,6 +182,11 @@ class Searched:
         counters = np.zeros_like(self.evaluated)
         return replace(self, stripped=self.stripped.of(part), evaluated=counters, tuples=0, searched=0)
 
+    def twin_with(self, other: Part) -> Searched:
+        """The same with another index of the same stripped clauses, and counters of its own. O(P)."""
+        stripped, counters = replace(self.stripped, part=other), np.zeros_like(self.evaluated)
+        return replace(self, stripped=stripped, evaluated=counters, tuples=0, searched=0)
+
     def inherit(self, others: Sequence[Searched]) -> None:
         """Take over the counts of the parts that this part was merged of: tuples came to them together. O(P)."""
         self.tuples = max((other.tuples for other in others), default=0)

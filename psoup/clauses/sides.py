@@ -22,7 +22,7 @@ from psoup.clauses.scratch import Scratch
 from psoup.clauses.searched import Searched
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.expressions.tree import Expr
+from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.factors import Factor, Term
 
 
@@ -43,6 +43,10 @@ class Side:
     """The attributes that were evaluated for few of the tuples."""
     searched: Sequence[tuple[Part, Searched]] = ()
     """Parts with clauses that look for texts, and the structures that find these."""
+
+    def computed(self, attributes: Array) -> Array:
+        """Which of some attributes (IDs) are expressions: bool[A]."""
+        return np.array([not isinstance(self.attributes[a], AttributeRef) for a in attributes.tolist()], np.bool_)
 
 
 class Subset:

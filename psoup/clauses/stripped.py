@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from psoup.clauses.combine import assemble
-from psoup.clauses.posting_lists import STANDARD
+from psoup.clauses.posting_lists import STANDARD, Layout
 from psoup.clauses.predicate_index import Part, PredicateIndex, bases
 from psoup.clauses.rows import ClauseRows, gather
 from psoup.columns import Array
@@ -81,6 +81,11 @@ def strip(whole: Part, waiting: Array) -> Stripped:
     return Stripped(whole, part, clauses, *waits[0], bare, *waits[1])
 
 
+def listed(clauses: int) -> Layout | None:
+    """The lists of an index of so many clauses, if it has any."""
+    return STANDARD if clauses > _UNLISTED else None
+
+
 def _any(flags: Array, pointers: Array) -> Array:
     """Whether any element of each list has its flag: bool[lists]."""
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
@@ -109,8 +114,7 @@ def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateInd
         (index.iv_lo[intervals] + moved).astype(np.int32),
         (index.iv_hi[intervals] + moved).astype(np.int32),
     )
-    layout = STANDARD if len(clauses) > _UNLISTED else None
-    return assemble(rows, index.attributes[used], bounds, base, layout)
+    return assemble(rows, index.attributes[used], bounds, base, listed(len(clauses)))
 
 
 def _waits(index: PredicateIndex, dear: Array, waiting: Array, clauses: Array) -> tuple[Array, Array]:

@@ -19,9 +19,11 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, Raised, guarded
 from psoup.expressions.tree import TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels import codes as kernels
+from psoup.kernels.gather import take_texts
 from psoup.model import BIGINT, Kind
 
 _UNREAD = empty_column(BIGINT)
+_NONE: Array = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,22 @@ class Values:
             None if self.error is None else self.error[start:stop],
         )
 
+    def take(self, rows: Array) -> Values:
+        """The values at positions `rows` (int64[k]), copied."""
+        valid = None if self.valid is None else self.valid[rows]
+        error = None if self.error is None else self.error[rows]
+        if self.offsets is None or self.data is None:
+            return Values(self.keys[rows], None, None, valid, error)
+        offsets: Array = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(self.offsets[1:][rows] - self.offsets[:-1][rows], out=offsets[1:])
+        data: Array = np.empty(int(offsets[-1]), np.uint8)
+        take_texts(self.offsets, self.data, rows, offsets, data)
+        return Values(self.keys[rows], offsets, data, valid, error)
+
     @property
-    def errors(self) -> int:
-        """How many values could not be computed."""
-        return 0 if self.error is None else int(np.count_nonzero(self.error))
+    def errors(self) -> Array:
+        """The positions of the values that could not be computed: int64, ascending."""
+        return _NONE if self.error is None else np.flatnonzero(self.error)
 
 
 class AllValues(Mapping[int, Values]):
@@ -59,7 +73,8 @@ class AllValues(Mapping[int, Values]):
 
     Raises TooMuchText, when it is made, if the derived texts take more than `texts` allows together: then ask for fewer
     tuples. Derived texts of a single tuple beyond that are computed each time they are asked for. Attributes that are
-    `barred` are not computed; `failed`: why others could not be. Neither kind has values.
+    `barred` are not computed; `failed`: why others could not be. Neither kind has values. `errors`: for the others the
+    tuples without a value, int64, ascending; for those that waited, among the tuples that they were computed for.
     """
 
     def __init__(
@@ -73,14 +88,15 @@ class AllValues(Mapping[int, Values]):
         self._attributes, self._tuples, self._texts = attributes, tuples, texts
         self._evaluate, self._barred = compute, barred
         self.failed: dict[int, str] = {}
+        self.errors: dict[int, Array] = {}
         self._kept: dict[int, Values] = {}
         self._waited: Collection[int] = ()
         self._made = 0
         self._add(attributes)
 
     def wait(self, attributes: Mapping[int, Expr], needed: Mapping[int, Array]) -> None:
-        """Compute more attributes, none of which can have an error: those in `needed` only for its tuples (int64[k],
-        ascending). Raises as when it is made."""
+        """Compute more attributes, those in `needed` only for its tuples (int64[k], ascending). Raises as when it is
+        made."""
         self._attributes, self._waited = {**self._attributes, **attributes}, needed
         self._add(attributes, needed)
 
@@ -97,14 +113,22 @@ class AllValues(Mapping[int, Values]):
             self._kept[attribute] = values
 
     def _compute(self, attribute: int) -> Values:
-        return self._values(attribute, self._tuples)
+        values = self._values(attribute, self._tuples)
+        self._note(attribute, values.errors)
+        return values
+
+    def _note(self, attribute: int, rows: Array) -> None:
+        if len(rows) and attribute not in self._barred and attribute not in self.failed:
+            self.errors[attribute] = rows
 
     def _compute_some(self, attribute: int, rows: Array) -> Values:
         """The values for some tuples; those of the others are unknown."""
         expr, size = self._attributes[attribute], len(self._tuples[1])
         if not len(rows):
             return unknown(expr, size)
-        return spread(self._values(attribute, taken(expr, *self._tuples, rows)), rows, size)
+        values = self._values(attribute, taken(expr, *self._tuples, rows))
+        self._note(attribute, rows[values.errors])
+        return spread(values, rows, size)
 
     def _values(self, attribute: int, tuples: tuple[Sequence[Column], Array, Array]) -> Values:
         expr = self._attributes[attribute]
@@ -115,11 +139,9 @@ class AllValues(Mapping[int, Values]):
                 self.failed[attribute] = problem.reason
         return unknown(expr, len(tuples[1]))
 
-    def errors_of(self, attribute: int, values: Values) -> int:
-        """How many values of an attribute could not be computed, if it was computed at all, and for all tuples."""
-        return (
-            0 if attribute in self._barred or attribute in self.failed or attribute in self._waited else values.errors
-        )
+    def is_whole(self, attribute: int) -> bool:
+        """Whether the attribute was computed for all tuples."""
+        return attribute not in self._waited
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
         """The bytes of texts that were made; texts of columns are in memory anyway."""

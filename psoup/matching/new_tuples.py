@@ -43,6 +43,7 @@ from psoup.kernels.runs import (
     split_keys,
 )
 from psoup.kernels.tally import tally_cells, tally_work
+from psoup.matching.failures import count_failures
 from psoup.matching.shard import ShardJoin
 from psoup.matching.survivors import may_wait, survivors
 from psoup.matching.texts import attributes_read, compile_searches, join_texts
@@ -96,6 +97,8 @@ def _probe(
         _join(side, values, piece, results, run)
         if side.searched:
             join_texts(side, values, piece, results)
+        if values.errors:
+            count_failures(side, values, piece, results)
         return values.failed
     failed = dict[int, str]()
     for start, stop in pairwise(len(piece) * cut // cuts for cut in range(cuts + 1)):
@@ -105,9 +108,6 @@ def _probe(
 
 def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run: Runner) -> None:
     """Join the piece, once the attributes are computed."""
-    for attribute, column in values.items():
-        if column.error is not None:
-            results.add_errors(attribute, values.errors_of(attribute, column))
     live = [part for part in side.parts if part.live]
     shards = []
     cuts, shares = _cut(piece, live, run)

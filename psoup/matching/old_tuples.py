@@ -9,6 +9,8 @@ covered, and what raised: see `psoup.expressions.guarded`.
 
 from __future__ import annotations
 
+import numpy as np
+
 from psoup.clauses.sides import Subset
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
@@ -16,8 +18,9 @@ from psoup.data.data_stem import Piece
 from psoup.expressions.guarded import Compute, Raised, guarded
 from psoup.matching.new_tuples import probe
 from psoup.matching.scan import scan
+from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
-from psoup.runner import Runner, serial
+from psoup.runner import Runner
 
 COVER_TOGETHER = 8
 """New clauses from which on an index over them beats one scan each."""
@@ -41,9 +44,9 @@ def cover(
 ) -> dict[int, str]:
     """Evaluate the clauses of `index`, which have no column yet, over a chunk.
 
-    One by one where they are few, else set at a time. The errors of their attributes are counted over the whole chunk
-    and replace earlier counts, which are of a part only if no clause used the attribute for a while. Returns which
-    attributes could not be computed, and why: the clauses that read them have not been evaluated.
+    One by one where they are few, else set at a time. The errors of attributes that are evaluated for all of the chunk
+    replace earlier counts, which may be of a part only. Returns which attributes could not be computed, and why: the
+    clauses that read them have not been evaluated.
     """
     counted, results.errors = results.errors, {}
     failed = dict[int, str]()
@@ -51,7 +54,7 @@ def cover(
         for piece in pieces(chunk, _rows(index, config)):
             failed |= probe(index, piece, results, run, compute, failed)
     else:
-        ids = chunk.ids_of(0, len(chunk))
+        ids, numbers = chunk.ids_of(0, len(chunk)), [*index.attributes.items()]
         for slot, factors in index.clauses():
             try:
                 result = scan(factors, chunk.columns, ids, chunk.times, config.texts, compute)
@@ -59,8 +62,14 @@ def cover(
                 failed.update((a, problem.reason) for a, expr in index.attributes.items() if expr == problem.expr)
                 continue
             results.add_mask(slot, result.mask)
-            if result.errors:
-                failed |= _count_errors(chunk, index, results, config, compute, failed)
+            if not result.errors:
+                continue
+            if is_lone(factors):
+                results.errors.update(
+                    {a: result.errors for a, expr in numbers if expr == factors[0].terms[0].attribute}
+                )
+            else:
+                results.add_failures(np.array([slot], np.int64), np.array([result.errors], np.int64))
     results.errors = {**counted, **{a: count for a, count in results.errors.items() if a not in failed}}
     return failed
 
@@ -70,17 +79,6 @@ def _rows(index: Subset, config: EngineConfig) -> int:
     rows = PIECES_AT_ONCE * config.piece_rows
     codes = min(index.codes, len(index.attributes) * rows)
     return rows if codes * rows // 8 <= _BITMAPS else config.piece_rows
-
-
-def _count_errors(
-    chunk: Chunk, index: Subset, results: OpenResults, config: EngineConfig, compute: Compute, failed: dict[int, str]
-) -> dict[int, str]:
-    """Count how often which attributes failed; the matches found on the way are known already."""
-    aside = OpenResults(config, len(results.row_of_slot))
-    for piece in pieces(chunk, config.piece_rows):
-        failed = failed | probe(index, piece, aside, serial, compute, failed)
-    results.errors.update(aside.errors)
-    return failed
 
 
 def pieces(chunk: Chunk, rows: int) -> list[Piece]:

@@ -24,6 +24,7 @@ from psoup.matching.old_tuples import cover
 from psoup.model import StreamSpec
 from psoup.plan.factors import Factor
 from psoup.plan.standing import StandingQuery
+from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
 from psoup.results.sealed import seal
 from psoup.runner import serial
@@ -34,7 +35,8 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class ClauseMatches:
-    """Matches of the clause of some queries in a chunk: offsets, int64, ascending. `errors`: how often it failed."""
+    """Matches of the clause of some queries in a chunk: offsets, int64, ascending. `errors`: tuples that an error alone
+    kept out."""
 
     query_ids: tuple[int, ...]
     offsets: Array
@@ -58,6 +60,7 @@ class Beforehand:
             if query is not None and query.factors:
                 clauses.setdefault(query.clause, (query.factors, []))[1].append(query_id)
         self._members = [tuple(query_ids) for _, query_ids in clauses.values()]
+        self._lone = [is_lone(factors) for factors, _ in clauses.values()]
         index = QuerySteM(spec.schema, config)
         self._attributes = index.add_many([(slot, factors) for slot, (factors, _) in enumerate(clauses.values())])
         self._index = index.subset(np.arange(len(clauses), dtype=np.int64)) if clauses else None
@@ -68,17 +71,22 @@ class Beforehand:
             return []
         results = OpenResults(self._config, len(self._members))
         cover(chunk, self._index, results, self._config, serial, EVERY_ROW)
-        slots, failed = np.arange(len(self._members), dtype=np.int64), results.errors
+        slots: Array = np.arange(len(self._members), dtype=np.int64)
         pack = seal(results.view(len(chunk), slots), slots, self._config.list_limit)
         matched = {slot: pack.offsets(at, 0, len(chunk)) for at, slot in enumerate(pack.ids.tolist())}
         return [
             ClauseMatches(
                 query_ids,
                 matched.get(slot, _NOTHING),
-                sum(failed.get(attribute, 0) for attribute in self._attributes[slot]) if failed else 0,
+                self._failed(slot, results),
             )
             for slot, query_ids in enumerate(self._members)
         ]
+
+    def _failed(self, slot: int, results: OpenResults) -> int:
+        if self._lone[slot]:
+            return sum(results.errors.get(attribute, 0) for attribute in self._attributes[slot])
+        return results.failures.of(slot)
 
 
 def _bind(forms: Forms, spec: StreamSpec, statement: str) -> StandingQuery | None:

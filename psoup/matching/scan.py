@@ -3,9 +3,9 @@
     zone map of the chunk ──zone_excludes──> nothing to do
     columns ──scan──> mask of the matching rows, number of errors
 
-Factors over columns come first, single intervals before unions; expressions last. Expressions that may have errors are
-computed for every row whatever the mask, so that errors are counted as on arrival, others for the rows that are left;
-for some rows after the others where their texts take too much memory. Many clauses at once: `QuerySteM.subset`.
+Factors over columns come first, single intervals before unions; expressions last, for the rows that are left: those of
+which no factor was false. An error is neither true nor false, so the order changes nothing. Where their texts take too
+much memory, some rows are evaluated after the others. Many clauses at once: `QuerySteM.subset`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """`mask`: uint8[n], 1 = the row matches. `errors`: values of derived attributes that could not be computed."""
+    """`mask`: uint8[n], 1 = the row matches. `errors`: rows that an error alone keeps from a match."""
 
     mask: Array
     errors: int
@@ -78,44 +78,48 @@ class _Scan:
         self._rows = (columns, ids, times, texts)
         self._known: dict[Expr, Values] = {}
         self._left = Counter(term.attribute for factor in factors for term in factor.terms)
-        self._errors = 0
 
     def result(self) -> ScanResult:
-        mask: Array = np.ones(len(self._rows[1]), np.uint8)
+        rows = len(self._rows[1])
+        mask: Array = np.ones(rows, np.uint8)  # no factor was false
+        failed: Array = np.zeros(rows, np.uint8)
         for factor in self._factors:
             left = np.flatnonzero(mask)
-            if len(left):
-                mask &= self._either(factor, left)
-                continue
-            for term in factor.terms:
-                if not isinstance(term.attribute, AttributeRef) and not self._waits(term.attribute):
-                    self._values(term.attribute)  # for its errors
-        return ScanResult(mask, self._errors)
+            if not len(left):
+                break
+            holds, unknown = self._either(factor, left)
+            mask &= holds | unknown
+            failed |= unknown
+        failed &= mask
+        return ScanResult(mask & (1 - failed), int(np.count_nonzero(failed)))
 
-    def _either(self, factor: Factor, left: Array) -> Array:
-        """uint8[n]: where the factor holds, of the rows `left` (int64[k]) at least."""
+    def _either(self, factor: Factor, left: Array) -> tuple[Array, Array]:
+        """Where the factor holds, and where an error leaves that open: uint8[n], true of the rows `left` (int64[k])."""
         rows = len(self._rows[1])
         either: Array = np.zeros(rows, np.uint8)
+        errors: Array = np.zeros(rows, np.uint8)
         for term in factor.terms:
             expr = term.attribute
             if len(left) * waiting.WORTH <= rows and expr not in self._known and self._waits(expr):
                 columns, ids, times, texts = self._rows
-                some = self._compute(expr, *taken(expr, columns, ids, times, left), texts)
-                either |= _term_mask(term, spread(values_of(some), left, rows), rows)
+                values = spread(
+                    values_of(self._compute(expr, *taken(expr, columns, ids, times, left), texts)), left, rows
+                )
             else:
-                either |= _term_mask(term, self._values(expr), rows)
-        return either
+                values = self._values(expr)
+            either |= _term_mask(term, values, rows)
+            if values.error is not None and (term.intervals or term.nulls):
+                errors |= values.error
+        return either, errors & (1 - either)
 
     def _waits(self, expr: Expr) -> bool:
-        """Whether the expression cannot have an error, so that it need not be evaluated for all rows."""
-        columns, ids, _, texts = self._rows
-        return len(ids) >= waiting.LEAST_ROWS and waiting.may_wait(expr) and waiting.short(expr, columns, texts)
+        """Whether it is worth while to evaluate an expression for the rows alone that are left."""
+        return len(self._rows[1]) >= waiting.LEAST_ROWS and not isinstance(expr, AttributeRef)
 
     def _values(self, expr: Expr) -> Values:
         values = self._known.pop(expr, None)
         if values is None:
             values = values_of(self._compute(expr, *self._rows))
-            self._errors += 0 if isinstance(expr, AttributeRef) else values.errors
         self._left[expr] -= 1
         if self._left[expr]:
             self._known[expr] = values

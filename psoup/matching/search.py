@@ -5,8 +5,8 @@
     ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
     rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
 
-A clause with expressions that may have errors is evaluated over all rows, so that these are counted as on arrival. Of a
-chunk in the archive only the columns that decide are read, the next only if a row is left.
+An error counts where no factor is false, as on arrival. Of a chunk in the archive only the columns that decide are
+read, the next only if a row is left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
-from psoup.expressions import waiting
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets, narrow_codes
@@ -38,7 +37,7 @@ _UNREAD = empty_column(BIGINT)
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`offsets`: rows of the chunk, int64, ascending. `errors`: evaluations that failed among the rows tested."""
+    """`offsets`: rows of the chunk, int64, ascending. `errors`: tested rows that an error alone keeps out."""
 
     offsets: Array
     errors: int = 0
@@ -63,8 +62,7 @@ class Search:
     ) -> None:
         self._factors = tuple(factors)
         self._texts, self._wary = texts, wary
-        self._derived = {t.attribute for f in factors for t in f.terms if not isinstance(t.attribute, AttributeRef)}
-        self._plain = not self._derived
+        self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads
         self._ranges: list[tuple[int, Interval]] = []
@@ -88,7 +86,7 @@ class Search:
 
     def reads(self, chunk: Chunk) -> TypeGuard[ArchivedChunk]:
         """Whether a search looks at the tuples of a chunk that is on disk. O(factors)."""
-        return isinstance(chunk, ArchivedChunk) and not (self._plain and zone_excludes(self._factors, chunk.zones))
+        return isinstance(chunk, ArchivedChunk) and not zone_excludes(self._factors, chunk.zones)
 
     def expect(self, chunk: Chunk) -> None:
         """Announce that the chunk will be searched soon: a chunk on disk may be fetched meanwhile."""
@@ -98,8 +96,6 @@ class Search:
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
         """Find the rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
         budget.examine(stop - start)
-        if not self._plain and not self._waits(chunk, stop - start):
-            return self._scan(self._factors, chunk, start, stop, budget)
         if not isinstance(chunk, ChunkView):  # codes would outlive what the cache keeps
             excluded = zone_excludes(self._factors, chunk.zones)
             return SearchResult(_NOTHING) if excluded else self._scan(self._factors, chunk, start, stop, budget)
@@ -119,12 +115,6 @@ class Search:
         if not tests:
             return self._scan(self._rest, chunk, start, stop, budget)
         return self._finish(chunk, _passing(tests, start, stop), tests, budget)
-
-    def _waits(self, chunk: Chunk, rows: int) -> bool:
-        """Whether all expressions may be left to the rows that pass everything else: they have no errors."""
-        if not isinstance(chunk, ChunkView) or rows < waiting.LEAST_ROWS or self._wary:
-            return False
-        return all(waiting.may_wait(e) and waiting.short(e, chunk.columns, self._texts) for e in self._derived)
 
     def _excluded(self, chunk: ChunkView) -> bool:
         """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
@@ -155,7 +145,7 @@ class Search:
         times = chunk.times[offsets] if self._timed else _NOTHING
         compute = every_row(budget, self._wary)
         result = scan(self._rest, columns, chunk.first_id + offsets, times, self._texts, compute)
-        return SearchResult(offsets[result.mask.view(np.bool_)])
+        return SearchResult(offsets[result.mask.view(np.bool_)], result.errors)
 
 
 def _range_of(factor: Factor) -> tuple[int, Interval] | None:

@@ -5,7 +5,8 @@
 
 Where clauses let too many tuples through, or have no other factor, the expression is evaluated over the whole piece; it
 is not asked again for some pieces. An unknown value lies in no interval, and decides nothing: another factor of each
-clause is not true there. Expressions that may have errors never wait (`psoup.expressions.waiting`).
+clause is false there. Where another has an error it is not false, and the value is asked for: it may decide whether
+that error counts (`psoup.results.failures`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from psoup.clauses.hopeful import with_errors
 from psoup.clauses.predicate_index import Part
 from psoup.clauses.sides import Side
-from psoup.clauses.stripped import Stripped, strip
+from psoup.clauses.stripped import Stripped, listed, strip
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
@@ -41,13 +43,7 @@ def may_wait(side: Side, derived: Mapping[int, Expr], piece: Piece) -> set[int]:
     """The attributes among those that are computed that may wait in this piece."""
     if len(piece) < waiting.LEAST_ROWS:
         return set()
-    attributes = set()
-    for attribute, expr in derived.items():
-        if not waiting.may_wait(expr) or not side.waits.due(attribute):
-            continue
-        if waiting.short(expr, piece.columns, side.config.texts):
-            attributes.add(attribute)
-    return attributes
+    return {a for a, expr in derived.items() if waiting.may_wait(expr) and side.waits.due(a)}
 
 
 def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], rows: int) -> dict[int, Array]:
@@ -59,7 +55,7 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
     order = {attribute: place for place, attribute in enumerate(sorted(waits))}
     needed: Array = np.zeros((len(order), rows), np.uint8)
     for number, part in enumerate(part for part in side.parts if part.live):
-        stripped = _stripped(part, waits)
+        stripped = _stripped(side, part, waits)
         if stripped is not None:
             _mark(side, number, stripped, values, order, needed)
     tuples_needed = {}
@@ -72,14 +68,20 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
     return tuples_needed
 
 
-def _stripped(part: Part, waits: Collection[int]) -> Stripped | None:
-    """The clauses of a part that read one of `waits`, without the factors that do; made once, if they stay the same."""
+def _stripped(side: Side, part: Part, waits: Collection[int]) -> Stripped | None:
+    """The clauses of a part that read one of `waits`, without the factors that do, the others true where they have an
+    error; made once, if they stay the same."""
     flags: Array = np.isin(part.index.attributes, [*waits])
     if not flags.any():
         return None
     entry = part.stripped
     if entry is None or not np.array_equal(entry[0], flags):
-        entry = part.stripped = (flags, strip(part, flags))
+        stripped = strip(part, flags)
+        left = stripped.part.index
+        computed = side.computed(left.attributes)
+        if computed.any():
+            stripped = replace(stripped, part=Part.of(with_errors(left, computed, listed(len(left)))))
+        entry = part.stripped = (flags, stripped)
     return entry[1]
 
 

@@ -49,10 +49,12 @@ def join_texts(side: Side, values: Mapping[int, Values], piece: Piece, results: 
     """Join the piece with all clauses that look for texts; `values`: of the attributes that they read besides."""
     for number, (part, plan) in enumerate(side.searched):
         if part.live:
-            _Join(side, number, plan, values, piece, results).run()
+            Join(side, number, plan, values, piece, results).run()
 
 
-class _Join:
+class Join:
+    """The join of a piece with one part; counters of the plan count what was done."""
+
     def __init__(
         self,
         side: Side,
@@ -67,6 +69,7 @@ class _Join:
         self._texts: dict[int, Values] = {}
 
     def run(self) -> None:
+        """Write what matches."""
         plan, stripped = self._plan, self._plan.stripped
         stripped.renew()
         plan.tuples += len(self._piece)

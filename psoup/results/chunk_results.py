@@ -19,6 +19,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.config import Shape
 from psoup.invariants import ensure
+from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
 from psoup.results.sealed import Pack, merge_packs
@@ -39,7 +40,9 @@ class ChunkResults:
     covered_before: int = ALL
     late: frozenset[int] = frozenset()
     errors: Mapping[int, int] = field(default_factory=lambda: _NO_ERRORS)
-    """Evaluation errors in the chunk, by derived attribute."""
+    """Evaluation errors in the chunk, by derived attribute, of those that were evaluated for all of its tuples."""
+    failures: Failures = NO_FAILURES
+    """By SQC ID."""
     evicted: bool = False
     """Results were given up for memory; maintenance does not bring them back on its own."""
     compacted: int = 0
@@ -103,13 +106,14 @@ class ChunkResults:
         sqc_ids: frozenset[int],
         before: int,
         errors: Mapping[int, int],
+        failures: Failures,
         except_for: Array = NO_GAPS.ids,
         most_packs: int = _MOST_PACKS,
     ) -> ChunkResults:
         """The results with `sqc_ids` evaluated: below `before`, only `except_for` (SQC IDs, int64[k]) is uncovered.
 
         O(packs) when they become many. `errors` are of the whole chunk, so they replace earlier counts: these
-        may be of a part only, if no clause used the expression for a while.
+        may be of a part only, if no clause used the expression for a while. `failures`: of the clauses.
         """
         ensure(self.open is None, self, "a chunk is covered before it is sealed")
         late = frozenset(i for i in self.late | sqc_ids if i >= before)
@@ -117,29 +121,34 @@ class ChunkResults:
         mark = max(self.covered_before, before)
         gaps = self.gaps.joined(except_for, 0)
         packed = self.with_pack(pack, most_packs)
-        return replace(packed, covered_before=mark, late=late, errors=merged, evicted=False, gaps=gaps)
+        failed = self.failures.without(failures.names).plus(failures.names, failures.counts)
+        covered = replace(packed, covered_before=mark, late=late, errors=merged, evicted=False, gaps=gaps)
+        return replace(covered, failures=failed)
 
     def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
         """The results without columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""
         packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
         late = self.late.difference(dead.tolist())
         counts = MappingProxyType(dict(errors))
-        return replace(self, packs=packs, late=late, compacted=upto, errors=counts, gaps=self.gaps.without(dead))
+        kept = replace(self, packs=packs, late=late, compacted=upto, errors=counts, gaps=self.gaps.without(dead))
+        return replace(kept, failures=self.failures.without(dead))
 
     def give_up(self) -> ChunkResults:
         """The results with all columns dropped: every pair is uncovered."""
-        return replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True, gaps=NO_GAPS)
+        none = replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True, gaps=NO_GAPS)
+        return replace(none, failures=NO_FAILURES)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
-        return self.charged + sum(pack.nbytes for pack in self.packs)
+        return self.charged + sum(pack.nbytes for pack in self.packs) + self.failures.nbytes
 
     def check(self, length: int, list_limit: int) -> None:
         """Check packs and exceptions, and that an exception is of a clause that counts as covered otherwise."""
         for pack in self.packs:
             pack.check(length, list_limit)
         self.gaps.check(length)
+        self.failures.check()
         missing = [i for i in self.gaps.ids.tolist() if i >= self.covered_before and i not in self.late]
         ensure(not missing, self, "clauses have an exception, and are not covered at all", clauses=missing)
 

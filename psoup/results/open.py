@@ -24,6 +24,7 @@ from psoup.invariants import corrupt, ensure
 from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
 from psoup.kernels.rows import count_rows, set_bits
 from psoup.kernels.runs import busy_slots, find_pairs
+from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
 from psoup.results.runs import Run, grouped, together
@@ -105,6 +106,8 @@ class OpenResults:
         self._row_count = 0
         self.runs: list[Run] = []
         self.errors: dict[int, int] = {}
+        self.failures: Failures = NO_FAILURES
+        """By slot."""
         self.gaps: Gaps = NO_GAPS
         """Clauses that were not evaluated over all of the tuples so far."""
 
@@ -174,13 +177,17 @@ class OpenResults:
             self.row_of_slot[:] = -1
         self._row_count = 0
         self.runs = []
-        self.errors = {}
+        self.errors, self.failures = {}, NO_FAILURES
         self.gaps = NO_GAPS
 
     def add_errors(self, attribute: int, count: int) -> None:
         """Count evaluation errors of a derived attribute in this chunk."""
         if count:
             self.errors[attribute] = self.errors.get(attribute, 0) + count
+
+    def add_failures(self, slots: Array, counts: Array) -> None:
+        """Count failures of clauses (int64[k], distinct slots). O(k + those that are known)."""
+        self.failures = self.failures.plus(slots, counts)
 
     def add_mask(self, slot: int, mask: Array) -> None:
         """Set the column of a slot that has none yet, from one byte per tuple of the chunk so far. O(n)."""
@@ -224,13 +231,15 @@ class OpenResults:
             keep = ~dead[run.slots]
             rebuilt.append_run(grouped(run.slots[keep], run.offsets[keep]))
         rebuilt.errors, rebuilt.gaps = dict(errors), self.gaps
+        rebuilt.failures = self.failures.without(slots)
         return rebuilt
 
     @property
     def nbytes(self) -> int:
         """Bytes of rows in use, runs and the slot table."""
         runs = sum(run.nbytes for run in self.runs)
-        return self._row_count * self._config.chunk_rows // 8 + runs + self.row_of_slot.nbytes
+        rows = self._row_count * self._config.chunk_rows // 8
+        return rows + runs + self.row_of_slot.nbytes + self.failures.nbytes
 
     def check_counts(self) -> None:
         """Check that rows in use have memory, and that the newest run is whole. O(1)."""
@@ -243,6 +252,7 @@ class OpenResults:
     def check(self, length: int) -> None:
         """Check that rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
         self.gaps.check(length)
+        self.failures.check()
         self.room.check()
         owned = self.row_of_slot[self.row_of_slot >= 0]
         once = len(np.unique(owned)) == len(owned) == self._row_count

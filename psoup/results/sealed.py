@@ -21,11 +21,10 @@ from bitarray import frozenbitarray
 from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.kernels.columns import bits_to_offsets, offset_range
-from psoup.kernels.order import order_keys
 from psoup.kernels.rows import gather_rows, rows_to_offsets, set_bits
 from psoup.results.open import OpenView
 from psoup.results.room import RowRoom
-from psoup.results.runs import by_slot
+from psoup.results.runs import by_slot, order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +157,6 @@ def _groups(slots: Array) -> tuple[Array, Array]:
     np.not_equal(slots[1:], slots[:-1], out=new[1:])
     starts = np.flatnonzero(new)
     return slots[starts], np.diff(starts, append=len(slots))
-
-
-def order_of(ids: Array) -> Array:
-    """The positions of int64 in ascending order, stable. Not by comparison: there may be a million."""
-    order, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
-    order_keys(ids, order, spare)
-    return order
 
 
 def merge_packs(packs: list[Pack]) -> Pack:

@@ -13,7 +13,8 @@ import numpy as np
 from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
-from psoup.results.sealed import Pack, order_of
+from psoup.results.runs import order_of
+from psoup.results.sealed import Pack
 
 _ENTRY_BYTES, _PAIR_BYTES, _OFFSET_BYTES = 20, 6, 2
 

@@ -29,18 +29,20 @@ def test_errors_of_the_select_list_are_counted(client: Client, make_stream: Call
     assert "2 values of the SELECT list could not be computed" in psoup("invoke", query.id).err
 
 
-def test_errors_of_where_are_values_and_no_tuples(
+def test_errors_of_where_are_tuples_that_they_keep_out(
     client: Client, make_stream: Callable[[str], str], psoup: Psoup
 ) -> None:
-    """A tuple counts for each expression that fails for it, also where the window does not reach that far."""
+    """A tuple counts once, where nothing else decides, also where the window does not reach that far."""
     name = make_stream("(n BIGINT)")
     query = client.register(f"SELECT n, 7 // n AS v FROM {name} WHERE 1 // n > 0 OR 6 % n = 0 BEGIN (NOW - 1 ROW)")
     client.push(name, {"n": [0, 0, 2]})
     answer = query.invoke()
-    assert (len(answer), answer.completeness.errors, answer.completeness.select_errors) == (1, 4, 0)
-    words = "4 values of WHERE could not be computed in the chunks that the window touches, false instead."
+    assert (len(answer), answer.completeness.errors, answer.completeness.select_errors) == (1, 2, 0)
+    words = "2 tuples of the chunks that the window touches left out, as a value of WHERE could not be computed."
     assert answer.completeness.sentence().endswith(words)
     assert words in psoup("invoke", query.id).err
+    decided = client.register(f"SELECT n FROM {name} WHERE n > 1 AND 1 // n >= 0 OR n = 0 AND 7 // n > 0 AND n > 3")
+    assert (decided.invoke().rows(), decided.invoke().completeness.errors) == ([(2,)], 0)
     everything = client.register(f"SELECT 7 // n AS v FROM {name}").invoke()
     assert (everything.rows(), everything.completeness.select_errors) == ([(None,), (None,), (3,)], 2)
 

@@ -14,6 +14,7 @@ from psoup.kernels.rows import set_bits
 from psoup.kernels.runs import find_pairs
 from psoup.results.by_tuple import open_pairs_at
 from psoup.results.chunk_results import ChunkResults
+from psoup.results.failures import Failures
 from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, grouped
 from psoup.results.sealed import merge_packs, seal
@@ -158,11 +159,14 @@ def test_coverage_is_not_a_match() -> None:
     ids[1] = 150
     late, _ = fill([({(1, 7)}, True)], config(4))
     pack = seal(late.view(16, ids), ids, 4)
-    covered = sealed.covered(pack, frozenset({150}), 101, {})
+    failed = Failures(np.array([150]), np.array([3]))
+    covered = sealed.covered(pack, frozenset({150}), 101, {}, failed)
     assert covered.covers(150)
+    assert (covered.failures.of(150), covered.failures.of(149)) == (3, 0)
+    assert not len(covered.without(np.array([150]), 1, {}).failures.names)
     assert not covered.covers(151)
     assert covered.offsets(150, 1, 0, 16).tolist() == [7]
-    assert covered.covered(pack.without(np.array([150])), frozenset({150, 151}), 160, {}).covers(159)
+    assert covered.covered(pack.without(np.array([150])), frozenset({150, 151}), 160, {}, failed).covers(159)
     gone = covered.give_up()
     assert not gone.covers(100)
     assert gone.nbytes == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,19 +15,24 @@ from psoup.data.data_stem import Piece
 from psoup.expressions import waiting
 from psoup.expressions.guarded import guarded
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.expressions.waiting import may_wait, short
-from psoup.matching import survivors
+from psoup.expressions.waiting import may_wait
+from psoup.matching import failures, survivors
 from psoup.matching.new_tuples import probe
-from psoup.model import BIGINT, BOOLEAN, TEXT
+from psoup.matching.scan import scan
+from psoup.model import BIGINT, TEXT
 from psoup.plan.factors import Factor, Interval, Term
+from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
 from psoup_testing.stems import (
+    A_MINUS_B,
+    B_HUGE,
     DEAR,
     REFS,
     SCHEMA,
     T_HAS_B,
     T_NUMBER,
     U_LENGTH,
+    naive_failures,
     naive_matches,
     random_factors,
     random_piece,
@@ -52,48 +56,76 @@ def dear_factors(rng: random.Random) -> tuple[Factor, ...]:
     return (*random_factors(rng), *dear)
 
 
-def errors_of(results: OpenResults, names: dict[int, Expr]) -> Counter[Expr]:
-    """The errors of each expression, which may have had several numbers: a merge forgets those that no clause needs."""
-    errors = Counter[Expr]()
-    for attribute, count in results.errors.items():
-        errors[names[attribute]] += count
-    return errors
+def failures_of(stem: QuerySteM, results: OpenResults, slot: int, factors: tuple[Factor, ...]) -> int:
+    """The failures of a clause as readers see them."""
+    if not is_lone(factors):
+        return results.failures.of(slot)
+    return sum(results.errors.get(attribute, 0) for attribute in stem.attributes_of(slot).tolist())
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_waiting_changes_neither_matches_nor_errors(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_changes_neither_matches_nor_failures(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clauses come and go; each piece is joined with all that may wait waiting, and with nothing waiting."""
     rng = random.Random(seed)
-    stem, plain, clauses = QuerySteM(SCHEMA, CONFIG), QuerySteM(SCHEMA, CONFIG), dict[int, tuple[Factor, ...]]()
+    stems, results = [QuerySteM(SCHEMA, CONFIG) for _ in range(2)], [OpenResults(CONFIG, 256) for _ in range(2)]
     monkeypatch.setattr(waiting, "WORTH", rng.choice([1, 4]))
     monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 1]))
-    results, others = OpenResults(CONFIG, 256), OpenResults(CONFIG, 256)
-    expected, names, start = dict[int, list[int]](), [dict[int, Expr](), dict[int, Expr]()], 0
+    monkeypatch.setattr(failures, "_ROWS", rng.choice([64, 2_048]))
+    clauses, expected, start = dict[int, tuple[Factor, ...]](), dict[int, list[int]](), 0
+    failed, before = dict[int, int](), dict[int, list[int]]()
     while start < 300:
-        for slot in range(len(expected), len(expected) + rng.choice([1, 5, 30])):
-            clauses[slot], expected[slot] = dear_factors(rng), []
-            for index in (stem, plain):
+        new = range(len(expected), len(expected) + rng.choice([1, 5, 30]))
+        for slot in new:
+            clauses[slot], expected[slot], failed[slot] = dear_factors(rng), [], 0
+            for index in stems:
                 index.add(slot, clauses[slot])
+            both = zip(stems, results, strict=True)
+            before[slot] = [failures_of(index, found, slot, clauses[slot]) for index, found in both]
         for slot in rng.sample(sorted(clauses), min(len(clauses), rng.choice([0, 1, 4]))):
             del clauses[slot]
-            stem.remove(slot)
-            plain.remove(slot)
-        for index, known in zip((stem, plain), names, strict=True):
-            known.update(index.attributes)
+            for index in stems:
+                index.remove(slot)
         if rng.random() < 0.5:
-            for index in (stem, plain):  # a merge also forgets expressions, whose errors count no more
+            for index in stems:
                 index.install(index.merge_task().compute())
         piece = random_piece(rng, rng.choice([1, 40, 100]), start)
-        monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
-        probe(stem, piece, results)
-        monkeypatch.setattr(waiting, "LEAST_ROWS", 10**9)
-        probe(plain, piece, others)
+        for index, found, least in zip(stems, results, (1, 10**9), strict=True):
+            monkeypatch.setattr(waiting, "LEAST_ROWS", least)
+            probe(index, piece, found)
         for slot, factors in clauses.items():
             expected[slot] += [start + row for row in naive_matches(factors, piece)]
+            failed[slot] += naive_failures(factors, piece)
         start += len(piece)
-    assert errors_of(results, names[0]) == errors_of(others, names[1])
-    for view in (results.view(start, np.zeros(0, np.int64)), others.view(start, np.zeros(0, np.int64))):
+    assert sum(failed.values()) > 100 and any(failed[slot] and not is_lone(clauses[slot]) for slot in clauses)
+    for number, (index, found) in enumerate(zip(stems, results, strict=True)):
+        found.check(start)
+        view = found.view(start, np.zeros(0, np.int64))
         assert {slot: view.offsets(slot, 0, start).tolist() for slot in expected} == expected
+        counted = {slot: failures_of(index, found, slot, clauses[slot]) - before[slot][number] for slot in clauses}
+        assert counted == {slot: failed[slot] for slot in clauses}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_factors_changes_no_count(seed: int) -> None:
+    """A clause over old tuples, its factors in any order, and many at once: the same matches, the same failures."""
+    rng = random.Random(seed)
+    piece = random_piece(rng, 300, 0)
+    clauses = [(*dear_factors(rng), *dear_factors(rng)) for _ in range(40)]
+    failing = 0
+    for factors in clauses:
+        wanted = naive_matches(factors, piece), naive_failures(factors, piece)
+        failing += wanted[1] > 0 and len(factors) > 1
+        for _ in range(3):
+            some = rng.sample(factors, len(factors))
+            found = scan(some, piece.columns, piece.ids, piece.times)
+            assert (np.flatnonzero(found.mask).tolist(), found.errors) == wanted
+    assert failing > 3
+    stem, covered = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 64)
+    stem.add_many([(slot, factors) for slot, factors in enumerate(clauses)])
+    probe(stem.subset(np.arange(40)), piece, covered)
+    assert [failures_of(stem, covered, slot, own) for slot, own in enumerate(clauses)] == [
+        naive_failures(own, piece) for own in clauses
+    ]
 
 
 def counting(rows: dict[Expr, list[int]]) -> object:
@@ -137,13 +169,33 @@ def test_what_most_tuples_need_is_evaluated_for_all_and_not_asked_again_for_a_wh
     assert stem.waits.seen[attribute].pause > 1 and not stem.waits.due(attribute)
 
 
-def test_what_may_have_errors_does_not_wait() -> None:
-    contains = Call(BOOLEAN, "contains", (REFS[2], Literal(TEXT, "x")))
-    assert all(map(may_wait, (T_HAS_B, U_LENGTH, contains)))
-    unsound = Call(BOOLEAN, "like", (REFS[2], Literal(TEXT, "%a\\"), Literal(TEXT, "\\")))
-    replaced = Call(TEXT, "replace", (REFS[2], REFS[2], REFS[4]))
-    huge = Call(BOOLEAN, "and", (T_HAS_B,) * 20)
-    assert not any(map(may_wait, (T_NUMBER, unsound, replaced, huge, REFS[2], Literal(TEXT, "a"))))
-    columns = random_piece(random.Random(2), 100, 0).columns
-    assert short(U_LENGTH, columns, TextLimits())
-    assert not short(U_LENGTH, columns, TextLimits(value=100)) and not short(U_LENGTH, columns, TextLimits(together=99))
+def test_what_reads_or_makes_a_text_waits() -> None:
+    number, text = Call(BIGINT, "cast", (REFS[2],)), Call(TEXT, "cast", (REFS[0],))
+    sum_of_length = Call(BIGINT, "add", (REFS[0], U_LENGTH))
+    assert all(map(may_wait, (T_HAS_B, U_LENGTH, T_NUMBER, number, text, sum_of_length)))
+    assert not any(map(may_wait, (REFS[2], Literal(TEXT, "a"), Call(BIGINT, "add", (REFS[0], REFS[1])))))
+
+
+def test_what_fails_is_evaluated_only_where_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeded: a factor skipped because another clause's index said no, an error counted where the clause was false."""
+    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    stem, results, rows = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 8), dict[Expr, list[int]]()
+    stem.add(0, (equal(REFS[0], 5), equal(T_NUMBER, 1)))
+    stem.add(1, (equal(REFS[0], 7), equal(T_NUMBER, 1), equal(U_LENGTH, 1)))
+    stem.add(2, (equal(REFS[0], 7), equal(A_MINUS_B, 7), equal(B_HUGE, 0)))
+    whole = random_piece(random.Random(1), 400, 0)
+    a = np.arange(400) % 100
+    texts = [[b"1", b"x", b""][row % 3] for row in range(400)]
+    text = Column(TEXT, np.cumsum([0, *map(len, texts)]), None, np.frombuffer(b"".join(texts), np.uint8))
+    columns = (Column(BIGINT, a), Column(BIGINT, a * 0), text, whole.columns[3], text)
+    probe(stem, Piece(columns, whole.ids, whole.times, 0), results, compute=counting(rows))  # type: ignore[arg-type]
+    assert rows[T_NUMBER] == [row for row in range(400) if a[row] in (5, 7)]
+    five, seven = ([row for row in range(400) if a[row] == own and texts[row] != b"1"] for own in (5, 7))
+    short = [row for row in seven if len(texts[row]) == 1]
+    assert [results.failures.of(slot) for slot in range(3)] == [len(five), len(short), 0]
+    assert 0 < len(short) < len(seven) and not results.errors
+    stem.add(3, (equal(T_NUMBER, 1),))
+    probe(stem, Piece(columns, whole.ids, whole.times, 0), results)
+    (attribute,) = stem.attributes_of(3).tolist()
+    assert results.errors == {attribute: sum(own != b"1" for own in texts)}
+    assert [results.failures.of(slot) for slot in range(4)] == [2 * len(five), 2 * len(short), 0, 0]

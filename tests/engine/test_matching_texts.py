@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -25,6 +26,7 @@ from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT, BOOLEAN, DEFAULT_TENANT, TEXT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.published.snapshot import Snapshot
+from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
 from psoup_testing.stems import (
     PATTERNS,
@@ -32,6 +34,7 @@ from psoup_testing.stems import (
     SCHEMA,
     T_HAS_B,
     is_true,
+    naive_failures,
     naive_matches,
     random_factors,
     random_piece,
@@ -58,7 +61,7 @@ def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(texts, "_SEARCH_COST", rng.choice([0, 64]))
     monkeypatch.setattr(searched, "_SHARED", rng.choice([2, 1_000]))
     stem, results, clauses = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 512), dict[int, tuple[Factor, ...]]()
-    expected, start, pending = dict[int, list[int]](), 0, []
+    expected, start, pending, failed = dict[int, list[int]](), 0, [], Counter[int]()
     while start < 300:
         new = range(len(expected), len(expected) + rng.choice([1, 5, 30]))
         clauses |= {slot: text_factors(rng) if rng.random() < 0.8 else random_factors(rng) for slot in new}
@@ -75,12 +78,15 @@ def test_texts_are_found_whatever_way_is_taken(seed: int, monkeypatch: pytest.Mo
         probe(stem, piece, results)
         for slot, factors in clauses.items():
             expected[slot] += [start + row for row in naive_matches(factors, piece)]
+            failed[slot] += naive_failures(factors, piece)
         start += len(piece)
         stem.check()
         results.check(start)
     assert len(stem) == len(clauses) and sorted(stem.live_slots().tolist()) == sorted(clauses)
     view = results.view(start, np.zeros(0, np.int64))
     assert {slot: view.offsets(slot, 0, start).tolist() for slot in expected} == expected
+    several = [slot for slot in clauses if not is_lone(clauses[slot])]
+    assert [results.failures.of(slot) for slot in several] == [failed[slot] for slot in several]
     some = rng.sample(sorted(clauses), len(clauses) // 2)
     covered, subset = OpenResults(CONFIG, 512), stem.subset(np.array(some, np.int64))
     piece = random_piece(rng, 200, 0)

@@ -15,7 +15,16 @@ from psoup.matching.scan import Zone, scan, zone_excludes
 from psoup.model import TEXT
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
-from psoup_testing.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece, row_keys
+from psoup_testing.stems import (
+    B_HUGE,
+    REFS,
+    SCHEMA,
+    naive_failures,
+    naive_matches,
+    random_factors,
+    random_piece,
+    row_keys,
+)
 
 
 def zones_of(piece: Piece) -> dict[int, Zone]:
@@ -60,13 +69,16 @@ def test_a_zone_without_values_has_only_nulls() -> None:
 
 
 def test_errors_are_counted_as_on_arrival() -> None:
-    """Also when no row is left to look at: the count belongs to the clause and the chunk."""
+    """In the rows that every other factor lets through: in none, where one of them is never true."""
     piece = random_piece(random.Random(1), 200, 0)
-    factors = (Factor((Term(REFS[0], (Interval(1000, 2000),)),)), Factor((Term(B_HUGE, (Interval(0, None),)),)))
     stem, results = QuerySteM(SCHEMA, EngineConfig()), OpenResults(EngineConfig(), 4)
-    stem.add(0, factors)
-    probe(stem, piece, results)
-    assert scan(factors, piece.columns, piece.ids, piece.times).errors == sum(results.errors.values()) > 0
+    for slot, low in enumerate((0, 1000)):
+        factors = (Factor((Term(REFS[0], (Interval(low, 2000),)),)), Factor((Term(B_HUGE, (Interval(0, None),)),)))
+        stem.add(slot, factors)
+        probe(stem, piece, results)
+        found = scan(factors, piece.columns, piece.ids, piece.times).errors
+        assert found == naive_failures(factors, piece) and (found > 0) == (low == 0)
+        assert results.failures.of(slot) == found
 
 
 def test_no_rows() -> None:

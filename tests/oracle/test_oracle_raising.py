@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -49,27 +48,36 @@ def _either(left: bool | None, right: bool) -> bool | None:
     return True if right else left
 
 
+def _both(*parts: bool | None) -> bool | None:
+    if False in parts:
+        return False
+    return None if None in parts else True
+
+
 @dataclass(frozen=True)
 class Form:
-    """A kind of WHERE with one constant: its text, its truth, and which rows fail in how many of its expressions."""
+    """A kind of WHERE with one constant: its text and its truth."""
 
     where: str
     holds: Callable[[Row, int], bool | None]
-    reads: tuple[Callable[[Row], Any], ...]
+
+
+def _above(row: Row, constant: int) -> bool | None:
+    absolute = _abs(row)
+    return None if absolute is None else absolute > constant
 
 
 FORMS = [
-    Form("abs(a) > ?", lambda r, k: None if _abs(r) is None else _abs(r) > k, (_abs,)),
-    Form("abs(a) > ? AND n < 4", lambda r, k: r[1] < 4 and _abs(r) is not None and _abs(r) > k, (_abs,)),
-    Form("(abs(a) > ? OR n = 2)", lambda r, k: _either(None if _abs(r) is None else _abs(r) > k, r[1] == 2), (_abs,)),
-    Form("length(t) = ?", lambda r, k: None if _length(r) is None else _length(r) == k, (_length,)),
+    Form("abs(a) > ?", _above),
+    Form("abs(a) > ? AND n < 4", lambda r, k: _both(r[1] < 4, _above(r, k))),
+    Form("(abs(a) > ? OR n = 2)", lambda r, k: _either(_above(r, k), r[1] == 2)),
+    Form("length(t) = ?", lambda r, k: None if _length(r) is None else _length(r) == k),
     Form(
         "abs(a) > ? AND length(t) > 1",
-        lambda r, k: _abs(r) is not None and _abs(r) > k and _length(r) is not None and _length(r) > 1,
-        (_abs, _length),
+        lambda r, k: _both(_above(r, k), None if (length := _length(r)) is None else length > 1),
     ),
-    Form("t LIKE '%a%b%' AND n < ?", lambda r, k: bool(_like(r)) and r[1] < k, (_like,)),
-    Form("n > ?", lambda r, k: r[1] > k, ()),
+    Form("t LIKE '%a%b%' AND n < ?", lambda r, k: _both(_like(r), r[1] < k)),
+    Form("n > ?", lambda r, k: r[1] > k),
 ]
 
 
@@ -84,7 +92,7 @@ class Standing:
         return [row for row in rows if self.form.holds(row, self.constant) is True]
 
     def errors(self, rows: list[Row]) -> int:
-        return sum(read(row) is None for row in rows for read in self.form.reads)
+        return sum(self.form.holds(row, self.constant) is None for row in rows)
 
 
 class History:

@@ -137,13 +137,30 @@ def _passes(term: Term, key: Key | str | None) -> bool:
 
 def naive_matches(factors: tuple[Factor, ...], piece: Piece) -> list[int]:
     """The rows of the piece that pass every factor, one row and one term at a time."""
+    return [row for row, outcome in enumerate(_outcomes(factors, piece)) if outcome == "match"]
+
+
+def naive_failures(factors: tuple[Factor, ...], piece: Piece) -> int:
+    """The rows that an error alone keeps from a match: no factor is false, and one is not known."""
+    return _outcomes(factors, piece).count("failure")
+
+
+def _outcomes(factors: tuple[Factor, ...], piece: Piece) -> list[str]:
     known: dict[Expr, list[Key | str | None]] = {}
     for factor in factors:
         for term in factor.terms:
             if term.attribute not in known:
                 known[term.attribute] = row_keys(term.attribute, piece.columns, piece.ids, piece.times)
-    return [
-        row
-        for row in range(len(piece))
-        if all(any(_passes(term, known[term.attribute][row]) for term in factor.terms) for factor in factors)
-    ]
+    found = []
+    for row in range(len(piece)):
+        outcomes = {
+            _outcome(factor, {t.attribute: known[t.attribute][row] for t in factor.terms}) for factor in factors
+        }
+        found.append("no" if "no" in outcomes else "failure" if "failure" in outcomes else "match")
+    return found
+
+
+def _outcome(factor: Factor, keys: dict[Expr, Key | str | None]) -> str:
+    if any(_passes(term, keys[term.attribute]) for term in factor.terms):
+        return "match"
+    return "failure" if "error" in keys.values() else "no"

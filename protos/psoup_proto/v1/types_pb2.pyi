@@ -263,9 +263,9 @@ class Completeness(_message.Message):
     truncated: _builtins.bool
     """The window began before what is retained, and the caller said that he accepts that."""
     errors: _builtins.int
-    """Values in the WHERE clause that could not be computed (overflow, a BIGINT divided by zero, a bad CAST) and count as
-    false, in all tuples of the chunks that the window touches: a tuple counts for each expression that failed, also
-    where the window or another condition leaves it out.
+    """Tuples that are missing because a value in the WHERE clause could not be computed (overflow, a BIGINT divided by
+    zero, a bad CAST): a tuple counts once, and only if no other condition is false for it. They are those of the chunks
+    that the window touches, some of which may lie outside the window.
     """
     window_kind: Global___WindowKind.ValueType
     """The kind of the window."""

@@ -110,7 +110,8 @@ class CoverTask:
                     outside = np.concatenate([outside, self.sqc_of_slot[index.readers(failed)]])
                 pack = seal(fresh.view(len(data), self.sqc_of_slot), self.sqc_of_slot, self.config.list_limit)
                 pack, packs = pack.without(np.sort(outside)), self.config.shape.most_packs
-                results = seen.covered(pack, ids, self.before, fresh.errors, outside, packs)
+                kept_out = fresh.failures.renamed(self.sqc_of_slot)
+                results = seen.covered(pack, ids, self.before, fresh.errors, kept_out, outside, packs)
                 replacements.append(Replace(self.stream_id, data.number, seen, results))
                 fresh.clear()
             by_lane[lane] = tuple(replacements)

@@ -42,6 +42,7 @@ class Publication:
                 results.view(len(chunk), clauses.table.share()),
                 covered_before=ALL,
                 errors=dict(results.errors),
+                failures=results.failures.renamed(clauses.table.share()),
                 gaps=results.gaps,
             ),
         )
@@ -103,7 +104,9 @@ def _stale_chunks(shown: StreamView, now: StreamView) -> Iterator[str]:
         len(open_now.data),
     ):
         yield "open chunk"
-    if last.results.errors != open_now.results.errors or last.results.gaps is not open_now.results.gaps:
+    counted = last.results.errors == open_now.results.errors
+    counted = counted and last.results.failures.same(open_now.results.failures)
+    if not counted or last.results.gaps is not open_now.results.gaps:
         yield "errors or exceptions of the open chunk"
     if _identity(last.results.open) != _identity(open_now.results.open):
         yield "results of the open chunk"

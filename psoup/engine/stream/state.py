@@ -112,6 +112,7 @@ class StreamState:
             self.open.view(len(data), self.clauses.table.live_mapping()),
             covered_before=self.clauses.table.next_sqc,
             errors=MappingProxyType(self.clauses.used(self.open.errors)),
+            failures=self.open.failures.renamed(self.clauses.table.live_mapping()),
             compacted=self.shelf.deaths.mark,
             charged=self.open.nbytes,
             gaps=self.open.gaps,

@@ -1,0 +1,140 @@
+"""Failures of a piece: for each clause the tuples that errors alone keep from a match (`psoup.results.failures`).
+
+    tuples with an error in some expression ──┬─ joined with the clauses that read one ──────────> matches
+                                              └─ joined with them as if an error were true ──────> matches and failures
+
+Nothing is evaluated here, and nothing done in a piece without errors. Errors of an expression are counted besides, if
+it was evaluated for all tuples: each of them counts for a clause that is nothing but one condition on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from psoup.clauses.hopeful import Hopeful, hopeful_of, with_errors
+from psoup.clauses.predicate_index import Part
+from psoup.clauses.scratch import Scratch
+from psoup.clauses.searched import Searched
+from psoup.clauses.sides import Side
+from psoup.columns import Array
+from psoup.config import EngineConfig
+from psoup.data.data_stem import Piece
+from psoup.data.values import AllValues, Values
+from psoup.kernels.rows import count_rows
+from psoup.matching.shard import ShardJoin
+from psoup.matching.texts import Join
+from psoup.results.open import OpenResults
+
+_ROWS = 2_048
+"""Tuples that are joined at a time: a clause that matches many has a row of so many bits, twice."""
+_SCRATCH = -2
+"""The scratch of these joins."""
+
+
+def count_failures(side: Side, values: AllValues, piece: Piece, results: OpenResults) -> None:
+    """Add the failures and errors of a piece to the results; `values`: of all attributes."""
+    failing = {attribute: rows for attribute, rows in values.errors.items() if len(rows)}
+    for attribute, rows in failing.items():
+        if values.is_whole(attribute):
+            results.add_errors(attribute, len(rows))
+    if not failing:
+        return
+    among: Array = np.zeros(len(piece), np.bool_)
+    for rows in failing.values():
+        among[rows] = True
+    every = np.flatnonzero(among)
+    for start in range(0, len(every), _ROWS):
+        tuples = _Tuples(side, values, piece, every[start : start + _ROWS])
+        for number, part in enumerate(part for part in side.parts if part.live):
+            found = _hopeful(side, part)
+            if len(found.clauses) and np.isin(found.plain.attributes, [*failing]).any():
+                plain, hopeful = (tuples.matched(own, number) for own in found.parts(part))
+                _add(results, part.index.slots[found.clauses], hopeful - plain)
+        for number, (part, plan) in enumerate(side.searched):
+            if part.live and np.isin(plan.stripped.part.index.attributes, [*failing]).any():
+                plain, hopeful = (tuples.found(own, number) for own in (plan, _hoping(side, plan)))
+                slots = np.flatnonzero(hopeful > plain)
+                _add(results, slots, (hopeful - plain)[slots])
+
+
+def _add(results: OpenResults, slots: Array, counts: Array) -> None:
+    some = counts > 0
+    results.add_failures(slots[some].astype(np.int64), counts[some])
+
+
+def _hopeful(side: Side, part: Part) -> Hopeful:
+    """The clauses of a part that may fail; made once."""
+    if part.hopeful is None:
+        part.hopeful = hopeful_of(part.index, side.computed(part.index.attributes))
+    return part.hopeful
+
+
+def _hoping(side: Side, plan: Searched) -> Searched:
+    """A plan whose other factors are true where there is an error; made once, its clauses as they are now."""
+    stripped = plan.stripped
+    if stripped.part.hopeful is None:
+        index = with_errors(stripped.part.index, side.computed(stripped.part.index.attributes))
+        stripped.part.hopeful = Hopeful(stripped.clauses, stripped.part.index, index)
+    return plan.twin_with(Part.of(stripped.part.hopeful.hopeful))
+
+
+@dataclass(slots=True)
+class _Tuples:
+    """Some tuples of a piece (`rows`: int64[k], ascending), joined with clauses for how many each of these matches."""
+
+    side: Side
+    values: Mapping[int, Values]
+    piece: Piece
+    rows: Array
+    known: dict[int, Values] = field(default_factory=dict)
+
+    def matched(self, part: Part, number: int) -> Array:
+        """The matches of each clause of a part whose slots are its positions: int64[R]."""
+        aside = OpenResults(self._config(), len(part.index))
+        scratch = self.side.scratch.of(_SCRATCH, number)
+        join = ShardJoin(part, self._values(part), 0, len(self.rows), self._config(), [scratch])
+        join.encode()
+        join.match(aside)
+        needs = join.needs()
+        if len(needs):
+            aside.ensure_rows(needs)
+            join.match_rest(aside)
+        for run in join.runs:
+            aside.append_run(run)
+        return counts_of(aside)[: len(part.index)]
+
+    def found(self, plan: Searched, number: int) -> Array:
+        """The matches of the clauses that look for texts, by slot."""
+        piece = self.piece
+        columns = tuple(column.take(self.rows) for column in piece.columns)
+        few = Piece(columns, piece.ids[self.rows], piece.times[self.rows], 0)
+        slots = int(plan.stripped.whole.index.slots.max()) + 1
+        aside = OpenResults(self._config(), slots)
+        side = replace(self.side, config=self._config(), costs=None, scratch=Scratch())
+        Join(side, number, plan.twin_with(plan.stripped.part), self._values(plan.stripped.part), few, aside).run()
+        return counts_of(aside)
+
+    def _config(self) -> EngineConfig:
+        return replace(self.side.config, chunk_rows=_ROWS)
+
+    def _values(self, part: Part) -> dict[int, Values]:
+        for attribute in part.index.attributes.tolist():
+            if attribute not in self.known:
+                self.known[attribute] = self.values[attribute].take(self.rows)
+        return self.known
+
+
+def counts_of(results: OpenResults) -> Array:
+    """The matches of each slot, in results of which nothing was sealed: int64[slots]. O(matches + rows)."""
+    counts: Array = np.zeros(len(results.row_of_slot), np.int64)
+    slots = np.flatnonzero(results.row_of_slot >= 0)
+    if len(slots):
+        by_row = np.empty(len(slots), np.int64)
+        count_rows(results.rows, by_row)
+        counts[slots] = by_row[results.row_of_slot[slots]]
+    for run in results.runs:
+        counts += np.bincount(run.slots, minlength=len(counts))
+    return counts

@@ -1,0 +1,82 @@
+"""Failures: in how many tuples of a chunk an error alone kept a clause from a match.
+
+    clause                             tuples        a = 5    CAST(n AS BIGINT) > 3
+    a = 5 AND CAST(n AS BIGINT) > 3    5, 'x'        yes      error                   a failure
+                                       6, 'x'        no       error, or not asked     none: no match whatever it is
+
+The order in which factors are evaluated changes nothing: a tuple counts once, and if no factor is false. A clause that
+is one condition on one expression is not here: each error of the expression counts for it (`errors` of the results).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.invariants import ensure
+from psoup.plan.factors import Factor
+from psoup.results.runs import order_of
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Counts by name, of slots or SQC IDs: `names` int64[k], ascending, `counts` int64[k], all above 0. Immutable."""
+
+    names: Array
+    counts: Array
+
+    def of(self, name: int) -> int:
+        """The failures of a clause. O(log k)."""
+        at = int(self.names.searchsorted(name))
+        return int(self.counts[at]) if at < len(self.names) and self.names[at] == name else 0
+
+    def plus(self, names: Array, counts: Array) -> Failures:
+        """With more failures of clauses (int64[n], distinct). O(k + n)."""
+        if not len(names):
+            return self
+        if np.array_equal(self.names, names):
+            return Failures(self.names, self.counts + counts)
+        every = np.concatenate([self.names, names])
+        order = order_of(every)
+        every = every[order]
+        first = np.flatnonzero(np.diff(every, prepend=-1))
+        return Failures(every[first], np.add.reduceat(np.concatenate([self.counts, counts])[order], first))
+
+    def renamed(self, names_of: Array) -> Failures:
+        """By other names: names_of[slot], below 0 for what has none. O(k)."""
+        if not len(self.names):
+            return NO_FAILURES
+        names = names_of[self.names].astype(np.int64)
+        order = order_of(names)
+        kept = order[names[order] >= 0]
+        return Failures(names[kept], self.counts[kept])
+
+    def without(self, names: Array) -> Failures:
+        """Without clauses (integers). O(k + n)."""
+        kept = ~np.isin(self.names, names)
+        return self if kept.all() else Failures(self.names[kept], self.counts[kept])
+
+    def same(self, other: Failures) -> bool:
+        """Whether both say the same."""
+        return np.array_equal(self.names, other.names) and np.array_equal(self.counts, other.counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.names.nbytes + self.counts.nbytes
+
+    def check(self) -> None:
+        """Check that clauses are named once, in order, and that each has failures."""
+        sound = bool((np.diff(self.names) > 0).all() and (self.counts > 0).all())
+        ensure(sound, self, "failures are not named once, in order", names=self.names, counts=self.counts)
+
+
+NO_FAILURES = Failures(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def is_lone(factors: Sequence[Factor]) -> bool:
+    """Whether a clause is one condition on one expression or column: each error of that is a failure of the clause."""
+    return len(factors) == 1 and len(factors[0].terms) == 1
