@@ -99,7 +99,7 @@ protos-check: $(STAMP) ## Fail if the committed generated code is not what the .
 	done
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names), for a reviewer to read.
-	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py
+	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py
 
 bench: $(STAMP) ## Measure PSoup beside its peers, print one table, write build/bench.json; ARGS="--only arrival --quick".
 	@$(BIN)/python -m benchmarks $(ARGS)
