@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from psoup.admission import Admission
 from psoup.admission.pushes import offered
+from psoup.answer.arrived import tuple_ids
 from psoup.answer.ask import Questions, ask
 from psoup.answer.bits import Bits, Choice, bits_of, stretch
 from psoup.answer.by_tuple import matches, matches_between, matches_many
@@ -235,6 +236,16 @@ class LocalPSoup:
         view = snapshot.stream(stream, self.tenant)
         offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
         return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
+
+    def tuple_ids(self, stream: str, pushed: PushAcknowledgement) -> range | list[int | None]:
+        """The tuple ID of each row that a push took, in the order they were sent; None for a row that still waits.
+
+        They are one range in system time, or where times came in order. Raises OutOfRange if they are not known.
+        """
+        if not pushed.accepted:
+            return range(0)
+        rows = (pushed.first_row, pushed.accepted)
+        return tuple_ids(self.engine.snapshot(), stream, pushed.sequence, *rows, tenant=self.tenant).listed()
 
     def why(self, query_id: int, of: int | pa.Table, as_of: int | None = None) -> Why:
         """Why a tuple (its ID, or a table of one row that is not pushed) is in the answer of a query, or why not."""

@@ -6,13 +6,14 @@ import datetime as dt
 import threading
 import time
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from psoup_client.connection import naming
 from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
-from psoup_client.payload import Payload
+from psoup_client.payload import Payload, read
 from psoup_client.session import Session
 from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
@@ -22,11 +23,21 @@ _FORGOTTEN_AFTER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class PushedRows:
+    """Rows that one event took: where the service finds their tuple IDs."""
+
+    sequence: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class PushResult:
     """The outcome of a push: how many rows were taken, how many refused as too late or too far ahead.
 
     `sequence` is the last event's place in the service's order (0 if nothing was sent), `watermark` the stream's
-    then. `duplicates` counts batches that had been taken before and were not taken again.
+    then. `duplicates` counts batches that had been taken before and were not taken again. `Client.tuple_ids` takes
+    the result of `Client.push` or of a committed `Stage`, which has the `stream` and what it `sent`.
     """
 
     sequence: int = 0
@@ -36,6 +47,13 @@ class PushResult:
     watermark: dt.datetime | None = None
     batches: int = 0
     duplicates: int = 0
+    stream: str = field(default="", compare=False, repr=False)
+    sent: tuple[PushedRows, ...] = field(default=(), compare=False, repr=False)
+
+    def of(self, stream: str, replies: Sequence[Any]) -> PushResult:
+        """Name the stream and the rows of all replies (PushResponse)."""
+        sent = [PushedRows(reply.sequence, reply.first_row, reply.accepted) for reply in replies if reply.accepted]
+        return replace(self, stream=stream, sent=tuple(sent))
 
     def plus(self, reply: Any) -> PushResult:
         """Add one more reply (PushResponse or PushStreamResponse)."""
@@ -83,15 +101,16 @@ class DirectPusher:
 
     def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:
         """Send the batches in order; raises PSoupError at the first that is not taken."""
-        result, rows = PushResult(), 0
+        result, rows, replies = PushResult(), 0, list[Any]()
         with self._lock:
             for payload in payloads:
                 try:
-                    result = result.plus(self._send(payload, timeout))
+                    replies.append(self._send(payload, timeout))
                 except PSoupError as problem:
                     raise after_rows(problem, rows) from None
+                result = result.plus(replies[-1])
                 rows += payload.rows
-        return result
+        return result.of(self._stream, replies)
 
     def _send(self, payload: Payload, timeout: float | None) -> Any:
         begin = time.monotonic()
@@ -129,3 +148,22 @@ class DirectPusher:
         self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
         self._number = 0
         self._since = self._client.known_sequence
+
+
+def ids_of(reply: Any) -> range | list[int | None]:
+    """Read the tuple IDs of a TupleIdsResponse."""
+    if reply.HasField("first_id"):
+        return range(reply.first_id, reply.first_id + reply.rows)
+    return list[int | None](read(reply.arrow_ipc)["tuple_id"].to_pylist())
+
+
+def together(parts: Sequence[range | list[int | None]]) -> range | list[int | None]:
+    """Put IDs one after the other: a range, if they follow.
+
+    >>> together([range(3, 5), range(5, 9)]), together([range(3, 5), [7, None]])
+    (range(3, 9), [3, 4, 7, None])
+    """
+    ranges = [part for part in parts if isinstance(part, range)]
+    if len(ranges) == len(parts) and all(before.stop == after.start for before, after in pairwise(ranges)):
+        return range(ranges[0].start, ranges[-1].stop) if ranges else range(0)
+    return [tuple_id for part in parts for tuple_id in part]

@@ -47,7 +47,8 @@ class Stage:
             stream=stream, producer=producer, epoch=epoch, number=number, since=since
         )
         reply = client.connection.call(client.connection.staging.BeginStage, request)
-        return cls(client, stream, reply.stage, PushResult().plus(reply.committed) if not reply.stage else None)
+        committed = None if reply.stage else PushResult().plus(reply.committed).of(stream, [reply.committed])
+        return cls(client, stream, reply.stage, committed)
 
     @classmethod
     def join(cls, client: Session, stream: str, stage_id: str) -> Stage:
@@ -100,7 +101,7 @@ class Stage:
         if self.result is None:
             request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts)
             reply = self._client.connection.call(self._client.connection.staging.CommitStage, request, timeout)
-            self.result = PushResult().plus(reply.outcome)
+            self.result = PushResult().plus(reply.outcome).of(self.stream, [reply.outcome])
             self._client.note_sequence(reply.outcome.sequence)
         return self.result
 

@@ -56,6 +56,9 @@ def join(pushes: Sequence[Push]) -> Push:
 
 def share(answer: PushAcknowledgement, pushes: Sequence[Push]) -> list[PushAcknowledgement]:
     """Make the answer to each of `pushes` from the answer to all."""
-    return [
-        PushAcknowledgement(answer.sequence, False, push.table.num_rows, watermark=answer.watermark) for push in pushes
-    ]
+    answers, first = list[PushAcknowledgement](), 0
+    for push in pushes:
+        rows = push.table.num_rows
+        answers.append(PushAcknowledgement(answer.sequence, False, rows, watermark=answer.watermark, first_row=first))
+        first += rows
+    return answers

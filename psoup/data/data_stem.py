@@ -15,13 +15,16 @@ and chunk numbers; it knows nothing of queries or results.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from psoup.columns import Array, Batch, Column, concat_batches
 from psoup.config import EngineConfig, Shape
 from psoup.data.archived import Chunk
+from psoup.data.arrivals import Numbers, joined, sorted_by
 from psoup.data.chunk import ChunkView, OpenChunk
 from psoup.data.widening import widen_batch
 from psoup.invariants import corrupt, ensure
@@ -51,89 +54,115 @@ class Piece:
         return Piece(columns, self.ids[start:stop], self.times[start:stop], self.start + start)
 
 
+class Run(NamedTuple):
+    """Tuples in stream order, with their numbers in the order of arrival (`psoup.data.arrivals`)."""
+
+    batch: Batch
+    numbers: Numbers
+
+
 class ReorderBuffer:
     """Runs of tuples, each in stream order, oldest push first. O(n log n) per tuple over its stay."""
 
     def __init__(self, shape: Shape = Shape()) -> None:
         self._shape = shape
-        self._runs: list[Batch] = []
+        self._runs: list[Run] = []
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, batch: Batch) -> None:
-        """Take a batch, whose tuples are in the order they were sent."""
+    def add(self, batch: Batch, first: int = 0) -> None:
+        """Take a batch, whose tuples are in the order they were sent; `first`: the number of the first of them."""
         if not len(batch):
             return
         self._count += len(batch)
-        self._runs.append(_sorted(batch))
+        self._runs.append(_sorted(Run(batch, range(first, first + len(batch)))))
         if len(self._runs) > self._shape.waiting_runs:
             self._join_latest()
 
-    def release(self, watermark: int) -> Batch | None:
+    def release(self, watermark: int) -> Run | None:
         """Take out all tuples with a time not above `watermark`, in stream order; None if there are none."""
         ready, rest = [], []
         for run in self._runs:
-            split = int(np.searchsorted(run.times, watermark, side="right"))
-            if split:
-                ready.append(run.slice(0, split))
-            if split < len(run):
-                rest.append(run.slice(split, len(run)))
+            length = len(run.batch)
+            split = int(np.searchsorted(run.batch.times, watermark, side="right"))
+            if split == length:
+                ready.append(run)
+            elif not split:
+                rest.append(run)
+            else:
+                ready.append(_part(run, 0, split))
+                rest.append(_part(run, split, length))
         self._runs = rest
         if not ready:
             return None
-        released = _sorted(concat_batches(ready))
-        self._count -= len(released)
+        released = _sorted(_joined(ready))
+        self._count -= len(released.batch)
         return released
 
     def widen(self, schema: Schema) -> None:
         """Give the buffered tuples the columns that `schema` has more, with NULL in them."""
-        self._runs = [widen_batch(run, schema) for run in self._runs]
+        self._runs = [Run(widen_batch(run.batch, schema), run.numbers) for run in self._runs]
 
     def _join_latest(self) -> None:
         first = len(self._runs) - 1
-        total = len(self._runs[first])
-        while first and len(self._runs[first - 1]) <= self._shape.join_ratio * total:
+        total = len(self._runs[first].batch)
+        while first and len(self._runs[first - 1].batch) <= self._shape.join_ratio * total:
             first -= 1
-            total += len(self._runs[first])
+            total += len(self._runs[first].batch)
         if len(self._runs) - first > 1:
-            self._runs[first:] = [_sorted(concat_batches(self._runs[first:]))]
+            self._runs[first:] = [_sorted(_joined(self._runs[first:]))]
 
     @property
     def nbytes(self) -> int:
         """Bytes charged for the buffered tuples."""
-        return sum(run.nbytes for run in self._runs)
+        return sum(run.batch.nbytes for run in self._runs)
 
     def times(self) -> tuple[Array, ...]:
         """The times of each run, ascending; arrays that stay as they are."""
-        return tuple(run.times for run in self._runs)
+        return tuple(run.batch.times for run in self._runs)
+
+    def numbers(self) -> tuple[Numbers, ...]:
+        """The numbers of each run, which stay as they are."""
+        return tuple(run.numbers for run in self._runs)
 
     @property
     def first_time(self) -> int | None:
         """The least time buffered, or None."""
-        return min((int(run.times[0]) for run in self._runs), default=None)
+        return min((int(run.batch.times[0]) for run in self._runs), default=None)
 
     def check(self) -> None:
         """Check that every run is in time order and not empty, and that the count is right."""
-        for run in self._runs:
-            ensure(len(run) > 0, self, "an empty run stays in the buffer")
-            ensure((run.times[:-1] <= run.times[1:]).all(), self, "a run is out of order", length=len(run))
+        for batch, numbers in self._runs:
+            ensure(len(batch) > 0, self, "an empty run stays in the buffer")
+            ensure((batch.times[:-1] <= batch.times[1:]).all(), self, "a run is out of order", length=len(batch))
+            ensure(len(numbers) == len(batch), self, "a run has other numbers than tuples", numbers=len(numbers))
         self.check_count()
 
     def check_count(self) -> None:
         """Check the number of tuples. O(runs)."""
-        if self._count != sum(map(len, self._runs)):
-            raise corrupt(self, "tuples are miscounted", counted=self._count, runs=[len(run) for run in self._runs])
+        if self._count != sum(map(len, self.times())):
+            raise corrupt(self, "tuples are miscounted", counted=self._count, runs=[*map(len, self.times())])
 
 
-def _sorted(batch: Batch) -> Batch:
-    times = batch.times
+def _part(run: Run, start: int, stop: int) -> Run:
+    return Run(run.batch.slice(start, stop), run.numbers[start:stop])
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    if len(runs) == 1:
+        return runs[0]
+    return Run(concat_batches([run.batch for run in runs]), joined([run.numbers for run in runs]))
+
+
+def _sorted(run: Run) -> Run:
+    times = run.batch.times
     if bool(np.all(times[:-1] <= times[1:])):
-        return batch
+        return run
     order, spare = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
     order_keys(times, order, spare)
-    return batch.take(order)
+    return Run(run.batch.take(order), sorted_by(run.numbers, order))
 
 
 class DataSteM:

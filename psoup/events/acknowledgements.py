@@ -24,12 +24,16 @@ class StreamAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class PushAcknowledgement(Acknowledgement):
-    """The outcome of Push: how many tuples were taken, and how many were refused as late or too far ahead."""
+    """The outcome of Push: how many tuples were taken, and how many were refused as late or too far ahead.
+
+    `first_row`: which of the event's tuples is the first of them, as small pushes share an event.
+    """
 
     accepted: int = 0
     late: int = 0
     ahead: int = 0
     watermark: int | None = None
+    first_row: int = 0
 
 
 @dataclass(frozen=True, slots=True)

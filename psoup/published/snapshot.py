@@ -26,6 +26,7 @@ from psoup.clauses.sides import IndexView
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.archived import Chunk
+from psoup.data.arrivals import ArrivalView
 from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import NotFound
@@ -74,6 +75,8 @@ class StreamView:
     archived_bytes: int
     waiting: tuple[Array, ...]
     """The times of tuples that wait for the watermark, in ascending runs."""
+    arrivals: ArrivalView
+    """The tuple IDs of the rows of recent pushes."""
     late: RefusedTimes
     ahead: RefusedTimes
     nbytes: int

@@ -78,3 +78,14 @@ def test_answers_by_keys_and_by_labels(psoup: Psoup, filled: str) -> None:
     assert (ran.rows[::2], ran.rows[1]["key"], ran.code) == (rows[::-1], "none", 4)
     assert f"{first} ({keys[0]}): 1 row." in psoup("invoke", "--label", f"of={filled}", "--format", "table").out
     assert psoup("invoke", first, "--label", "a=b").code == 2
+
+
+def test_push_prints_tuple_ids(psoup: Psoup, filled: str, tmp_path: Path) -> None:
+    offered = tmp_path / "offered.json"
+    offered.write_text("".join(json.dumps({**ROWS[2], "id": number, "at": at}) + "\n" for number, at in OFFERED))
+    pushed = psoup("push", filled, str(offered), "--ids")
+    assert pushed.out == "0\t3\n1\t4\n"
+    assert "1 row was refused among these, and not counted." in pushed.err
+    told = psoup("push", filled, str(offered), "--ids", "--json", "--whole").rows
+    assert told[:2] == [{"row": 0, "tuple_id": 5}, {"row": 1, "tuple_id": 6}]
+    assert (told[2]["accepted"], "sent" in told[2]) == (2, False)

@@ -79,7 +79,7 @@ def test_releases_are_in_stream_order_and_complete(pushes: list[tuple[list[int],
         expected = sorted(item for item in waiting if item[0] <= watermark)
         waiting = [item for item in waiting if item[0] > watermark]
         got = buffer.release(watermark)
-        found = [] if got is None else list(zip(got.times.tolist(), got.columns[0].to_list(), strict=True))
+        found = [] if got is None else [*zip(got.batch.times.tolist(), got.batch.columns[0].to_list(), strict=True)]
         assert found == expected
         released += found
         buffer.check()

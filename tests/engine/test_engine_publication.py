@@ -27,9 +27,9 @@ from psoup.plan.nodes import Output, Project, Source
 from psoup.plan.standing import Selection, StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.sql import create_stream
+from psoup_testing.asking import rows_of
 from psoup_testing.budget import Budget, run_cases
 from psoup_testing.calls import calls_of
-from psoup_testing.duel import rows_of
 from psoup_testing.histories import Invoke, draw_history
 from psoup_testing.oracle import normal_rows
 from psoup_testing.recording import Player

@@ -256,7 +256,7 @@ def test_buffered_tuples_are_not_sorted_again_with_every_few_pushes(monkeypatch:
     buffer.check()
     released = buffer.release(1_000)
     assert released is not None
-    assert released.columns[0].values.tolist() == np.argsort(times, kind="stable").tolist()
+    assert released.batch.columns[0].values.tolist() == np.argsort(times, kind="stable").tolist()
 
 
 @pytest.mark.parametrize("rows", [0, 100, 131_072])

@@ -12,8 +12,8 @@ from hypothesis import note
 
 from psoup.config import EngineConfig
 from psoup.model import BOOLEAN
+from psoup_testing.asking import rows_of
 from psoup_testing.budget import Budget, run_cases
-from psoup_testing.duel import rows_of
 from psoup_testing.expressions import Expression, Maker, Scope
 from psoup_testing.histories import MAX_AHEAD, Invoke, Maintain, Push, Register, Unregister, draw_history
 from psoup_testing.predicates import Leaf, Negation, draw_predicate

@@ -24,7 +24,8 @@ from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
 from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
-from psoup_testing.bits import compare_bits
+from psoup_testing.asking import asked_once, rows_of, same_answers
+from psoup_testing.bits import compare_bits, compare_tuple_ids
 from psoup_testing.coverage import COVERAGE
 from psoup_testing.histories import (
     BASE,
@@ -43,7 +44,7 @@ from psoup_testing.model import Declaration, ModelStream, Range, Refusal, Row
 from psoup_testing.oracle import Oracle, difference
 from psoup_testing.queries import Query
 from psoup_testing.shards import Shards
-from psoup_testing.values import arrow_array, plain_values
+from psoup_testing.values import arrow_array
 from psoup_testing.windows import Window
 
 Make = Callable[[EngineConfig, VirtualClock], LocalPSoup]
@@ -135,6 +136,7 @@ class Duel:
         assert found == (accepted, late, ahead, self.model.watermark), f"acknowledged {found}"
         self._count_arrival()
         self._compare_arrived(would_match, len(rows))
+        compare_tuple_ids(self.psoup, self.model, acknowledgement, self.history, forgets=self.forgets)
 
     def _compare_arrived(self, would_match: Matched, rows: int) -> None:
         """Arrival finds what the rows of this push would match, as it was said before; refused rows match nothing."""
@@ -308,43 +310,6 @@ def to_table(declaration: Declaration, rows: Sequence[Row]) -> pa.Table:
     attributes = declaration.schema.attributes
     arrays = [arrow_array(a.type, [row[i] for row in rows]) for i, a in enumerate(attributes)]
     return pa.table(arrays, names=[a.name for a in attributes])
-
-
-def rows_of(answer: Answer) -> list[Row]:
-    """All rows of an answer as plain values."""
-    table = answer.to_table()
-    columns = [plain_values(column) for column in table.columns]
-    return list(zip(*columns, strict=True)) if columns else []
-
-
-Told = tuple[list[Row], Any] | str
-"""Rows and completeness, or the message of a refusal."""
-
-
-def asked_once(
-    psoup: LocalPSoup, sql: str, as_of: int | None = None, window: str | None = None, truncation: bool = False
-) -> Told:
-    """The answer of a SELECT that is not registered; it changes nothing."""
-    root, sequence, query_id = psoup.engine.snapshot(), psoup.admission.sequence, psoup.admission.next_query
-    told = _told(lambda: psoup.ask(sql, as_of, window, truncation))
-    assert psoup.engine.snapshot() is root, f"asking has published something: {sql}"
-    assert (psoup.admission.sequence, psoup.admission.next_query) == (sequence, query_id), f"an ID was taken: {sql}"
-    return told
-
-
-def same_answers(invoke: Callable[[], Answer], asked: Told, sql: str) -> None:
-    """The query, registered, answers as it did when it was asked once."""
-    told = _told(invoke)
-    assert repr(told) == repr(asked), f"registered: {told}\nasked: {asked}\n{sql}"
-
-
-def _told(invoke: Callable[[], Answer]) -> Told:
-    try:
-        answer = invoke()
-        told = answer.completeness
-        return rows_of(answer), (told.now, told.sources, answer.select_errors)
-    except PSoupError as problem:
-        return str(problem)
 
 
 def expected_refusal(call: Any) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.model import Schema
 from psoup_testing.values import Value, iso_time
 from psoup_testing.windows import SECOND, Edge, Window
@@ -78,6 +79,8 @@ class ModelStream:
     ahead_times: list[int] = field(default_factory=list)
     accepted: list[tuple[int, int, int, Row]] = field(default_factory=list)
     pushes: int = 0
+    acknowledged: list[tuple[int, PushAcknowledgement]] = field(default_factory=list)
+    """The latest pushes, by their numbers."""
 
     def push(self, rows: list[Row], clock: int) -> tuple[int, int, int]:
         """Take a batch; returns how many rows were accepted, late, and too far ahead."""

@@ -21,7 +21,8 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.events.events import Event
 from psoup.local import LocalPSoup
-from psoup_testing.duel import rows_of, to_table
+from psoup_testing.asking import rows_of
+from psoup_testing.duel import to_table
 from psoup_testing.histories import (
     BASE,
     Action,

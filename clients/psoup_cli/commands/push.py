@@ -24,6 +24,7 @@ from psoup_cli.file_flags import (
     files_of,
 )
 from psoup_cli.output import iso, print_json
+from psoup_cli.pushed_ids import print_ids, push_pieces, taken_before
 from psoup_cli.pushing import PushedFiles, Rejects
 from psoup_client import Client, FailedPrecondition, InvalidData, Producer, PushResult, ResourceExhausted, Stage
 from psoup_client.convert import to_table
@@ -70,6 +71,12 @@ def push(
         ),
     ] = None,
     since: Since = None,
+    ids: Annotated[
+        bool,
+        typer.Option(
+            "--ids", help="Print the tuple ID of each row that was taken, or that it waits.", show_default=False
+        ),
+    ] = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -80,6 +87,7 @@ def push(
       psoup push flights flights.csv.gz --null NA --rejects refused.csv
       psoup push flights 'export-*.csv' --encoding latin-1 --date-format '%d.%m.%Y %H:%M' --dry-run
       psoup push flights monday.parquet --whole --id monday
+      psoup push flights few.csv --ids
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of CSV, JSON lines, Parquet or Arrow files, compressed by gzip, zstd, bz2 or lz4 or not. Columns are
@@ -89,6 +97,9 @@ def push(
 
     Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken. The exit code
     is 0 if all rows were taken, 6 if some were refused or rejected, 5 if all were.
+
+    With --ids each line is a row that was taken, counted from 0 among these, and its tuple ID; in event time rows wait
+    for the watermark before they get one.
     """
     _check_name(batch_id, whole, since)
     options = file_options(
@@ -111,6 +122,10 @@ def push(
             elif whole:
                 begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
                 result = _push_whole(source, client, stream, begin)
+                if ids:
+                    print_ids(client, result, 0, as_json)
+            elif ids:
+                result = push_pieces(source, client, stream, as_json)
             else:
                 result = push_files(source, client, stream)
     finally:
@@ -134,7 +149,8 @@ def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json:
     rejected = source.rejects.count if source.rejects else 0
     refused = result.late + result.ahead + rejected
     if as_json:
-        print_json({**dataclasses.asdict(result), "rejected": rejected, "dry_run": dry_run})
+        told = {name: told for name, told in dataclasses.asdict(result).items() if name not in ("stream", "sent")}
+        print_json({**told, "rejected": rejected, "dry_run": dry_run})
     elif source.rejects is not None and rejects is None:
         for line in source.rejects.first:
             message(line)
@@ -205,7 +221,7 @@ def _taken(producer: Producer) -> str:
         taken = producer.flush().accepted
     except (InvalidData, ResourceExhausted):
         taken = producer.result.accepted
-    return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."
+    return taken_before(taken)
 
 
 def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False) -> str:

@@ -12,7 +12,7 @@ from psoup_client.connection import Connection
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.payload import split
 from psoup_client.producer import Producer, ProducerOptions
-from psoup_client.push import DirectPusher, PushResult
+from psoup_client.push import DirectPusher, PushResult, ids_of, together
 from psoup_client.session import Session
 from psoup_client.stage import Stage
 from psoup_client.times import Instant, from_proto, to_proto
@@ -46,6 +46,32 @@ class IngestCalls(Session):
             raise
         self.note_sequence(result.sequence)
         return result
+
+    def tuple_ids(
+        self, result: PushResult, *, wait_for: int | None = None, timeout: float | None = None
+    ) -> range | list[int | None]:
+        """Find the tuple IDs of the rows that a push took, in the order they were sent; None for a row that waits.
+
+        Rows wait for the watermark in event time: ask again later. A range if the IDs follow one another, as in system
+        time. Rows that were refused have none: `result.late` and `result.ahead` count them. `result` is that of `push`
+        or of a committed `stage`; a pipelined producer's has added up its batches, ValueError.
+
+        Raises OutOfRange, reason UNKNOWN_PUSH, if they are not known any more. The service knows the newest 65,536
+        pushes to a stream, also after a restart as far as they are still in its log; and where times come out of order,
+        the newest million tuples or so.
+        """
+        if result.accepted != sum(rows.rows for rows in result.sent):
+            raise ValueError("the result does not say which events have its rows: take that of push, or of a stage")
+        ids: list[range | list[int | None]] = []
+        for rows in result.sent:
+            request = ingest_pb2.TupleIdsRequest(
+                stream=result.stream, sequence=rows.sequence, first_row=rows.first_row, rows=rows.rows
+            )
+            while request.rows:
+                reply = self._read(self.connection.ingest.TupleIds, request, wait_for, timeout)
+                ids.append(ids_of(reply))
+                request.first_row, request.rows = request.first_row + reply.rows, request.rows - reply.rows
+        return together(ids)
 
     def producer(self, stream: str, **options: Unpack[ProducerOptions]) -> Producer:
         """Start a pipelined, exactly-once sender for one stream; see `Producer` for its options."""

@@ -86,6 +86,7 @@ class PushResponse(_message.Message):
     AHEAD_FIELD_NUMBER: _builtins.int
     WATERMARK_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
+    FIRST_ROW_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The event's place in the service's order; pass it as `min_sequence` to read your own writes.
     Small pushes that come at the same time may share one.
@@ -98,6 +99,8 @@ class PushResponse(_message.Message):
     """Tuples refused because their time is too far past the clock."""
     duplicate: _builtins.bool
     """The batch had been taken before; the other fields are those of that time."""
+    first_row: _builtins.int
+    """Which of the event's rows is the first of these: the others are of pushes that share the event. For TupleIds."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
         """The stream's watermark after this batch. Unset: nothing seen yet."""
@@ -111,14 +114,97 @@ class PushResponse(_message.Message):
         ahead: _builtins.int = ...,
         watermark: _timestamp_pb2.Timestamp | None = ...,
         duplicate: _builtins.bool = ...,
+        first_row: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "late", b"late", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PushResponse: _TypeAlias = PushResponse  # noqa: Y015
+
+@_typing.final
+class TupleIdsRequest(_message.Message):
+    """Of TupleIds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    FIRST_ROW_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    MIN_SEQUENCE_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream's name, in any case."""
+    sequence: _builtins.int
+    """The event: `sequence` of the reply to the push. It is waited for."""
+    first_row: _builtins.int
+    """The first row: `first_row` of the reply, or one of those after it."""
+    rows: _builtins.int
+    """How many rows: those that were accepted, or that are left."""
+    max_bytes: _builtins.int
+    """Reply with so many bytes of Arrow IPC at most; 0 means 1 MiB, and more than 3 MiB means 3 MiB."""
+    min_sequence: _builtins.int
+    """As in InvokeRequest."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        first_row: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        max_bytes: _builtins.int = ...,
+        min_sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_row", b"first_row", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "rows", b"rows", "sequence", b"sequence", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TupleIdsRequest: _TypeAlias = TupleIdsRequest  # noqa: Y015
+
+@_typing.final
+class TupleIdsResponse(_message.Message):
+    """Of TupleIds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    FIRST_ID_FIELD_NUMBER: _builtins.int
+    ARROW_IPC_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    rows: _builtins.int
+    """How many rows this is about."""
+    first_id: _builtins.int
+    """They have the tuple IDs from this one on, one after the other: so it is in system time, and wherever times came in
+    order.
+    """
+    arrow_ipc: _builtins.bytes
+    """Without `first_id`: the tuple IDs as an Arrow IPC stream with the column `tuple_id`, int64, NULL for a row that
+    waits for the watermark.
+    """
+    sequence: _builtins.int
+    """The last event that this reflects."""
+    def __init__(
+        self,
+        *,
+        rows: _builtins.int = ...,
+        first_id: _builtins.int | None = ...,
+        arrow_ipc: _builtins.bytes = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_id", b"_first_id", "first_id", b"first_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_id", b"_first_id", "arrow_ipc", b"arrow_ipc", "first_id", b"first_id", "rows", b"rows", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__first_id: _TypeAlias = _typing.Literal["first_id"]  # noqa: Y015
+    _WhichOneofArgType__first_id: _TypeAlias = _typing.Literal["_first_id", b"_first_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__first_id) -> _WhichOneofReturnType__first_id | None: ...
+
+Global___TupleIdsResponse: _TypeAlias = TupleIdsResponse  # noqa: Y015
 
 @_typing.final
 class PushStreamRequest(_message.Message):
@@ -175,6 +261,7 @@ class PushStreamResponse(_message.Message):
     AHEAD_FIELD_NUMBER: _builtins.int
     WATERMARK_FIELD_NUMBER: _builtins.int
     DUPLICATE_FIELD_NUMBER: _builtins.int
+    FIRST_ROW_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The batch's number."""
     sequence: _builtins.int
@@ -186,6 +273,8 @@ class PushStreamResponse(_message.Message):
     ahead: _builtins.int
     """As in PushResponse."""
     duplicate: _builtins.bool
+    """As in PushResponse."""
+    first_row: _builtins.int
     """As in PushResponse."""
     @_builtins.property
     def watermark(self) -> _timestamp_pb2.Timestamp:
@@ -201,10 +290,11 @@ class PushStreamResponse(_message.Message):
         ahead: _builtins.int = ...,
         watermark: _timestamp_pb2.Timestamp | None = ...,
         duplicate: _builtins.bool = ...,
+        first_row: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "late", b"late", "number", b"number", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "number", b"number", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

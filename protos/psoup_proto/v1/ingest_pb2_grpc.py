@@ -53,6 +53,11 @@ class IngestServiceStub(object):
                 request_serializer=psoup__proto_dot_v1_dot_ingest__pb2.PushStreamRequest.SerializeToString,
                 response_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.PushStreamResponse.FromString,
                 _registered_method=True)
+        self.TupleIds = channel.unary_unary(
+                '/psoup.v1.IngestService/TupleIds',
+                request_serializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsRequest.SerializeToString,
+                response_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsResponse.FromString,
+                _registered_method=True)
         self.Heartbeat = channel.unary_unary(
                 '/psoup.v1.IngestService/Heartbeat',
                 request_serializer=psoup__proto_dot_v1_dot_ingest__pb2.HeartbeatRequest.SerializeToString,
@@ -102,6 +107,18 @@ class IngestServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TupleIds(self, request, context):
+        """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
+        the first rows, as many as fit `max_bytes`: ask again for those after them.
+
+        OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 65,536
+        pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
+        among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Heartbeat(self, request, context):
         """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
         final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
@@ -124,6 +141,11 @@ def add_IngestServiceServicer_to_server(servicer, server):
                     servicer.PushStream,
                     request_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.PushStreamRequest.FromString,
                     response_serializer=psoup__proto_dot_v1_dot_ingest__pb2.PushStreamResponse.SerializeToString,
+            ),
+            'TupleIds': grpc.unary_unary_rpc_method_handler(
+                    servicer.TupleIds,
+                    request_deserializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsRequest.FromString,
+                    response_serializer=psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsResponse.SerializeToString,
             ),
             'Heartbeat': grpc.unary_unary_rpc_method_handler(
                     servicer.Heartbeat,
@@ -194,6 +216,33 @@ class IngestService(object):
             '/psoup.v1.IngestService/PushStream',
             psoup__proto_dot_v1_dot_ingest__pb2.PushStreamRequest.SerializeToString,
             psoup__proto_dot_v1_dot_ingest__pb2.PushStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TupleIds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/psoup.v1.IngestService/TupleIds',
+            psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsRequest.SerializeToString,
+            psoup__proto_dot_v1_dot_ingest__pb2.TupleIdsResponse.FromString,
             options,
             channel_credentials,
             insecure,

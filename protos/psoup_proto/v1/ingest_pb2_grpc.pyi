@@ -64,6 +64,14 @@ class IngestServiceStub:
     faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
     (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
     """
+    TupleIds: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.TupleIdsRequest, _ingest_pb2.TupleIdsResponse]
+    """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
+    the first rows, as many as fit `max_bytes`: ask again for those after them.
+
+    OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 65,536
+    pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
+    among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
+    """
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
     final. Never lowers the watermark, so a retry is harmless. FAILED_PRECONDITION: the stream is in the system
@@ -106,6 +114,14 @@ class IngestServiceAsyncStub(IngestServiceStub):
     are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
     faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
     (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
+    """
+    TupleIds: _aio.UnaryUnaryMultiCallable[_ingest_pb2.TupleIdsRequest, _ingest_pb2.TupleIdsResponse]  # type: ignore[assignment]
+    """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
+    the first rows, as many as fit `max_bytes`: ask again for those after them.
+
+    OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 65,536
+    pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
+    among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
     """
     Heartbeat: _aio.UnaryUnaryMultiCallable[_ingest_pb2.HeartbeatRequest, _ingest_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Promises that no tuple with a smaller time will come, so that waiting tuples are released and windows become
@@ -158,6 +174,20 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         are taken, batches after it are not (without a producer each batch waits for the one before, so naming one is
         faster). A server ends a stream that is old or idle with UNAVAILABLE, an idle one also when others need its place
         (reason STREAM_IDLE): all batches that were replied to are taken; open a new stream and go on from the first that was not.
+        """
+
+    @_abc_1.abstractmethod
+    def TupleIds(
+        self,
+        request: _ingest_pb2.TupleIdsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.TupleIdsResponse, _abc.Awaitable[_ingest_pb2.TupleIdsResponse]]:
+        """The tuple IDs of the rows that a push took, in the order they were sent, as far as they are released. The reply is of
+        the first rows, as many as fit `max_bytes`: ask again for those after them.
+
+        OUT_OF_RANGE with reason UNKNOWN_PUSH: they are not known (any more). The service knows those of the newest 65,536
+        pushes to a stream that it has taken, or read from its log at its start; of rows whose times came out of order those
+        among the newest million tuples or so. INVALID_ARGUMENT: the push took fewer rows. NOT_FOUND: no such stream.
         """
 
     @_abc_1.abstractmethod

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from psoup.columns import Array, Batch, concat_batches
 from psoup.config import Shape
-from psoup.data.data_stem import ReorderBuffer
+from psoup.data.arrivals import Arrivals, ArrivalView
+from psoup.data.data_stem import ReorderBuffer, Run
 from psoup.data.refusals import Refusals, RefusedTimes
 from psoup.data.stored import Stored
 from psoup.engine.stream.attention import Attention
@@ -30,6 +31,7 @@ class Feed:
         self._event_time = event_time
         self._pending = ReorderBuffer(shape)
         self._ready: list[Batch] = []
+        self._arrivals, self._ready_first = Arrivals(), 0
         self._watermark: int | None = None
         self._late, self._ahead = Refusals(), Refusals()
         if stored is not None:
@@ -40,23 +42,36 @@ class Feed:
         if isinstance(event, Pushed):
             self._late.add(event.refused.late)
             self._ahead.add(event.refused.ahead)
-            if self._event_time:
-                self._pending.add(event.batch)
-            elif len(event.batch):
-                self._ready.append(event.batch)
+            self._take(event)
         self._watermark = event.watermark
         self._attention.changed()
 
-    def release(self) -> Batch | None:
-        """Release the tuples that the watermark has passed, in stream order, as one batch: small pushes are joined."""
+    def _take(self, event: Pushed) -> None:
+        if not event.accepted:
+            return
+        first = self._arrivals.add(event.sequence, len(event.batch), whole=not event.stored)
+        if self._event_time:
+            self._pending.add(event.batch, first)
+        elif len(event.batch):
+            self._ready.append(event.batch)
+
+    def release(self, next_id: int) -> Batch | None:
+        """Release the tuples that the watermark has passed, in stream order, as one batch: small pushes are joined.
+
+        They get the tuple IDs from `next_id` on.
+        """
+        released = None
         if self._event_time:
             released = None if self._watermark is None else self._pending.release(self._watermark)
-        else:
-            released = concat_batches(self._ready) if self._ready else None
-            self._ready = []
-        if released is not None:
-            self._attention.changed()
-        return released
+        elif self._ready:
+            batch, self._ready = concat_batches(self._ready), []
+            first, self._ready_first = self._ready_first, self._ready_first + len(batch)
+            released = Run(batch, range(first, self._ready_first))
+        if released is None:
+            return None
+        self._arrivals.release(next_id, released.numbers)
+        self._attention.changed()
+        return released.batch
 
     def widen(self, schema: Schema) -> int:
         """Give waiting tuples the columns that `schema` has more; returns the bytes charged in addition."""
@@ -75,6 +90,11 @@ class Feed:
     def waiting(self) -> tuple[Array, ...]:
         """The times of tuples that wait for the watermark, in ascending runs."""
         return self._pending.times()
+
+    @property
+    def arrivals(self) -> ArrivalView:
+        """The tuple IDs of the rows of recent pushes."""
+        return self._arrivals.view(self._pending.numbers())
 
     @property
     def late(self) -> RefusedTimes:
@@ -108,6 +128,7 @@ class Feed:
         ensure(not self._ready, self, "what is ready was not released", batches=len(self._ready))
         waits = len(self._pending)
         ensure(self._event_time or not waits, self, "tuples wait for a watermark in system time", tuples=waits)
+        self._arrivals.check(self._pending.numbers())
         mark = self._watermark
         if mark is not None:
             behind = [int(times[0]) for times in self._pending.times() if times[0] <= mark]

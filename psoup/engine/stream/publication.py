@@ -60,6 +60,7 @@ class Publication:
             archived=shelf.archived,
             archived_bytes=shelf.disk_bytes,
             waiting=feed.waiting,
+            arrivals=feed.arrivals,
             late=feed.late,
             ahead=feed.ahead,
             nbytes=shelf.tuple_bytes + data.open.nbytes + feed.waiting_bytes,
@@ -82,6 +83,8 @@ def stale(shown: StreamView, now: StreamView) -> list[str]:
 def _stale_fields(shown: StreamView, now: StreamView) -> Iterator[str]:
     yield from (name for name in _PLAIN if getattr(shown, name) != getattr(now, name))
     yield from (name for name in ("outside", "clauses") if getattr(shown, name) is not getattr(now, name))
+    if shown.arrivals.ends != now.arrivals.ends:
+        yield "arrivals"
     if list(map(id, shown.waiting)) != list(map(id, now.waiting)):
         yield "waiting"
     for name in ("late", "ahead"):

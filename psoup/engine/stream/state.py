@@ -79,7 +79,7 @@ class StreamState:
 
     def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS) -> int:
         """Release what the watermark has passed and join it with all clauses; returns the number of tuples."""
-        released = rest = self.feed.release()
+        released = rest = self.feed.release(self.data.next_id)
         while rest is not None:
             piece, rest = self.data.append(rest)
             self._look(care, "arrival", int(piece.ids[0]), len(piece), piece.start)

@@ -14,14 +14,24 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
+
+from psoup.answer.arrived import tuple_ids
 from psoup.errors import InvalidInput, PSoupError
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, PushAcknowledgement
+from psoup.published.snapshot import Snapshot
+from psoup.reading import ReadBudget
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service.host.frames import let_go
 from psoup_service.host.room import TakenRoom
 from psoup_service.servicers.backend import PATIENCE_S, Backend, Context
+from psoup_service.servicers.invocation import most_bytes
 from psoup_service.wire import convert
+from psoup_service.wire.answers import one_batch
+
+_MOST_ROWS, _ROW_BYTES, _ENVELOPE = 1_048_576, 9, 1_024
+"""Rows of a push, bytes of a tuple ID with its mark, and of what surrounds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,28 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             ahead=acknowledgement.ahead,
             watermark=convert.timestamp(acknowledgement.watermark),
             duplicate=acknowledgement.duplicate,
+            first_row=acknowledgement.first_row,
         )
+
+    async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, context: Context) -> ingest_pb2.TupleIdsResponse:
+        """The tuple IDs of the first rows that a push took."""
+        backend, tenant = self._backend, self._backend.tenant(context)
+        room = most_bytes(request.max_bytes, backend.limits) - _ENVELOPE
+        rows = request.rows if request.rows <= 0 else min(request.rows, _MOST_ROWS)
+        await backend.reflecting(max(request.min_sequence, request.sequence))
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> ingest_pb2.TupleIdsResponse:
+            budget.check()
+            found = tuple_ids(snapshot, request.stream, request.sequence, request.first_row, rows, tenant=tenant)
+            if found.follow:
+                first = int(found.ids[0])
+                return ingest_pb2.TupleIdsResponse(rows=rows, first_id=first, sequence=snapshot.sequence)
+            ids = found.ids[: max(room // _ROW_BYTES, 1)]
+            batch = pa.record_batch([pa.array(ids, pa.int64(), mask=found.waits[: len(ids)])], ["tuple_id"])
+            payload = one_batch(batch)
+            return ingest_pb2.TupleIdsResponse(rows=len(ids), arrow_ipc=payload, sequence=snapshot.sequence)
+
+        return await backend.host.evaluate(read, tenant=tenant)
 
     async def PushStream(
         self, requests: AsyncIterator[ingest_pb2.PushStreamRequest], context: Context
@@ -79,6 +110,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                     ahead=acknowledgement.ahead,
                     watermark=convert.timestamp(acknowledgement.watermark),
                     duplicate=acknowledgement.duplicate,
+                    first_row=acknowledgement.first_row,
                 )
                 index += 1
             await reader

@@ -25,6 +25,7 @@ from psoup.wording import counted
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
 from psoup_service.servicers.backend import Backend, Context
 from psoup_service.wire import convert
+from psoup_service.wire.answers import one_batch
 
 _BYTES, _ENVELOPE = 1024 * 1024, 1024
 """Bytes of a reply by default, and of what surrounds the pairs."""
@@ -256,7 +257,4 @@ def _pairs(shown: Tagged, name: str = "row", first: int = 0) -> bytes:
     if shown.keys is not None:
         columns["key"] = shown.keys
     batch = pa.record_batch({**columns, **dict(shown.labels)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return one_batch(batch)

@@ -53,6 +53,14 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     return kind(completeness=contents, arrow_ipc=b"".join(parts), rows=count)
 
 
+def one_batch(batch: pa.RecordBatch) -> bytes:
+    """A whole Arrow IPC stream of one batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
 def _raw(part: Message | pa.RecordBatch) -> tuple[int, bytes | Array]:
     """The rows of a part of an answer, and its Arrow IPC."""
     if isinstance(part, Message):

@@ -1,0 +1,44 @@
+"""The rows of files, pushed piece by piece, each followed by the tuple IDs of its rows.
+
+0   4711
+1   waits      for the watermark
+"""
+
+from __future__ import annotations
+
+from psoup_cli.common import message
+from psoup_cli.output import print_json
+from psoup_cli.pushing import PushedFiles
+from psoup_client import Client, InvalidData, PushResult, ResourceExhausted
+from psoup_client.convert import to_table
+from psoup_client.wording import counted, verb
+
+
+def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool) -> PushResult:
+    """Push rows, and print their tuple IDs; raises what ended it, with the place in the file."""
+    total, info = PushResult(), client.describe(stream)
+    try:
+        for rows in source.tables(info, PushResult):
+            result = client.push(stream, to_table(rows, info, source.options.times))
+            print_ids(client, result, total.accepted, as_json)
+            total = total.joined(result)
+    except (InvalidData, ResourceExhausted) as problem:
+        raise source.named(problem, taken_before(total.accepted)) from None
+    return total
+
+
+def print_ids(client: Client, result: PushResult, taken: int, as_json: bool) -> None:
+    """Print the tuple IDs of rows, before which so many were taken."""
+    for row, tuple_id in enumerate(client.tuple_ids(result), taken):
+        if as_json:
+            print_json({"row": row, "tuple_id": tuple_id})
+        else:
+            print(f"{row}\t{'waits' if tuple_id is None else tuple_id}")
+    refused = result.late + result.ahead
+    if refused:
+        message(f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused among these, and not counted.")
+
+
+def taken_before(taken: int) -> str:
+    """Say how many rows came through before the one at fault."""
+    return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."

@@ -1,0 +1,84 @@
+"""The tuple IDs of the rows of a push: which tuples they have become, or that they still wait for the watermark.
+
+event 41, rows 0 1 2 ──> numbers 7 8 9 in order of arrival ──> tuple IDs 12, 10, and one that waits
+
+What the writer keeps of that is `psoup.data.arrivals`; an ID stays true when its tuple has left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.data.arrivals import KEPT_PUSHES, UNKNOWN, WAITS
+from psoup.errors import InvalidInput, OutOfRange
+from psoup.published.snapshot import Snapshot, StreamView
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The tuple IDs of some rows, int64, WAITS for a row that has none yet."""
+
+    ids: Array
+
+    @property
+    def waits(self) -> Array:
+        """Whether each row still waits."""
+        return self.ids == WAITS
+
+    @property
+    def follow(self) -> bool:
+        """Whether all rows have IDs, each one more than that before."""
+        ids = self.ids
+        return bool(len(ids) and ids[0] != WAITS and (ids[1:] - ids[:-1] == 1).all())
+
+    def listed(self) -> range | list[int | None]:
+        """The IDs for Python: a range if they follow, None for a row that waits."""
+        if self.follow:
+            return range(int(self.ids[0]), int(self.ids[-1]) + 1)
+        return [None if waits else tuple_id for tuple_id, waits in zip(self.ids.tolist(), self.waits, strict=True)]
+
+
+def tuple_ids(snapshot: Snapshot, stream: str, sequence: int, first_row: int, rows: int, *, tenant: str) -> Arrived:
+    """The tuple IDs of `rows` rows that the push of an event took, from `first_row` on, in the order they were sent.
+
+    Raises NotFound for the stream; InvalidInput for rows that the push has not; OutOfRange, reason UNKNOWN_PUSH, if the
+    event is not such a push, or is from too long ago. O(rows, and the newest tuples if they came out of order).
+    """
+    view = snapshot.stream(stream, tenant)
+    pushed = view.arrivals.push(sequence)
+    if pushed is None or pushed[1] < 0:
+        raise OutOfRange(_unknown(view, sequence, pushed), reason="UNKNOWN_PUSH", stream=stream, sequence=sequence)
+    first, count = pushed
+    if min(first_row, rows) < 0 or first_row + rows > count:
+        raise InvalidInput(
+            f"event {sequence} has {count:,} rows, and rows {first_row:,} to {first_row + rows - 1:,} were asked for",
+            field="first_row",
+        )
+    ids = view.arrivals.ids(first + first_row, rows)
+    if len(ids) and int(ids.min()) == UNKNOWN:
+        lost = int((ids == UNKNOWN).sum())
+        raise OutOfRange(
+            f"{lost:,} of the rows of event {sequence} were released too long ago: where times come out of order, tuple"
+            " IDs are known of the newest million tuples; find the rows by what is in them",
+            reason="UNKNOWN_PUSH",
+            stream=stream,
+            sequence=sequence,
+        )
+    return Arrived(np.asarray(ids))
+
+
+def _unknown(view: StreamView, sequence: int, pushed: tuple[int, int] | None) -> str:
+    """Say why the rows of an event are not known."""
+    name, pushes = view.spec.name, view.arrivals.pushes
+    if pushed is not None:
+        return f"rows of event {sequence} were stored before the service started, and their IDs are not known any more"
+    if len(pushes) and sequence >= int(pushes[0, 0]):
+        return f"event {sequence} is not a push that stream {name!r} took rows of"
+    since = f"from event {int(pushes[0, 0])} on" if len(pushes) else "of none"
+    return (
+        f"event {sequence} is not known to stream {name!r}: tuple IDs are known of its newest {KEPT_PUSHES:,} pushes"
+        f" that the service has taken or read from its log, which is {since}"
+    )

@@ -1,0 +1,201 @@
+"""Which tuple IDs the rows of recent pushes have got: the order of arrival beside the order of the stream.
+
+    pushes     event 41: rows 0 1 2     event 43: rows 3 4 5       each accepted row has a number, in order of arrival
+    pages      tuple ID  0 1 2 3        the same order: a range, however long
+               number    0 2 3 1        another order: 8 bytes a tuple, of the newest million tuples
+    waiting    number    4 5            not released yet
+
+In system time, and where event times come in order, a page never ends. What is kept is bounded by numbers of pushes and
+pages, a few megabytes a stream, and not charged. It is not on disk: after a start it begins with the events that the
+log has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.invariants import ensure
+
+KEPT_PUSHES = 65_536
+"""Pushes whose rows are known, the newest ones."""
+
+KEPT_PAGES = 16
+"""Pages of 65,536 numbers that are kept, or as many numbers in more pages."""
+
+_PAGE, _FIRST, _LARGE, _MOST_PAGES = 65_536, 1_024, 16, 256
+"""Numbers of a page, and of a new one; which part of a page is a page of its own; how many pages there are."""
+
+UNKNOWN, WAITS = -(2**63), -(2**63) + 1
+"""In the place of a tuple ID: it is not known any more; the row waits for the watermark."""
+
+
+Numbers = Array | range
+"""Numbers of rows, int64; a range where each is one more than the one before."""
+
+
+def sorted_by(numbers: Numbers, order: Array) -> Numbers:
+    """The numbers at the places of `order`, int64[n]: a permutation, which may be written to."""
+    if isinstance(numbers, range):
+        order += numbers.start
+        return order
+    return numbers[order]
+
+
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    """The numbers of all parts, one after the other; at least one part. O(n), O(parts) if they follow one another."""
+    first = parts[0]
+    if isinstance(first, range):
+        end = first.stop
+        for part in parts[1:]:
+            if not isinstance(part, range) or part.start != end:
+                break
+            end = part.stop
+        else:
+            return range(first.start, end)
+    return np.concatenate(parts)
+
+
+class Page(NamedTuple):
+    """The numbers of the tuples with IDs from `first_id` on."""
+
+    first_id: int
+    numbers: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalView:
+    """As readers see it. `pushes`: int64[k, 3] of sequence, number of the first row, rows; -1 if not all are known."""
+
+    pushes: Array
+    pages: tuple[Page, ...]
+    waiting: tuple[Numbers, ...]
+
+    @property
+    def ends(self) -> tuple[int, int, int]:
+        """How many pushes are known, the tuple ID after the last one released, and how many rows wait."""
+        last = self.pages[-1]
+        return len(self.pushes), last.first_id + len(last.numbers), sum(map(len, self.waiting))
+
+    def push(self, sequence: int) -> tuple[int, int] | None:
+        """The first number and the rows of the push of an event; None if it is not known. O(log k)."""
+        at = int(self.pushes[:, 0].searchsorted(sequence))
+        if at == len(self.pushes) or self.pushes[at, 0] != sequence:
+            return None
+        return int(self.pushes[at, 1]), int(self.pushes[at, 2])
+
+    def ids(self, first: int, count: int) -> Array:
+        """The tuple IDs of the rows numbered from `first` on, or UNKNOWN or WAITS: int64[count]. O(pages, waiting)."""
+        ids: Array = np.full(count, UNKNOWN, np.int64)
+        for page in self.pages:
+            _put(ids, page.numbers, first, page.first_id)
+        for numbers in self.waiting:
+            _put(ids, numbers, first, None)
+        return ids
+
+
+def _put(ids: Array, numbers: Numbers, first: int, first_id: int | None) -> None:
+    """Write the IDs of the rows among `numbers`, counted from `first_id`; None: these wait."""
+    if isinstance(numbers, range):
+        low, high = max(first, numbers.start), min(first + len(ids), numbers.stop)
+        if low < high:
+            begin = None if first_id is None else first_id + low - numbers.start
+            ids[low - first : high - first] = WAITS if begin is None else np.arange(begin, begin + high - low)
+        return
+    among = np.flatnonzero((numbers >= first) & (numbers < first + len(ids)))
+    ids[numbers[among] - first] = WAITS if first_id is None else among + first_id
+
+
+class Arrivals:
+    """The writer's side: arrays that only grow until they are replaced, so that views stay as they are."""
+
+    def __init__(self, kept_pushes: int = KEPT_PUSHES, page: int = _PAGE) -> None:
+        self._kept, self._page = kept_pushes, page
+        self._pushes: Array = np.zeros((16, 3), np.int64)
+        self._known = 0
+        self._next = 0
+        """The number of the next row."""
+        self._released = 0
+        """How many numbers were released."""
+        self._closed: tuple[Page, ...] = ()
+        self._held = 0
+        """Numbers in memory of the closed pages."""
+        self._open = Page(0, range(0))
+        """The newest page: a range, or the first numbers of `_buffer`."""
+        self._buffer: Array = np.zeros(0, np.int64)
+
+    def add(self, sequence: int, count: int, *, whole: bool = True) -> int:
+        """Number the rows of a push; returns the first number. Not `whole`: some of its rows are not among these."""
+        first, self._next = self._next, self._next + count
+        if self._known == len(self._pushes):
+            kept = self._pushes[max(self._known - self._kept, 0) :]
+            self._pushes = np.zeros((2 * len(kept), 3), np.int64)
+            self._pushes[: len(kept)] = kept
+            self._known = len(kept)
+        self._pushes[self._known] = sequence, first, count if whole else -1
+        self._known += 1
+        return first
+
+    def release(self, first_id: int, numbers: Numbers) -> None:
+        """Note that the rows with these numbers have the tuple IDs from `first_id` on; O(n) if it is not a range."""
+        self._released += len(numbers)
+        page = self._open
+        if first_id != page.first_id + len(page.numbers):
+            page = self._turn(first_id)
+        if isinstance(numbers, range) and isinstance(page.numbers, range) and page.numbers.stop in (numbers.start, 0):
+            first = page.numbers.start if len(page.numbers) else numbers.start
+            self._open = Page(page.first_id, range(first, numbers.stop))
+        elif len(numbers) >= self._page // _LARGE:
+            self._turn(first_id)
+            self._open = Page(first_id, numbers)
+            self._turn(first_id + len(numbers))
+        else:
+            self._write(first_id, numbers)
+
+    def view(self, waiting: tuple[Numbers, ...]) -> ArrivalView:
+        """The same as readers see it; later changes do not change the view. O(pages)."""
+        return ArrivalView(self._pushes[: self._known], (*self._closed, self._open), waiting)
+
+    def check(self, waiting: Sequence[Numbers]) -> None:
+        """Check that each row is released or waits, and that pages follow one another."""
+        waits = sum(map(len, waiting))
+        ensure(self._released + waits == self._next, self, "rows are miscounted", waiting=waits, taken=self._next)
+        pages = (*self._closed, self._open)
+        apart = all(page.first_id + len(page.numbers) <= later.first_id for page, later in pairwise(pages))
+        ensure(apart, self, "pages overlap", begins=[page.first_id for page in pages])
+        ensure(self._held == sum(map(_held, self._closed)), self, "numbers are miscounted", counted=self._held)
+
+    def _write(self, first_id: int, numbers: Numbers) -> None:
+        """Append few numbers to the newest page that is not a range."""
+        page = self._open
+        held = len(page.numbers)
+        if held and (isinstance(page.numbers, range) or held + len(numbers) > self._page):
+            page, held = self._turn(first_id), 0
+        end = held + len(numbers)
+        if end > len(self._buffer) or not held:
+            grown: Array = np.zeros(min(max(4 * end, _FIRST), self._page), np.int64)
+            grown[:held] = self._buffer[:held]
+            self._buffer = grown
+        self._buffer[held:end] = numbers
+        self._open = Page(page.first_id, self._buffer[:end])
+
+    def _turn(self, first_id: int) -> Page:
+        """Begin a page; of those before it the newest stay, as many as hold KEPT_PAGES times a page."""
+        if len(self._open.numbers):
+            self._closed = (*self._closed, self._open)
+            self._held += _held(self._open)
+            while self._held > KEPT_PAGES * self._page or len(self._closed) > _MOST_PAGES:
+                self._held -= _held(self._closed[0])
+                self._closed = self._closed[1:]
+        self._open = Page(first_id, range(0))
+        return self._open
+
+
+def _held(page: Page) -> int:
+    """The numbers that a page holds in memory."""
+    return 0 if isinstance(page.numbers, range) else len(page.numbers)
