@@ -9,7 +9,7 @@ has been covered is not evaluated again. A job is for queries of one stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,19 +51,23 @@ def cover(
     queries: Iterable[str] = (),
     *,
     stream: str | None = None,
+    keys: Iterable[str] = (),
+    labels: Mapping[str, str] | None = None,
     address: str | None = None,
     patience: float = 600.0,
     progress: Tell | None = None,
 ) -> CoverResult:
-    """Evaluate `queries` (IDs of one stream; or all of a `stream`) over the chunks on disk that lack them; once.
+    """Evaluate queries over the chunks on disk that lack them; once.
 
+    They are `queries` (IDs of one stream), those with some `keys`, and of a `stream`, or with `labels`, all.
     Answers are the same before and after; afterwards an invocation reads what was found. The service's data directory
     must be reachable, under the same path, by driver and workers. A service that is away when the job hands in what it
     found is waited for, `patience` seconds. Raises NotFound; InvalidRequest for queries of
     several streams; Conflict, reason JOB_RUNS, if the same job is running.
     """
     with Client(address) as client:
-        texts = {} if stream is None else {query.id: query.sql for query in client.queries(stream)}
+        listed = [] if stream is None and labels is None else client.queries(stream, labels=labels)
+        texts = {query.id: query.sql for query in [*listed, *(client.query(key=key) for key in keys)]}
         wanted = tuple(dict.fromkeys([*queries, *texts]))
         if not wanted:
             raise InvalidData("no query was named; name some, or a stream that has queries")

@@ -1,6 +1,7 @@
 """format("psoup"): answers and streams of a service as Spark's data source.
 
     spark.read.format("psoup").option("query", ID)           the answer; options as_of, window, accept_truncation
+    spark.read.format("psoup").option("key", KEY)            the same, of the query with that key
     spark.read.format("psoup").option("stream", NAME)        the tuples kept; options columns, where, partitions
     spark.readStream.format("psoup")…                        either, as it grows: what the watermark has passed
     frame.write.format("psoup").option("stream", NAME)       one batch, all or nothing; option id: taken once
@@ -56,11 +57,15 @@ class PSoupSource(DataSource):
         super().__init__(options)
         self._stream = options.get("stream", "")
         self._query = options.get("query", "")
+        key = options.get("key", "")
         _check_known(options)
-        if bool(self._stream) == bool(self._query):
-            raise InvalidRequest('name what is meant: .option("stream", NAME) or .option("query", ID), one of them')
+        if bool(self._stream) + bool(self._query) + bool(key) != 1:
+            ways = '.option("stream", NAME), .option("query", ID) or .option("key", KEY)'
+            raise InvalidRequest(f"name what is meant: {ways}, one of them")
         with Client(options.get("address")) as client:
             self._address = client.address
+            if key:
+                self._query = client.query(key=key).id
 
     @classmethod
     def name(cls) -> str:
@@ -235,10 +240,11 @@ def _check_known(options: MutableMapping[str, str]) -> None:
     """Raise InvalidRequest for an option that would do nothing: a condition that is misspelt would be none."""
     of_query = ("as_of", "window", "accept_truncation")
     of_stream = ("columns", "where", "partitions", "id", "since", "patience")
-    known = ("address", "query", "stream", *(of_query if options.get("query") else of_stream))
+    asked = options.get("query") or options.get("key")
+    known = ("address", "query", "key", "stream", *(of_query if asked else of_stream))
     odd = next((name for name in options if name.lower() not in known), None)
     if odd is not None:
-        what = "a query" if options.get("query") else "a stream"
+        what = "a query" if asked else "a stream"
         raise InvalidRequest(f"{odd!r} is not an option for {what}; the options are {', '.join(known)}")
 
 

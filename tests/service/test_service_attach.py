@@ -15,10 +15,11 @@ import pytest
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
-from psoup_client import AttachResult, Client, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
+from psoup_client import AttachResult, Client, Conflict, FailedPrecondition, InvalidRequest, NotFound, OutOfRange
 from psoup_service.service import running_service
 from psoup_service.settings import Settings
 from psoup_storage import open_store
+from psoup_storage.durable.tools.backup import restore
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.formats.matches import ranges_of
 from psoup_testing.attaching import write
@@ -90,6 +91,48 @@ def test_history_is_attached_to_a_service_that_goes_on(tmp_path: Path) -> None:
 
     asyncio.run(served(tmp_path / "data", first))
     asyncio.run(served(tmp_path / "data", second))
+
+
+def test_keys_and_labels_stay_through_history_cover_backup_and_restore(tmp_path: Path) -> None:
+    """The IDs are others after a restore; the keys find the same queries, answers and matches."""
+    each = {"n": [2, 3, 5], "id": ["two", "three", "five"], "user": ["u1", "u2", "u1"]}
+    sql = "SELECT x FROM s WHERE x % $n = 0 BEGIN (START)"
+    found: list[Any] = []
+
+    def look(client: Client) -> list[Any]:
+        table = client.matches_table("s", -500, -490, label_columns=["user"])
+        answers = client.invoke_many(keys=["late", *each["id"]])
+        return [
+            [(answer.key, answer.rows()) for answer in answers],
+            [(query.key, query.labels) for query in client.queries(labels={"user": "u1"})],
+            client.matches("s", -500, keys=True),
+            table.select(["tuple_id", "key", "user"]).to_pylist(),
+            client.matches("s", 3, keys=True, labels={"user": "u2"}),
+        ]
+
+    def first(client: Client) -> None:
+        client.create_stream(EVENTS)
+        client.register_many(sql, each, key="id", labels=["user"])
+        client.push("s", rows(1_000, 1_100))
+        add(client, "years", 500, 1_000)
+        late = client.register("SELECT x FROM s WHERE x < 510 BEGIN (START)", key="late", labels={"user": "u1"})
+        site = client.begin_cover([late.id])
+        found[:] = [look(client), late.id]
+        assert [len(rows) for _, rows in found[0][0]] == [10, 300, 200, 120] and len(site.chunks) == 5
+        assert found[0][2] == ["two", "five", "late"]
+        client.backup(tmp_path / "copy")
+
+    def second(client: Client) -> None:
+        assert look(client) == found[0]
+        again = client.register_many(sql, each, key="id", labels=["user"])
+        assert [query.key for query in again] == each["id"] and len(client.queries()) == 4
+        assert client.query(key="late").id != found[1]
+        with pytest.raises(Conflict, match="key 'two'"):
+            client.register("SELECT x FROM s", key="two")
+
+    asyncio.run(served(tmp_path / "data", first))
+    restore(tmp_path / "copy", tmp_path / "restored")
+    asyncio.run(served(tmp_path / "restored", second))
 
 
 def test_answers_see_all_of_a_history_or_nothing(tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ def test_the_command_covers_and_says_what_it_did(spark: Any, durable: Client) ->
     assert (shown["rows"], shown["matches"], shown["queries"]) == (ROWS, 10, 1)
     again = CliRunner().invoke(app, command)
     assert "Nothing to do: " in again.stderr
+    tags = {"id": ["eleven", "twelve", "none"], "n": [11, 12, -1], "user": ["u3", "u3", "u4"]}
+    keyed = durable.register_many("SELECT n FROM past WHERE n = $n", tags, key="id", labels=["user"])
+    of = ["spark", "cover", "--address", durable.address, "--json"]
+    for which, queries, matches in ((["--key", "eleven"], 1, 1), (["--label", "user=u3"], 2, 2)):
+        done = CliRunner().invoke(app, [*of, *which])
+        assert done.exit_code == 0, done.output
+        assert [json.loads(done.stdout)[name] for name in ("queries", "matches")] == [queries, matches]
+    assert [answer.rows() for answer in durable.invoke_many(labels={"user": "u3"})] == [[(11,)], [(12,)]]
+    assert durable.query(key="twelve") == keyed[1] and keyed[2].labels == {"user": "u4"}
     assert "rows/s" not in again.stderr, "no progress where there is no terminal"
     none = CliRunner().invoke(app, ["spark", "cover"])
     assert (none.exit_code, "--stream NAME" in none.stderr) == (2, True)

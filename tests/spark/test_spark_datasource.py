@@ -100,6 +100,11 @@ def test_answers_with_as_of_and_window(spark: Any, client: Client, make_stream: 
             expected = query.invoke(**options).rows()
             assert [tuple(row) for row in frame.collect()] == expected
             assert len(expected) > 5
+        client.register(f"SELECT t FROM {name} WHERE n = 7", key=f"{name} seven")
+        keyed = psoup(spark.read, key=f"{name} seven", as_of="2021-03-14T08:00:00Z").load()
+        expected = client.invoke(key=f"{name} seven", as_of="2021-03-14T08:00:00Z").rows()
+        assert [tuple(row) for row in keyed.collect()] == expected and expected
+        client.unregister(key=f"{name} seven")
     finally:
         query.unregister()
 

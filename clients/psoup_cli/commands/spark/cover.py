@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from psoup_cli.commands.spark.options import Conf, Master, PatienceSeconds
 from psoup_cli.commands.spark.progress import job_meter
 from psoup_cli.commands.spark.running import open_session, spark_module
-from psoup_cli.common import Address, AsJson, connect, message
+from psoup_cli.common import Address, AsJson, Labels, connect, labels_of, message
 from psoup_cli.output import print_json
 from psoup_client.wording import counted
 
@@ -22,6 +22,10 @@ def cover(
     stream: Annotated[
         str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")
     ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="TEXT", help="The query with this key; repeatable.")
+    ] = None,
+    label: Labels = None,
     patience: PatienceSeconds = 600.0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -32,14 +36,17 @@ def cover(
     Examples:
       psoup spark cover q-7f3a91c2-12
       psoup spark cover --stream flights
+      psoup spark cover --key search-42
+      psoup spark cover --stream flights --label user=u3
 
     Evaluate queries over the chunks on disk that nothing has evaluated for them: history that was attached, and
     archives. Answers are the same before and after, and afterwards an invocation reads what was found; psoup explain
     says which part is covered. A job that is killed changes no answer; run it again. The service's data
     directory must be on a file system that Spark shares.
     """
-    if not query_ids and stream is None:
-        raise typer.BadParameter("name queries by their IDs, or all of a stream with --stream NAME")
+    if not query_ids and stream is None and not key and not label:
+        raise typer.BadParameter("name queries by their IDs, --key or --label, or all of a stream with --stream NAME")
+    which: dict[str, Any] = {"stream": stream, "keys": key or (), "labels": labels_of(label) or None}
     psoup_spark = spark_module()
     with connect(address) as client:
         where = client.address
@@ -47,7 +54,7 @@ def cover(
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream or "cover") as progress:
         wanted = query_ids or ()
-        result = psoup_spark.cover(spark, wanted, stream=stream, address=where, patience=patience, progress=progress)
+        result = psoup_spark.cover(spark, wanted, **which, address=where, patience=patience, progress=progress)
     if as_json:
         print_json(dataclasses.asdict(result))
     elif result.chunks:
