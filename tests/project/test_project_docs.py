@@ -29,6 +29,9 @@ DOCUMENTS = (
     "docs/spark.md",
     "docs/sql.md",
     "docs/scale.md",
+    "docs/speed.md",
+    "docs/windows.md",
+    "docs/python.md",
     "tests/README.md",
 )
 INCARNATION = re.compile(r"\b([qs])-[0-9a-f]{8}-(?=[0-9])")
@@ -56,7 +59,7 @@ def address() -> Iterator[str]:
         yield where
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/saved-searches.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/saved-searches.md", "docs/windows.md"])
 def test_python_session_prints_what_the_document_shows(
     document: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
