@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, SparkRuntimeException
 
-from psoup_client import PSoupError
+from psoup_client import InvalidData, PSoupError
 
 _PREAMBLE = "terminated with exception: "
 _ABORTED = re.compile(r"executor \S+\): ")
@@ -34,6 +34,17 @@ def spark_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as problem:
         raise SparkFailed(f"Spark: {_sentence(problem)}") from problem
+
+
+@contextmanager
+def refused_values() -> Iterator[None]:
+    """Inside the block what an expression of ours raises (`raise_error`) becomes InvalidData: Spark wraps it later."""
+    try:
+        yield
+    except SparkRuntimeException as problem:
+        if problem.getCondition() != "USER_RAISED_EXCEPTION":
+            raise
+        raise InvalidData((problem.getMessageParameters() or {}).get("errorMessage", str(problem))) from problem
 
 
 def _sentence(problem: PySparkException | Py4JJavaError) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
 from psoup_client import Client, PSoupError, PushResult
+from psoup_spark.failures import refused_values
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.schemas import check_fits
 from psoup_spark.sending import PATIENCE, BatchId, RowTarget, insist, send
@@ -84,7 +85,8 @@ class _FeedBatches:
         assert isinstance(query_id, str), "Spark runs foreachBatch on the thread of the query"
         try:
             self.beat(self.streams.get(query_id))  # a batch's own session is a copy that knows no queries
-            result = send(frame, self.target, BatchId(f"spark-{query_id}", number, self.since))
+            with refused_values():
+                result = send(frame, self.target, BatchId(f"spark-{query_id}", number, self.since))
         except PSoupError as problem:
             self.problem = problem  # Spark keeps only its text
             raise

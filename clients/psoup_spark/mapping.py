@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from psoup.kinds import TYPES
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
 from psoup_client import InvalidData
+from psoup_spark.nanoseconds import are_nanoseconds, as_instant
 
 PROBLEM = "_problem"
 _SOURCE, _VALUE = "_source_{}", "_value_{}"
@@ -101,7 +102,7 @@ def _cast(frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[in
     values, problems, attributes = [], [], wanted(spec)
     for number, attribute in enumerate(attributes):
         source, source_type = F.col(_SOURCE.format(number)), frame.schema[_SOURCE.format(number)].dataType
-        value = _instant(frame, attribute, source, source_type).try_cast(
+        value = _instant(frame, attribute, _SOURCE.format(number)).try_cast(
             _TYPES.get(attribute.type.kind, str(attribute.type))
         )
         problem = _problem(attribute, source, value, source_type)
@@ -122,17 +123,20 @@ def _cast(frame: DataFrame, names: list[str], spec: StreamSpec, bounds: tuple[in
     return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
 
 
-def _instant(frame: DataFrame, attribute: Attribute, source: Column, source_type: DataType) -> Column:
+def _instant(frame: DataFrame, attribute: Attribute, name: str) -> Column:
     """The column; a time without a zone, or a day, that becomes an instant is one of UTC, in any zone of the session.
 
     Raises InvalidData for a column of many values.
     """
+    source, source_type = F.col(name), frame.schema[name].dataType
     if isinstance(source_type, ArrayType | MapType | StructType | VariantType):
         raise InvalidData(
             f"column {attribute.name!r} is {attribute.type}, but the source has {source_type.simpleString()}; say what"
             f" becomes of it with --mapping {attribute.name}=EXPRESSION",
             facts={"column": attribute.name},
         )
+    if attribute.type.kind is Kind.TIMESTAMP and are_nanoseconds(frame.schema[name]):
+        return as_instant(name)
     if attribute.type.kind is not Kind.TIMESTAMP or frame.sparkSession.conf.get(_ZONE) == "UTC":
         return source
     if isinstance(source_type, TimestampNTZType):

@@ -19,6 +19,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from psoup_client import PSoupError
+from psoup_spark.nanoseconds import SETTING
 
 JAVA = 17
 """The oldest Java that Spark 4 runs on."""
@@ -49,6 +50,7 @@ def defaults(master: str) -> dict[str, str]:
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        SETTING: "true",
         "spark.python.daemon.module": "psoup_spark.workers",  # imports and kernels once for all workers
         "spark.driver.memory": "1g",  # no data passes through the driver
         "spark.ui.enabled": "false",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from psoup_client import InvalidData, StreamInfo
+from psoup_spark.nanoseconds import as_instants, marked
 from psoup_spark.schemas import spark_schema
 
 BATCH_BYTES = 64 * 1024 * 1024
@@ -53,7 +54,8 @@ class Source:
         if self.schema is not None:
             reader = reader.schema(self.schema)
         elif self.format.lower() in _SELF_DESCRIBING:
-            reader = reader.schema(spark.read.format(self.format).options(**self.options).load(self.path).schema)
+            files = spark.read.format(self.format).options(**self.options).load(self.path)
+            return as_instants(marked(reader.schema(files.schema).load(self.path), files))
         else:
             reader = reader.schema(spark_schema(stream))
         return reader.load(self.path)

@@ -42,6 +42,7 @@ from psoup_spark.backfill import (
     time_column,
     write_directory,
 )
+from psoup_spark.failures import refused_values
 from psoup_spark.running import QUERY_ID, Running
 from psoup_spark.sending import PATIENCE, insist
 from psoup_spark.shared import BatchFolder
@@ -152,7 +153,8 @@ class _StandingBatches:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert isinstance(query_id, str), "Spark runs foreachBatch on the thread of the query"
         try:
-            result = self.put(frame, BatchFolder(self.target.shared, query_id, number))
+            with refused_values():
+                result = self.put(frame, BatchFolder(self.target.shared, query_id, number))
         except PSoupError as problem:
             self.problem = problem
             raise

@@ -66,7 +66,7 @@ def backfill(
         where = client.address
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream) as progress:
-        rows = spark.read.format(format).options(**options).load(input)
+        rows = psoup_spark.nanoseconds.marked(spark.read.format(format).options(**options).load(input))
         bounds: dict[str, Any] = {"since": since, "until": until}
         told: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
         result = psoup_spark.backfill(rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **told)

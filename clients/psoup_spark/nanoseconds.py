@@ -1,0 +1,69 @@
+"""Parquet's times in nanoseconds, which Spark has no type for: it reads them as numbers, or not at all.
+
+    footer of a file: at TIMESTAMP(NANOS)   ──> a long column that says so     ──> TIMESTAMP, where nothing is lost
+
+A session made by `psoup_spark.session` reads them as numbers; which columns these are, the footer of a file tells.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField
+
+SETTING = "spark.sql.legacy.parquet.nanosAsLong"
+"""Setting of Spark under which it reads such columns as numbers."""
+
+_MARK = "psoup.nanoseconds"
+_NANOSECONDS = re.compile(r"^\s+\w+ int64 (.+) \(TIMESTAMP\(NANOS,\w+\)\)", re.MULTILINE)
+
+
+def marked(frame: DataFrame, files: DataFrame | None = None) -> DataFrame:
+    """Mark those columns of a frame, as it was read, that are times in nanoseconds in Parquet. Reads a footer.
+
+    `files`: a batch frame of the same files, if `frame` is a stream.
+    """
+    files = frame if files is None else files
+    longs = {own.name for own in frame.schema if isinstance(own.dataType, LongType)}
+    names = longs & _of_footer(files) if longs and frame.sparkSession.conf.get(SETTING, "false") == "true" else set()
+    return frame.withColumns({name: F.col(f"`{name}`").alias(name, metadata={_MARK: True}) for name in names})
+
+
+def _of_footer(files: DataFrame) -> set[str]:
+    paths = files.inputFiles()
+    spark: Any = files.sparkSession
+    if not paths:
+        return set()
+    parquet = spark._jvm.org.apache.parquet.hadoop
+    where = spark._jvm.org.apache.hadoop.fs.Path(paths[0])
+    file = parquet.util.HadoopInputFile.fromPath(where, spark._jsc.hadoopConfiguration())
+    reader = parquet.ParquetFileReader.open(file)
+    try:
+        return set(_NANOSECONDS.findall(reader.getFileMetaData().getSchema().toString()))
+    finally:
+        reader.close()
+
+
+def are_nanoseconds(field: StructField) -> bool:
+    """Whether a column was marked."""
+    return bool(field.metadata.get(_MARK))
+
+
+def as_instant(name: str) -> Column:
+    """Make a column of nanoseconds times; NULL where a part of a microsecond would be lost."""
+    return F.expr(f"if(`{name}` % 1000 = 0, timestamp_micros(`{name}` div 1000), NULL)")
+
+
+def as_instants(frame: DataFrame) -> DataFrame:
+    """Make all marked columns times; a value that would lose something ends the query."""
+    values = dict[str, Column]()
+    for own in frame.schema:
+        if are_nanoseconds(own):
+            said = f"column {own.name} has nanoseconds that a TIMESTAMP would lose: "
+            bad = F.raise_error(F.concat(F.lit(said), F.col(f"`{own.name}`").cast("string")))
+            lost = F.col(f"`{own.name}`").isNotNull() & as_instant(own.name).isNull()
+            values[own.name] = F.when(lost, bad).otherwise(as_instant(own.name))
+    return frame.withColumns(values) if values else frame
