@@ -21,7 +21,19 @@ import numpy as np
 from psoup.columns import Column, concat_columns
 from psoup.config import TextLimits
 from psoup.errors import InvalidInput
-from psoup.expressions import casts, comparisons, conditional, like, logic, numeric, regex, rounding, temporal, text
+from psoup.expressions import (
+    casts,
+    comparisons,
+    conditional,
+    like,
+    logic,
+    numeric,
+    regex,
+    rounding,
+    temporal,
+    text,
+    text_pieces,
+)
 from psoup.expressions.frame import Evaluator, Frame, Scope, Sizes, TooMuchText, TooMuchWork, null_column, text_bytes
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
@@ -76,6 +88,7 @@ EVALUATORS: dict[str, Evaluator] = {
     **conditional.EVALUATORS,
     **casts.EVALUATORS,
     **text.EVALUATORS,
+    **text_pieces.EVALUATORS,
     **like.EVALUATORS,
     **regex.EVALUATORS,
     **temporal.EVALUATORS,

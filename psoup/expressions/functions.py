@@ -14,9 +14,9 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     add_interval      a time, constant months (BIGINT), constant microseconds (BIGINT): x + INTERVAL; negate for -
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
-substr trim ltrim rtrim concat starts_with contains replace; regexp_matches regexp_full_match regexp_extract
-regexp_replace; extract(part, x) and date_trunc(part, x) have a TEXT constant in front; dayname
-monthname last_day epoch_ms epoch_us. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
+substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces` and `regex`; dayname monthname
+last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT constant in front. Names in `sugar` are
+others in disguise; `docs/sql.md` shows all.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -44,6 +44,7 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 - A TEXT of more than 1 MiB (`EngineConfig.text_bytes`) is an error, whatever makes it; so is a row for which one
   expression would make 64 MiB of text on its way.
 - A number is not compared with a TEXT attribute, DECIMALs included: cast it. The text of a NaN has no sign.
+- reverse goes by code points, not by what a reader sees as one character. ascii, unicode and instr are BIGINT.
 - The characters of trim, the part of extract and date_trunc, and the pattern and replacement of a regular expression
   must be constants; a LIKE pattern with wildcards inside has at most 1,000 characters, a regular expression 16 KiB and
   some 10,000 states. A row whose text times the states is beyond 256 million is an error.
@@ -61,6 +62,7 @@ from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.sugar import SUGAR, Sugar
 from psoup.expressions.tree import Expr
+from psoup.model import BIGINT, TEXT
 
 __all__ = [
     "ALIASES",
@@ -131,6 +133,22 @@ FUNCTIONS: dict[str, Function] = {
     "starts_with": Function(2, 2, rules_texts.text_test),
     "contains": Function(2, 2, rules_texts.text_test),
     "replace": Function(3, 3, rules_texts.texts),
+    "instr": Function(2, 2, rules_texts.taking(BIGINT, TEXT, TEXT)),
+    "ends_with": Function(2, 2, rules_texts.text_test),
+    "left": Function(2, 2, rules_texts.taking(TEXT, TEXT, BIGINT)),
+    "right": Function(2, 2, rules_texts.taking(TEXT, TEXT, BIGINT)),
+    "reverse": Function(1, 1, rules_texts.texts),
+    "repeat": Function(2, 2, rules_texts.taking(TEXT, TEXT, BIGINT)),
+    "lpad": Function(3, 3, rules_texts.taking(TEXT, TEXT, BIGINT, TEXT)),
+    "rpad": Function(3, 3, rules_texts.taking(TEXT, TEXT, BIGINT, TEXT)),
+    "concat_ws": Function(2, MANY, rules_texts.joining_with),
+    "split_part": Function(3, 3, rules_texts.taking(TEXT, TEXT, TEXT, BIGINT)),
+    "strlen": Function(1, 1, rules_texts.text_length),
+    "bit_length": Function(1, 1, rules_texts.text_length),
+    "ascii": Function(1, 1, rules_texts.text_length),
+    "unicode": Function(1, 1, rules_texts.text_length),
+    "chr": Function(1, 1, rules_texts.taking(TEXT, BIGINT)),
+    "md5": Function(1, 1, rules_texts.texts),
     "regexp_matches": Function(2, 3, rules_texts.matching),
     "regexp_full_match": Function(2, 3, rules_texts.matching),
     "regexp_extract": Function(2, 4, rules_texts.extracting),
@@ -154,6 +172,10 @@ ALIASES = {
     "character_length": "length",
     "substring": "substr",
     "prefix": "starts_with",
+    "suffix": "ends_with",
+    "strpos": "instr",
+    "position": "instr",
+    "ord": "unicode",
     "ifnull": "coalesce",
     "date_part": "extract",
     "datepart": "extract",

@@ -218,16 +218,16 @@ class PlainPattern:
 
 @lru_cache(65_536)
 def plain_pattern(expr: Expr) -> PlainPattern | None:
-    """What `column LIKE '%text%'`, `column LIKE '%text'` or `contains(column, 'text')` looks for, or what these do with
-    lower(column), as ILIKE does; else None."""
-    if not isinstance(expr, Call) or expr.name not in ("like", "contains"):
+    """What `column LIKE '%text%'`, `column LIKE '%text'`, `contains` or `ends_with(column, 'text')` looks for, or
+    what these do with lower(column), as ILIKE does; else None."""
+    if not isinstance(expr, Call) or expr.name not in ("like", "contains", "ends_with"):
         return None
     subject, pattern, *rest = expr.args
     column = _column(subject)
     if column is None or not isinstance(pattern, Literal) or pattern.value is None:
         return None
-    if expr.name == "contains":
-        return PlainPattern(column, str(pattern.value).encode(), False)
+    if expr.name != "like":
+        return PlainPattern(column, str(pattern.value).encode(), expr.name == "ends_with")
     escape = rest[0] if rest else _NO_ESCAPE
     tokens = tokenize(str(pattern.value), str(escape.value or "")) if isinstance(escape, Literal) else None
     if not tokens or tokens[0] != ANY or any(special for _, special in tokens[1:-1]) or tokens[-1] == ONE:

@@ -14,9 +14,11 @@ many bytes as the pattern has states (a quarter of them): rows are cut into part
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +34,7 @@ from psoup.expressions.frame import (
     text_bytes,
     to_large_string,
 )
+from psoup.expressions.text import blank
 from psoup.expressions.tree import Call, Literal
 from psoup.model import BOOLEAN
 
@@ -47,7 +50,6 @@ _SHARE = 4
 _REPEATED = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
 _NAMED = re.compile(r"\?P?<\w+>")
 _FLAGS = re.compile(r"\?[imsU-]*([:)])")
-_REFERENCE = re.compile(r"\\(\d)")
 _ESCAPED = re.compile(r"\\(\d|\\)")
 LAST_GROUP = 7
 """The last group that the replacement of a single match may name: two more are needed, and RE2 has nine."""
@@ -265,23 +267,39 @@ def replace(call: Call, frame: Frame) -> Column:
     column, (regex, options) = frame.column(call.args[0]), found
     _charge(frame, column, regex)
     texts, new, lengths = to_large_string(column), str(replacement.value), frame.lengths(call.args[0])
-    pattern, most = regex.anywhere, _longest(lengths, new, lengths + 1)
-    if "g" not in options:
-        (pattern, new), most = regex.first(new), _longest(lengths, new, 1)
-    elif frame.sizes.kept + int(most.sum()) > frame.sizes.limits.together:
+    every, over = "g" in options, None
+    (pattern, new), times = (regex.anywhere, new), lengths + 1 if every else np.ones(1, np.int64)
+    if not every:
+        pattern, new = regex.first(new)
+    references = Counter(match[1] for match in _ESCAPED.finditer(new) if match[1] != "\\")
+    most = lengths * (1 + references.total()) + times * len(new.encode())
+    limits = frame.sizes.limits
+    if most.max(initial=0) > limits.value or frame.sizes.kept + int(most.sum()) > limits.together:
         frame.sizes.borrow(2 * text_bytes(column) + frame.rows)
-        marked = pc.replace_substring_regex(texts, pattern=pattern, replacement=r"\0.")
-        counts = pc.subtract(pc.binary_length(marked), pc.binary_length(texts)).fill_null(0)
-        most = _longest(lengths, new, counts.to_numpy(zero_copy_only=False))
-    frame.sizes.borrow(int(most.sum()))
-    return finish_text(pc.replace_substring_regex(texts, pattern=pattern, replacement=new), [column])
+        over = frame.sizes.check(_lengths(texts, pattern, new, references))
+        texts = texts if over is None else blank(texts, over)
+    return finish_text(pc.replace_substring_regex(texts, pattern=pattern, replacement=new), [column], over)
 
 
-def _longest(lengths: Array, replacement: str, times: Array | int) -> Array:
-    """The most bytes that texts of `lengths` have after so many replacements: what they find is at most all of it."""
-    references = len(_REFERENCE.findall(replacement.replace("\\\\", "")))
-    longest: Array = lengths * (1 + references) + times * len(replacement.encode())
-    return longest
+def _lengths(texts: pa.Array, pattern: str, new: str, references: Counter[str]) -> Array:
+    """The bytes that texts have after a replacement: int64[n]. It is not made, but a short one for each group that it
+    names; what a pattern finds is never more than the text."""
+
+    def made(replacement: str) -> Array:
+        replaced = pc.replace_substring_regex(texts, pattern=pattern, replacement=replacement)
+        found: Array = pc.binary_length(replaced).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
+    without = made("")
+    lengths = without + (made(".") - without) * len(_ESCAPED.sub(_plain_bytes, new).encode())
+    for group, times in references.items():
+        lengths += (made(f"\\{group}") - without) * times
+    return lengths
+
+
+def _plain_bytes(escaped: re.Match[str]) -> str:
+    """What an escape adds to every replacement: a backslash, or nothing for a group."""
+    return "." if escaped[1] == "\\" else ""
 
 
 def check_replacement(regex: Regex, replacement: str, *, every: bool) -> None:

@@ -181,6 +181,18 @@ def _round(call: Call) -> str:
     return f"round({', '.join(texts)})"
 
 
+def _with_integers(*places: int) -> Callable[[Call], str]:
+    """Make the text of a function that takes INTEGER in DuckDB at these places, and no BIGINT."""
+
+    def text(call: Call) -> str:
+        texts = _arguments(call)
+        for place in places:
+            texts[place] = f"CAST({texts[place]} AS INTEGER)"
+        return f"{call.name}({', '.join(texts)})"
+
+    return text
+
+
 def _regexp_extract(call: Call) -> str:
     texts = _arguments(call)
     texts[2] = texts[2].replace("BIGINT", "INTEGER")  # NULL: DuckDB takes no BIGINT here
@@ -215,5 +227,8 @@ _SPECIAL: dict[str, Callable[[Call], str]] = {
     "extract": _extract,
     "round": _round,
     "regexp_extract": _regexp_extract,
+    "lpad": _with_integers(1),
+    "rpad": _with_integers(1),
+    "chr": _with_integers(0),
     "add_interval": _interval,
 }

@@ -13,8 +13,9 @@ from psoup.errors import InvalidInput
 from psoup.expressions.conversion import as_text, is_null_literal, is_text_literal, mismatch, need
 from psoup.expressions.like import MOST_TOKENS, tokenize, too_long
 from psoup.expressions.regex import OPTIONS, check_replacement, regex_of
+from psoup.expressions.rules import Rule
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.model import BIGINT, BOOLEAN, TEXT
+from psoup.model import BIGINT, BOOLEAN, TEXT, DataType
 
 _SPACES = " ,\t\n"
 """Characters between options."""
@@ -45,6 +46,20 @@ def text_length(name: str, args: Sequence[Expr]) -> Expr:
 def slicing(name: str, args: Sequence[Expr]) -> Expr:
     """substr(text, start [, length])."""
     return Call(TEXT, name, (need(args[0], TEXT, name), *(need(arg, BIGINT, name) for arg in args[1:])))
+
+
+def taking(result: DataType, *wanted: DataType) -> Rule:
+    """The rule of a function of exactly these types."""
+
+    def rule(name: str, args: Sequence[Expr]) -> Expr:
+        return Call(result, name, tuple(need(arg, kind, name) for arg, kind in zip(args, wanted, strict=True)))
+
+    return rule
+
+
+def joining_with(name: str, args: Sequence[Expr]) -> Expr:
+    """concat_ws(separator, ...): everything in its text form."""
+    return Call(TEXT, name, (need(args[0], TEXT, f"the separator of {name}"), *map(as_text, args[1:])))
 
 
 def joining(name: str, args: Sequence[Expr]) -> Expr:

@@ -34,7 +34,7 @@ SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2
 """The characters that trim removes by default: Unicode's space separators; not tabs and line ends, as in DuckDB."""
 
 _FAR = np.int64(2**32)
-_PLACES = 18
+PLACES = 18
 """Bytes that substr takes at once, in sizes of its text, where letters have more than one byte: their places."""
 _NAMES = 5
 """Bytes that texts take at once, in their sizes, when they become Python's."""
@@ -72,7 +72,7 @@ def substr(call: Call, frame: Frame) -> Column:
     for position, number in enumerate(numbers):
         far |= (number >= _FAR) | (number < -_FAR)
         numbers[position] = np.clip(number, -_FAR, _FAR)
-    frame.sizes.borrow((1 if one_byte_each(columns[0]) else _PLACES) * text_bytes(columns[0]))
+    frame.sizes.borrow((1 if one_byte_each(columns[0]) else PLACES) * text_bytes(columns[0]))
     piece = substring(columns[0], numbers[0], numbers[1] if len(numbers) > 1 else None)
     return finish_text(piece, columns, far)
 
@@ -126,13 +126,13 @@ def _joinable(call: Call, frame: Frame, over: Array | None) -> list[pa.Array | p
     """The arguments for Arrow, empty where `over`; if all are constants the first is an array, so the result is one."""
     texts = [frame.text(arg) for arg in call.args]
     if over is not None:
-        return [_blank(text, over) for text in texts]
+        return [blank(text, over) for text in texts]
     if all(isinstance(text, pa.Scalar) for text in texts):
         texts[0] = to_large_string(frame.column(call.args[0]))
     return texts
 
 
-def _blank(text: pa.Array | pa.Scalar, over: Array) -> pa.Array:
+def blank(text: pa.Array | pa.Scalar, over: Array) -> pa.Array:
     """Nothing in the rows of `over`."""
     return pc.if_else(pa.array(over), _EMPTY, text)
 
@@ -173,12 +173,12 @@ def replace(call: Call, frame: Frame) -> Column:
             return null_column(TEXT, frame.rows)
         key, texts = (str(old.value), str(new.value)), to_large_string(column)
         over = _too_long_replaced(call, frame, lambda: _counted(texts, key))
-        return finish_text(_replaced(texts if over is None else _blank(texts, over), key), [column], over)
+        return finish_text(_replaced(texts if over is None else blank(texts, over), key), [column], over)
     columns = frame.columns(call)
     over = _too_long_replaced(call, frame, lambda: by_distinct(columns, _counted, pa.int64(), frame))
     if over is None:
         return finish_text(by_distinct(columns, _replaced, pa.large_string(), frame), columns)
-    shortened = [column_from_arrow("subject", TEXT, _blank(to_large_string(columns[0]), over)), *columns[1:]]
+    shortened = [column_from_arrow("subject", TEXT, blank(to_large_string(columns[0]), over)), *columns[1:]]
     return finish_text(by_distinct(shortened, _replaced, pa.large_string(), frame), columns, over)
 
 

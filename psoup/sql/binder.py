@@ -22,7 +22,7 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Exp
 from psoup.model import BIGINT, BOOLEAN, ID_COLUMN, TEXT, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
 from psoup.sql.refusals import PREDICATES, refuse_function, refuse_node
 from psoup.sql.source import Place, StatementText, nearest
-from psoup.sql.spelled import SPELLED
+from psoup.sql.spelled import SPELLED, position_arguments
 from psoup.sql.types import data_type, interval, number
 
 MAX_LIST = 10_000
@@ -318,6 +318,8 @@ class Binder:
                 raise self.source.error(f"{written} takes no arguments", node)
             return self._now(node)
         refuse_function(self.source, name, node)
+        if name == "position":
+            return self.call(name, node, [self.bind(arg) for arg in position_arguments(node)])
         return self.call(name, node, [self.bind(arg) for arg in node.expressions])
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:

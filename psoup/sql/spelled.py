@@ -55,6 +55,15 @@ def _substring(binder: Binding, node: exp.Expr) -> Expr:
     return binder.call("substr", node, [binder.bind(part) for part in parts if part is not None])
 
 
+def position_arguments(node: exp.Expr) -> list[exp.Expr]:
+    """The text and the part of `position(part IN text)`, or the arguments as they are."""
+    first = node.expressions[0] if len(node.expressions) == 1 else None
+    if not isinstance(first, exp.In):
+        return list(node.expressions)
+    whole = first.args.get("field") or (first.expressions[0] if len(first.expressions) == 1 else None)
+    return list(node.expressions) if whole is None else [whole, first.this]
+
+
 SPELLED: dict[type[exp.Expr], Callable[[Any, Any], Expr]] = {
     exp.Case: _case,
     exp.Extract: _extract,

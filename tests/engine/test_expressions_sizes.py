@@ -44,6 +44,8 @@ def text_calls(oracle: Oracle) -> Iterator[Expr]:
     columns: list[Expr] = [oracle.ref("t"), oracle.ref("t2")]
     others: list[Expr] = [*columns, Literal(TEXT, "a"), Literal(TEXT, "éé日本語"), Literal(TEXT, None)]
     for name, function in FUNCTIONS.items():
+        if name == "reverse":  # DuckDB keeps what is seen as one character together
+            continue
         for count in range(function.least, min(function.most, 3) + 1):
             for args in itertools.product(columns[:1], *[others] * (count - 1)):
                 yield from _typed(name, list(args))
@@ -169,13 +171,23 @@ def test_a_statement_does_not_make_text_when_it_is_registered() -> None:
 POISON = f"length(replace(replace(replace(a,'x','{MANY.value}'),'x','{MANY.value}'),'x','{MANY.value}')) = 7"
 
 
-def test_a_poisoned_clause_counts_errors_and_everybody_else_goes_on() -> None:
+SAME = r"\0" * 2_000
+POISONS = [
+    POISON,
+    "length(concat(a, repeat(repeat(replace(a, '1234567', ''), 1000000000), 1000000000))) = 7",
+    "length(lpad(a, if(a = 'x', 1000000000, 7), '日')) = 7",
+    f"length(regexp_replace(rpad(a, if(a = 'x', 999, 7), 'y'), '[xy]', '{SAME}', 'g')) = 7",
+]
+
+
+@pytest.mark.parametrize("poison", POISONS, ids=["replace", "repeat", "lpad", "regexp_replace"])
+def test_a_poisoned_clause_counts_errors_and_everybody_else_goes_on(poison: str) -> None:
     soup = LocalPSoup(EngineConfig(chunk_rows=64, piece_rows=64))
     soup.execute("CREATE STREAM p (a TEXT, n BIGINT)")
-    early = soup.register(f"SELECT n FROM p WHERE {POISON}")
+    early = soup.register(f"SELECT n FROM p WHERE {poison}")
     other = soup.register("SELECT n FROM p WHERE a = 'x'")
     soup.push("p", pa.table({"a": ["x", "1234567"] * 100, "n": range(200)}))
-    late = soup.register(f"SELECT n FROM p WHERE {POISON} AND n >= 0")
+    late = soup.register(f"SELECT n FROM p WHERE {poison} AND n >= 0")
     for query in (early, late):
         answer = soup.invoke(query)
         assert answer.to_table().column("n").to_pylist() == list(range(1, 200, 2))

@@ -1,0 +1,280 @@
+"""Pieces of texts and texts of pieces: where a part is, left and right, split, padded, repeated; characters and bytes.
+
+    instr 'stream', 're' -> 3        split_part 'a,b,c', ',', -1 -> 'c'        lpad '7', 3, '0' -> '007'
+
+The length of a result is computed before it is made, as everywhere (`sizes`): repeat('x', 10^9) is an error of its row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.columns import Array, Column, column_from_arrow
+from psoup.expressions.frame import (
+    Evaluator,
+    Frame,
+    any_error,
+    booleans,
+    finish,
+    finish_text,
+    null_column,
+    text_bytes,
+    to_large_string,
+)
+from psoup.expressions.slices import code_points, one_byte_each, substring
+from psoup.expressions.text import PLACES, blank, by_distinct
+from psoup.expressions.tree import Call, Literal
+from psoup.model import BIGINT, BOOLEAN, TEXT
+
+_FAR = np.int64(2**32)
+_INT32 = np.int64(2**31)
+_EMPTY = pa.scalar("", pa.large_string())
+_LISTED = 10
+"""Bytes that a byte of text takes in a list of its pieces, at most."""
+_DIGEST = 32
+
+
+def _sizes(column: Column) -> Array:
+    """Code points of each text: int64[n]; 0 where NULL."""
+    counts: Array = pc.utf8_length(to_large_string(column)).fill_null(0).to_numpy(zero_copy_only=False)
+    return counts.astype(np.int64, copy=False)
+
+
+def _charge_places(frame: Frame, column: Column) -> None:
+    frame.sizes.borrow((1 if one_byte_each(column) else PLACES) * text_bytes(column))
+
+
+def position(call: Call, frame: Frame) -> Column:
+    """instr(text, part): the place of its first code point, counted from 1; 0 where it is not there."""
+    columns = frame.columns(call)
+    text, part = columns[0], call.args[1]
+    if isinstance(part, Literal):
+        if part.value is None:
+            return null_column(BIGINT, frame.rows)
+        places = pc.find_substring(to_large_string(text), pattern=str(part.value))
+    else:
+        places = by_distinct(columns, lambda some, key: pc.find_substring(some, pattern=key[0]), pa.int64(), frame)
+    found: Array = places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not one_byte_each(text):
+        _charge_places(frame, text)
+        first, starts = code_points(text)
+        number = np.searchsorted(starts, text.values[:-1] + np.maximum(found, 0)) - first[:-1]
+        found = np.where(found < 0, -1, number)
+    return finish(BIGINT, found + 1, columns)
+
+
+def ends_with(call: Call, frame: Frame) -> Column:
+    """Whether the first text ends with the second."""
+    columns = frame.columns(call)
+    if isinstance(call.args[1], Literal):
+        if call.args[1].value is None:
+            return null_column(BOOLEAN, frame.rows)
+        matched = pc.ends_with(to_large_string(columns[0]), pattern=str(call.args[1].value))
+    else:
+        matched = by_distinct(columns, lambda some, key: pc.ends_with(some, pattern=key[0]), pa.bool_(), frame)
+    return finish(BOOLEAN, booleans(matched), columns)
+
+
+def _part(*, right: bool) -> Evaluator:
+    """Make left(text, n) and right(text, n): all but so many characters of the other side if n is negative."""
+
+    def evaluator(call: Call, frame: Frame) -> Column:
+        columns = frame.columns(call)
+        text, count = columns[0], columns[1].values
+        far = None if right else count >= _FAR  # DuckDB takes left for a substr
+        count = np.clip(count, -_FAR, _FAR)
+        _charge_places(frame, text)
+        size = _sizes(text)
+        if right:
+            piece = substring(
+                text, np.where(count < 0, np.minimum(-count, size), np.maximum(size - count, 0)) + 1, None
+            )
+        else:
+            piece = substring(text, np.ones_like(count), np.where(count < 0, np.maximum(size + count, 0), count))
+        return finish_text(piece, columns, far)
+
+    return evaluator
+
+
+def reverse(call: Call, frame: Frame) -> Column:
+    """The code points from the last to the first."""
+    columns = frame.columns(call)
+    frame.sizes.borrow(text_bytes(columns[0]))
+    return finish_text(pc.utf8_reverse(to_large_string(columns[0])), columns)
+
+
+def repeat(call: Call, frame: Frame) -> Column:
+    """repeat(text, n): '' if n is not positive."""
+    columns = frame.columns(call)
+    lengths = np.diff(columns[0].values)
+    times = np.clip(columns[1].values, 0, frame.sizes.limits.value + 1)
+    over = frame.sizes.check(lengths * times)
+    if over is not None:
+        times = np.where(over, 0, times)
+    times = np.where(lengths == 0, 0, times)
+    return finish_text(pc.binary_repeat(to_large_string(columns[0]), pa.array(times)), columns, over)
+
+
+def _pad(*, left: bool) -> Evaluator:
+    """Make lpad and rpad(text, n, padding): as many code points as n, an error where there is nothing to pad with."""
+
+    def evaluator(call: Call, frame: Frame) -> Column:
+        columns = frame.columns(call)
+        text, padding = columns[0], columns[2]
+        wanted = np.clip(columns[1].values, -_INT32, _INT32)
+        failed = wanted != columns[1].values
+        failed |= wanted == _INT32
+        wanted = np.maximum(wanted, 0)
+        _charge_places(frame, text)
+        _charge_places(frame, padding)
+        missing, unit = np.maximum(wanted - _sizes(text), 0), _sizes(padding)
+        failed |= (missing > 0) & (unit == 0)
+        whole, rest = np.divmod(np.where(failed, 0, missing), np.maximum(unit, 1))
+        last = substring(padding, np.ones_like(rest), rest)
+        ends = pc.binary_length(last).fill_null(0).to_numpy(zero_copy_only=False)
+        over = frame.sizes.check(np.diff(text.values) + whole * np.diff(padding.values) + ends)
+        if over is not None:
+            whole, last = np.where(over, 0, whole), blank(last, over)
+            failed |= over
+        fill = pc.binary_repeat(to_large_string(padding), pa.array(whole))
+        kept = substring(text, np.ones_like(wanted), wanted)
+        parts = [fill, last, kept] if left else [kept, fill, last]
+        return finish_text(pc.binary_join_element_wise(*parts, _EMPTY), columns, failed)
+
+    return evaluator
+
+
+def concat_with(call: Call, frame: Frame) -> Column:
+    """concat_ws(separator, ...): what is not NULL, with the separator between; NULL if that is."""
+    between, *columns = frame.columns(call)
+    lengths, count = np.zeros(frame.rows, np.int64), np.zeros(frame.rows, np.int64)
+    given = [np.ones(frame.rows, np.bool_) if column.valid is None else column.valid for column in columns]
+    for column, there in zip(columns, given, strict=True):
+        lengths += np.diff(column.values)
+        count += there
+    over = frame.sizes.check(lengths + np.maximum(count - 1, 0) * np.diff(between.values))
+    left_out = np.zeros(frame.rows, np.bool_) if over is None else over
+    separator, parts, begun = to_large_string(between), list[pa.Array](), np.zeros(frame.rows, np.bool_)
+    for column, there in zip(columns, given, strict=True):
+        shown = there & ~left_out
+        parts.append(pc.if_else(pa.array(shown & begun), separator, _EMPTY))
+        parts.append(pc.if_else(pa.array(shown), to_large_string(column), _EMPTY))
+        begun |= there
+    joined = pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement="")
+    error = any_error(columns)
+    marks = [] if error is None else [Column(BOOLEAN, error, ~error, None, error)]
+    return finish_text(joined, [between, *marks], over)
+
+
+def split_part(call: Call, frame: Frame) -> Column:
+    """split_part(text, separator, n): the n-th part, from the end if n is negative; '' if there is none."""
+    columns = frame.columns(call)
+    text, separator, number = columns[0], call.args[1], columns[2].values
+    frame.sizes.borrow(_LISTED * text_bytes(text))
+    if isinstance(separator, Literal) and separator.value is not None:
+        lists = _split(to_large_string(text), (str(separator.value),))
+    else:
+        lists = by_distinct(columns[:2], _split, pa.list_(pa.large_string()), frame)
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    place = np.where(number < 0, np.maximum(number, -_FAR) + counts, np.minimum(number, _FAR) - 1)
+    there = (number != 0) & (place >= 0) & (place < counts)
+    starts = np.cumsum(counts) - counts
+    at = pa.array(np.where(there, starts + place, 0), mask=~there)
+    piece = pc.list_flatten(lists).take(at)
+    characters = _empty(columns[1])
+    if characters.any():  # every character is a part
+        _charge_places(frame, text)
+        each = np.where(number == 0, 0, np.clip(number, -_FAR, _FAR))
+        single = substring(text, each, np.where(each == 0, 0, 1))
+        piece = pc.if_else(pa.array(characters), single, piece)
+    return finish_text(piece.fill_null(""), columns)
+
+
+def _split(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
+    return pc.split_pattern(text, pattern=key[0] or "\0")  # by characters: see split_part
+
+
+def _empty(column: Column) -> Array:
+    empty: Array = np.diff(column.values) == 0
+    return empty if column.valid is None else empty & column.valid
+
+
+def byte_length(factor: int) -> Evaluator:
+    """Make strlen, in bytes, and bit_length."""
+
+    def evaluator(call: Call, frame: Frame) -> Column:
+        columns = frame.columns(call)
+        return finish(BIGINT, np.diff(columns[0].values) * factor, columns)
+
+    return evaluator
+
+
+def _first_code_point(nothing: int) -> Evaluator:
+    """Make ascii, unicode and ord; `nothing`: what '' gives."""
+
+    def evaluator(call: Call, frame: Frame) -> Column:
+        columns = frame.columns(call)
+        _charge_places(frame, columns[0])
+        one = np.ones(frame.rows, np.int64)
+        letters = column_from_arrow("letters", TEXT, substring(columns[0], one, one))
+        assert letters.data is not None
+        data = letters.data[int(letters.values[0]) : int(letters.values[-1])].tobytes()
+        points = np.frombuffer(data.decode().encode("utf-32-le"), np.uint32).astype(np.int64)
+        values = np.full(frame.rows, nothing, np.int64)
+        values[np.diff(letters.values) > 0] = points
+        return finish(BIGINT, values, columns)
+
+    return evaluator
+
+
+def character(call: Call, frame: Frame) -> Column:
+    """chr(n): the text of one code point; an error if there is none with this number."""
+    columns = frame.columns(call)
+    points = columns[0].values
+    failed = (points < 0) | (points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))
+    points = np.where(failed, 0, points)
+    frame.sizes.borrow(8 * frame.rows)
+    data = points.astype("<u4").tobytes().decode("utf-32-le").encode()
+    widths = 1 + (points >= 0x80) + (points >= 0x800) + (points >= 0x10000)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return finish_text(pa.Array.from_buffers(pa.large_string(), frame.rows, buffers), columns, failed)
+
+
+def md5(call: Call, frame: Frame) -> Column:
+    """The digest in 32 letters. A step of Python a row: a digest takes longer."""
+    columns = frame.columns(call)
+    text = columns[0]
+    assert text.data is not None
+    frame.sizes.borrow(text_bytes(text) + 4 * _DIGEST * frame.rows)
+    data = text.data.tobytes()
+    digests = [
+        hashlib.md5(data[start:stop], usedforsecurity=False).hexdigest()
+        for start, stop in pairwise(text.values.tolist())
+    ]
+    return finish_text(pa.array(digests, pa.large_string()), columns)
+
+
+EVALUATORS: dict[str, Evaluator] = {
+    "instr": position,
+    "ends_with": ends_with,
+    "left": _part(right=False),
+    "right": _part(right=True),
+    "reverse": reverse,
+    "repeat": repeat,
+    "lpad": _pad(left=True),
+    "rpad": _pad(left=False),
+    "concat_ws": concat_with,
+    "split_part": split_part,
+    "strlen": byte_length(1),
+    "bit_length": byte_length(8),
+    "ascii": _first_code_point(0),
+    "unicode": _first_code_point(-1),
+    "chr": character,
+    "md5": md5,
+}
